@@ -1,0 +1,102 @@
+"""A call of a tool: a name and keyword arguments that are plain JSON values.
+
+Text is read as *literals* (`ast`), never evaluated (DESIGN §5.8). Both spellings of the field are read here: Python
+call strings (`cd(folder='document')`, BFCL) and JSON objects (`{"name": …, "arguments": {…}}`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_CALL_TEXT = 20_000  # characters; longer text is refused before it is parsed
+MAX_DEPTH = 40  # nesting of literals; ast itself would recurse into the C stack
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`name` of a tool and its keyword `arguments` (JSON values). Compared and hashed by content through `as_json`."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "arguments": dict(self.arguments)}
+
+    @staticmethod
+    def from_json(value: Any) -> Call:
+        """Raises ValueError when `value` is not {"name": str, "arguments": {str: …}}."""
+        if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+            raise ValueError("a call needs a 'name' (text) and 'arguments' (an object)")
+        arguments = value.get("arguments", {})
+        if not isinstance(arguments, dict) or not all(isinstance(key, str) for key in arguments):
+            raise ValueError(f"the arguments of {value['name']!r} must be an object with text keys")
+        return Call(value["name"], arguments)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"
+
+
+def parse_python_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Call:
+    """Reads `name(1, key='value')`; positional arguments are bound by `parameters[name]`, in order.
+
+    Raises ValueError for anything but one call with literal arguments. Tuples become lists (JSON has no tuples).
+    """
+    if len(text) > MAX_CALL_TEXT:
+        raise ValueError(f"call text of {len(text)} characters; at most {MAX_CALL_TEXT} are read")
+    if max_nesting(text) > MAX_DEPTH:
+        raise ValueError(f"nested deeper than {MAX_DEPTH}")
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise ValueError(f"not a call: {text[:80]!r}") from error
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        raise ValueError(f"not a call of a plain name: {text[:80]!r}")
+    name = node.func.id
+    arguments: dict[str, Any] = {}
+    names = parameters.get(name, ())
+    if len(node.args) > len(names):
+        raise ValueError(f"{name} takes at most {len(names)} positional arguments, {len(node.args)} given")
+    for parameter, value in zip(names, node.args, strict=False):
+        arguments[parameter] = _literal(value)
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise ValueError(f"{name}: ** is not a literal argument")
+        if keyword.arg in arguments:
+            raise ValueError(f"{name}: argument {keyword.arg!r} given twice")
+        arguments[keyword.arg] = _literal(keyword.value)
+    return Call(name, arguments)
+
+
+def max_nesting(text: str) -> int:
+    """The deepest bracket nesting in `text`: an upper bound on the depth of what a parser would build."""
+    depth = deepest = 0
+    for character in text:
+        if character in "([{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in ")]}":
+            depth -= 1
+    return deepest
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise ValueError(f"not a literal: {ast.unparse(node)[:80]!r}") from error
+    return _as_json(value)
+
+
+def _as_json(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_as_json(item) for item in value]
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise ValueError("object keys must be text")
+        return {key: _as_json(item) for key, item in value.items()}
+    raise ValueError(f"not a JSON value: {value!r}")

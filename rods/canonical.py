@@ -1,0 +1,52 @@
+"""Canonical JSON, content ids and keyed randomness: the roots of "same input, same bytes" (DESIGN §5.2).
+
+Ids hash canonical JSON, so 5 and 5.0 differ and key order does not matter. Random choices are never drawn from a
+shared stream: `keyed_random` derives a generator from a random seed, a purpose and ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from typing import Any
+
+import orjson
+
+ID_DIGITS = 20  # 80 bits of SHA-256: no collision to expect among 10^9 tasks
+
+
+def canonical(value: Any) -> bytes:
+    """The canonical JSON bytes of `value`: UTF-8, sorted keys, no spaces.
+
+    Raises ValueError for what JSON cannot say exactly: NaN and infinities (orjson would write null), keys that are
+    not strings, integers over 64 bits, lone surrogates.
+    """
+    _refuse_nan(value)
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except (orjson.JSONEncodeError, TypeError) as error:
+        raise ValueError(f"not canonical JSON: {error}") from error
+
+
+def content_id(value: Any) -> str:
+    """The first 20 hex digits of SHA-256 over `canonical(value)`."""
+    return hashlib.sha256(canonical(value)).hexdigest()[:ID_DIGITS]
+
+
+def keyed_random(random_seed: int, purpose: str, *keys: str | int) -> random.Random:
+    """A generator that depends on nothing but its arguments."""
+    digest = hashlib.sha256(canonical([random_seed, purpose, *keys])).digest()
+    return random.Random(int.from_bytes(digest[:16], "big"))
+
+
+def _refuse_nan(value: Any) -> None:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"not canonical JSON: {value}")
+    elif isinstance(value, dict):
+        for item in value.values():
+            _refuse_nan(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _refuse_nan(item)

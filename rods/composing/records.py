@@ -1,0 +1,94 @@
+"""What passes between the steps of composing a task: plan, draft, and the typed failure of any step.
+
+Three users share these: desk's generator of originals, nano's warm start, and the daemon's authors (DESIGN §3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rods.calls import Call
+from rods.environments.base import Result
+
+# The twelve error types of 004 Appendix E, under the names they have there.
+ErrorType = Literal[
+    "param_gen_failed",
+    "decompose_failed",
+    "func_sample_failed",
+    "vm_exec_failed",
+    "duplicate_func",
+    "query_gen_failed",
+    "query_verify_failed",
+    "query_verify_no_tag",
+    "conversation_construct_failed",
+    "no_prompts",
+    "no_pattern",
+    "pipeline_exception",
+]
+# Environment-level failures, which a patch of the initial state may mend; the others lead to replanning (Appendix E).
+PATCHABLE: frozenset[str] = frozenset({"param_gen_failed", "decompose_failed", "func_sample_failed", "vm_exec_failed"})
+
+
+class ComposeError(Exception):
+    """A step of composing failed. `function` and `turn` (from 0) say where; `detail` is the evidence."""
+
+    def __init__(self, type: ErrorType, detail: str, *, function: str | None = None, turn: int | None = None) -> None:
+        super().__init__(f"{type}: {detail}")
+        self.type, self.detail, self.function, self.turn = type, detail, function, turn
+
+    def as_json(self) -> dict[str, Any]:
+        return {"type": self.type, "function": self.function, "turn": self.turn, "detail": self.detail}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTurn:
+    """One turn of a plan: HIGH-LEVEL recipes from the environment's catalogue, and the BOTTOM-LEVEL tools that they
+    decompose into, in order. An empty turn is one in which no call is right."""
+
+    recipes: tuple[str, ...]
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Stage I: what will be called, and the story that ties the turns together (004 §3.3, narrative)."""
+
+    turns: tuple[PlannedTurn, ...]
+    narrative: Mapping[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "turns": [{"recipes": list(turn.recipes), "tools": list(turn.tools)} for turn in self.turns],
+            "narrative": dict(self.narrative),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Where one argument's value came from. `source` is `user` (said in this turn), `earlier` (said in an earlier
+    turn), `result` (turn and call index in `origin`), `state` (readable there), or `default`."""
+
+    source: Literal["user", "earlier", "result", "state", "default"]
+    origin: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """Stage II: a call with bound arguments, its result in a fresh world, and the flow of every argument."""
+
+    call: Call
+    result: Result
+    flows: Mapping[str, Flow]
+    recipe: str
+    slots: Mapping[str, Any] = field(default_factory=dict)  # what the phrase book may say about it
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Stage II's outcome: an initial state and executed turns, not yet worded."""
+
+    plan: Plan
+    state: Mapping[str, Any]
+    turns: tuple[tuple[BoundCall, ...], ...]

@@ -1,0 +1,273 @@
+"""The configuration of a run: one TOML file, two halves (DESIGN §4).
+
+*Identity* (everything but `[operation]`) says what the run is: a start with another one is refused with a diff.
+*Operation* may change at every start and is logged. Unknown keys and wrong types are errors that name the key.
+Defaults are the paper's (004) where `FACTS`-style sources know them; each field says its unit and range.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rods.errors import UserError
+from rods.observations import RewardKind
+from rods.tasks import TaskType
+
+PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Data(Section):
+    """Which tasks a run starts with."""
+
+    tasks: str = "desk"  # `desk`, `bfcl`, or a JSONL file of tasks (relative to the configuration file)
+    train: int = Field(0, ge=0)  # how many training tasks are taken from the front; 0: all
+    held_out: int = Field(0, ge=0)  # how many held-out tasks are taken; 0: all
+    random_seed: int = 7  # of generated data (desk)
+
+
+class RandomSeeds(Section):
+    """Each kind of chance has a seed of its own (FACTS §8: data order, rollouts and daemon must be separate)."""
+
+    order: int = 0  # the order of tasks in an epoch, re-tests
+    rollouts: int = 0  # sampling of the policy
+    daemon: int = 0  # the author's generator, random selection
+    policy: int = 0  # initial weights
+
+
+class Policy(Section):
+    """What is trained. `nano` is built on the spot, `transformers` loads `model`, `simulated` has no weights."""
+
+    kind: Literal["nano", "transformers", "simulated"] = "nano"
+    model: str = ""  # kind=transformers: a folder with weights and tokenizer
+    dialect: Literal["tags", "hermes", "compact"] = "compact"
+    carelessness: float = Field(0.6, ge=0, le=1)  # kind=nano: share of flawed turns in the warm start's demonstrations
+    warm_start_steps: int = Field(0, ge=0)  # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
+    skill: float = 0.3  # kind=simulated: skill at the start; a task of this difficulty is resolved half the time
+    growth: float = Field(0.002, ge=0)  # kind=simulated: skill gained per informative rollout
+
+
+class Rollouts(Section):
+    rollouts_per_task: int = Field(16, ge=1)  # 004 Appendix J; 1 is refused below: a group of one has no advantage
+    temperature: float = Field(1.0, gt=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    max_steps: int = Field(20, ge=1)  # replies a turn (BFCL's limit)
+    max_reply_tokens: int = Field(512, ge=1)
+    max_context_tokens: int = Field(12_288, ge=16)
+
+    @model_validator(mode="after")
+    def _group(self) -> Rollouts:
+        if self.rollouts_per_task < 2:
+            raise ValueError("rollouts_per_task = 1 gives every group the advantage 0: use at least 2 (the paper: 16)")
+        return self
+
+
+class Training(Section):
+    """GRPO. Learning rate 1e-6 (002), KL 0.1 and clip 0.2/0.28 (000) are for billions of parameters."""
+
+    batch_tasks: int = Field(32, ge=1)  # tasks a step
+    steps: int = Field(600, ge=1)  # the run ends after this many rollout batches (004 Appendix N)
+    learning_rate: float = Field(1e-6, gt=0)
+    optimizer: Literal["adamw", "muon"] = "adamw"  # muon: torch.optim.Muon for matrices, AdamW for the rest
+    kl: float = Field(0.1, ge=0)
+    clip_low: float = Field(0.2, gt=0)
+    clip_high: float = Field(0.28, gt=0)
+    advantage_scale: Literal["group", "none"] = "group"  # none keeps the variance emphasis (Dr. GRPO)
+    checkpoint_steps: int = Field(50, ge=1)
+    deterministic: bool = False  # torch's deterministic mode, one thread
+    heldout_rollouts: int = Field(1, ge=1)  # sampled rollouts per held-out task when the run is scored
+
+
+class Stage(Section):
+    """One stage of the curriculum (004 §4)."""
+
+    types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")
+    reward: RewardKind = "progress"
+    expand: bool = True  # selection, staging and retirement run only where true (DESIGN §5.10)
+    epochs: int = Field(0, ge=0)  # 0: until the run ends
+
+
+class Curriculum(Section):
+    stages: tuple[Stage, ...] = (Stage(),)
+
+    @model_validator(mode="after")
+    def _ends(self) -> Curriculum:
+        if not self.stages:
+            raise ValueError("a curriculum needs at least one stage")
+        for number, stage in enumerate(self.stages[:-1], start=1):
+            if stage.epochs == 0:
+                raise ValueError(f"stage {number} never ends (epochs = 0), so the stages after it are never reached")
+        return self
+
+
+class Zones(Section):
+    """Bounds of the mean reward (004 §3.2, Appendix B.1; numbers second-hand)."""
+
+    boundary_low: float = Field(0.20, ge=0, le=1)
+    boundary_high: float = Field(0.85, ge=0, le=1)
+    window: int = Field(8, ge=1)  # groups kept per task; the zone reads the latest group, retirement the window
+
+    @model_validator(mode="after")
+    def _order(self) -> Zones:
+        if self.boundary_low >= self.boundary_high:
+            raise ValueError("boundary_low must lie below boundary_high")
+        return self
+
+
+class Selection(Section):
+    """Which tasks become seeds (004 §3.2)."""
+
+    seeds_per_step: int = Field(16, ge=0)
+    order: Literal["proxy", "variance", "random"] = "proxy"  # proxy 4·r̄·(1−r̄); random: 004 Appendix R's ablation
+    boundary: Literal["progress", "binary"] = "progress"  # which reward finds the boundary (004 Appendix R)
+    skip_zero_variance: bool = True  # a group that always earns 0.5 teaches nothing; false is the paper
+    groups: tuple[tuple[TaskType, ...], ...] = (("base", "long_context"), ("miss_func",), ("miss_param",))
+    quota: int = Field(0, ge=0)  # seeds a group of types; 0: ceil(seeds_per_step / groups)
+    pass_on_quota: bool = False  # unused quota goes to the other groups
+    candidates: Literal["step", "pool"] = "step"  # groups of the step just finished, or the whole pool
+    exclusion_steps: int = Field(13, ge=0)  # a task is not picked again within so many steps
+    max_generation: int = Field(2, ge=1)  # a seed's generation must lie below; originals are 0
+    queue_steps: int = Field(2, ge=1)  # the seed queue holds so many steps' worth (sync=free)
+
+    def quota_per_group(self) -> int:
+        return self.quota or math.ceil(self.seeds_per_step / max(1, len(self.groups)))
+
+
+class Pool(Section):
+    """Injection and retirement (004 §3.4, Appendices B.1 and J)."""
+
+    inject_fraction: float = Field(0.20, ge=0, le=1)  # of the active pool, an epoch
+    max_generated: int = Field(400, ge=0)  # active generated tasks
+    staging_epochs: float = Field(2.0, ge=0)  # sync=free: picking pauses above so many injections in staging; 0: never
+    burn_in: bool = True  # layer 1
+    burn_in_below: float = Field(0.20, ge=0, le=1)
+    burn_in_observations: int = Field(1, ge=1)
+    drift: bool = True  # layer 2
+    mastered_above: float = Field(0.95, ge=0, le=1)
+    too_hard_below: float = Field(0.20, ge=0, le=1)
+    drift_observations: int = Field(2, ge=1)
+    unsampled_epochs: int = Field(3, ge=0)  # 0: never pruned
+    capacity: bool = True  # layer 3: lowest window variance goes first when over max_generated
+    retest_fraction: float = Field(0.02, ge=0, le=1)  # share of slots that re-test retired too-hard tasks; 0: 004
+    static: bool = False  # 004 Appendix R: variants written once when the expanding stage opens, then frozen
+
+
+class Pipeline(Section):
+    """The five stages (004 §3.3, Appendices D–G) and their switches."""
+
+    author: Literal["procedural"] = "procedural"
+    variants_per_seed: int = Field(1, ge=1)
+    attempts: int = Field(3, ge=1)  # pipeline attempts a seed
+    planner_retries: int = Field(3, ge=1)
+    refine_cycles: int = Field(1, ge=0)
+    narrative: bool = True
+    rewrite: bool = True
+    feedback: bool = True  # false: blind retry
+    judge: bool = True
+    adversarial: bool = True
+    functions: Literal["other", "same"] = "other"  # other functions than the seed's where the profile allows
+
+
+class Gates(Section):
+    """Rules that a variant must pass (004 Appendix G; FACTS §2 for the two limits)."""
+
+    replay: bool = True
+    tools: bool = True
+    arguments: bool = True
+    max_string: int = Field(128, ge=1)  # characters of a ground-truth text argument
+    max_list: int = Field(6, ge=1)  # elements of a ground-truth list argument
+    profile: bool = True
+    profile_distance: float = Field(0.5, ge=0, le=1)  # at most, variant to root
+    duplicates: bool = True
+    contamination: bool = True
+
+
+class Operation(Section):
+    """May change at every start; logged in operation.*.jsonl."""
+
+    workers: int = Field(64, ge=1)  # seeds in flight in the daemon
+    poll_seconds: float = Field(0.2, gt=0)
+    deadline_seconds: float = Field(600.0, gt=0)  # lockstep: how long the trainer waits for the daemon
+    idle_exit_seconds: float = Field(0.0, ge=0)  # daemon: leave after so long without a living trainer; 0: stay
+    step_limit: int = Field(0, ge=0)  # stop this start after so many steps; 0: none
+    steps_per_second: float = Field(0.0, ge=0)  # kind=simulated: pace; 0: as fast as it can
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    trace_bytes: int = Field(64_000_000, ge=0)  # traces/ keeps at most so many bytes; 0: no traces
+    trace_every: int = Field(10, ge=1)  # steps between traced ones
+    threads: int = Field(0, ge=0)  # torch threads; 0: torch's own choice
+
+
+class Config(Section):
+    """A whole run. `sync` is free (the default) or lockstep (reproducible; DESIGN §2)."""
+
+    sync: Literal["free", "lockstep"] = "free"
+    data: Data = Data()
+    random_seeds: RandomSeeds = RandomSeeds()
+    policy: Policy = Policy()
+    rollouts: Rollouts = Rollouts()
+    training: Training = Training()
+    curriculum: Curriculum = Curriculum()
+    zones: Zones = Zones()
+    selection: Selection = Selection()
+    pool: Pool = Pool()
+    pipeline: Pipeline = Pipeline()
+    gates: Gates = Gates()
+    operation: Operation = Operation()
+
+    def identity(self) -> dict[str, Any]:
+        """The identity half as JSON, protocol version included."""
+        return {"protocol": PROTOCOL, **self.model_dump(mode="json", exclude={"operation"})}
+
+
+def read_config(path: Path) -> Config:
+    """Reads a TOML file. Raises UserError naming file, key and remedy."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(
+            f"cannot read the configuration ({error.strerror})", where=str(path), remedy="check the path after --config"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
+    return parse_config(values, where=str(path))
+
+
+def parse_config(values: dict[str, Any], *, where: str) -> Config:
+    """Checks `values` (nested dicts, as TOML gives them). Raises UserError naming every key at fault."""
+    try:
+        return Config.model_validate_json(_json(values))
+    except ValidationError as error:
+        faults = []
+        for fault in error.errors():
+            key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
+            text = "unknown key" if fault["type"] == "extra_forbidden" else fault["msg"].removeprefix("Value error, ")
+            faults.append(f"{key}: {text}")
+        raise UserError(
+            "; ".join(faults), where=where, remedy="docs/configuration.md lists every key with its range"
+        ) from error
+
+
+def identity_diff(recorded: dict[str, Any], asked: dict[str, Any], prefix: str = "") -> list[str]:
+    """Human-readable differences `key: recorded → asked` between two identity halves."""
+    lines: list[str] = []
+    for key in sorted(set(recorded) | set(asked)):
+        old, new = recorded.get(key), asked.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            lines += identity_diff(old, new, f"{prefix}{key}.")
+        elif old != new:
+            lines.append(f"{prefix}{key}: {old!r} → {new!r}")
+    return lines
+
+
+def _json(values: dict[str, Any]) -> bytes:
+    import orjson
+
+    return orjson.dumps(values, default=str)

@@ -1,0 +1,1 @@
+"""How a policy reads and writes: `tags` (Environment Tuning, Appendix G), `hermes` (Hermes/Qwen), `compact` (nano)."""

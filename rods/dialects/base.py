@@ -1,0 +1,55 @@
+"""The dialect seam: the text form in which a policy reads tools and observations and writes calls and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from rods.calls import Call
+from rods.environments.base import Result, Tool
+
+RoleAndText = tuple[Literal["system", "user", "assistant", "tool"], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A reply, read. Exactly one of three: `calls`, an `answer`, or the `error` that makes the text malformed."""
+
+    calls: tuple[Call, ...] = ()
+    answer: str | None = None
+    error: str | None = None
+
+
+class Dialect(Protocol):
+    """Pure functions between text and records; no state."""
+
+    name: str
+
+    def system(self, tools: Sequence[Tool]) -> str:
+        """The system prompt with the documents of `tools`."""
+        ...
+
+    def user(self, text: str, returned: Sequence[Tool]) -> str:
+        """A user turn; `returned` are tools that become available with it, to be documented there."""
+        ...
+
+    def parse(self, text: str) -> Parsed:
+        """Reads a reply. Never raises."""
+        ...
+
+    def observation(self, results: Sequence[Result]) -> RoleAndText:
+        """The message that shows the results of one step, in order."""
+        ...
+
+    def complaint(self, error: str) -> RoleAndText:
+        """The message that answers malformed text."""
+        ...
+
+    def write(self, calls: Sequence[Call]) -> str:
+        """The reply that makes `calls`, as a well-behaved policy would write it (warm starts, recorded outputs)."""
+        ...
+
+    def answer(self, text: str) -> str:
+        """The reply that ends a turn with `text`."""
+        ...

@@ -1,0 +1,135 @@
+"""The environment seam: tools, reset, call, snapshot, fork (DESIGN §3).
+
+An `Environment` is a kind of world and holds no episode's state; `reset` makes a fresh `Instance` that shares nothing
+mutable with any other. In-process environments are synchronous. A lacking ability is declared in `Features` and
+answered with `Unsupported`, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from rods.calls import Call
+from rods.tasks import EnvironmentRef
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What an environment can do. `deterministic`: equal state and calls give equal results, byte for byte."""
+
+    deterministic: bool = True
+    snapshot: bool = True
+    fork: bool = True
+    state_visible: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a tool. `schema` is JSON Schema (type, enum, items, minimum, maximum, maxLength, maxItems)."""
+
+    name: str
+    schema: Mapping[str, Any]
+    description: str = ""
+    required: bool = True
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A typed function that the policy may call. `group` is its API class.
+
+    `bounded` says that the bounds in the parameters' schemas keep every legal call fast and small, so that it may run
+    in-process; what is not bounded runs in a worker that can be killed.
+    """
+
+    name: str
+    group: str
+    description: str
+    parameters: tuple[Parameter, ...] = ()
+    bounded: bool = True
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return tuple(parameter.name for parameter in self.parameters)
+
+    def schema(self) -> dict[str, Any]:
+        """The tool as an OpenAI-style function document (JSON Schema of its arguments)."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    parameter.name: {
+                        **parameter.schema,
+                        **({"description": parameter.description} if parameter.description else {}),
+                        **({} if parameter.required or parameter.default is None else {"default": parameter.default}),
+                    }
+                    for parameter in self.parameters
+                },
+                "required": [parameter.name for parameter in self.parameters if parameter.required],
+            },
+        }
+
+    def signature(self) -> str:
+        """One compact line, `name(a: string, b: integer = 3)`, for prompts with little room (FACTS §1)."""
+        parts = []
+        for parameter in self.parameters:
+            text = f"{parameter.name}: {parameter.schema.get('type', 'any')}"
+            parts.append(text if parameter.required else f"{text} = {parameter.default!r}")
+        return f"{self.name}({', '.join(parts)})"
+
+
+class Result(NamedTuple):
+    """What a call gave. `text` is what the policy sees and what verifiers compare; `value` the same as JSON.
+
+    `error` is None or the kind of failure: `unknown_tool`, `hidden_tool`, `bad_arguments` (missing, extra or wrongly
+    typed), `bounds` (over a declared bound), `tool` (the tool itself refused), `timeout`, `too_large`,
+    `infrastructure` (the machinery broke: the rollout is not the policy's failure).
+    """
+
+    text: str
+    value: Any = None
+    error: str | None = None
+
+
+class Instance(Protocol):
+    """One living world. Not shared between episodes; needs no closing unless it says so."""
+
+    def call(self, call: Call) -> Result:
+        """Executes `call`; a policy's mistake is a `Result` with an error, never an exception."""
+        ...
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as JSON; `Environment.reset(snapshot)` restores it. Changes nothing. May raise Unsupported."""
+        ...
+
+    def fork(self) -> Instance:
+        """An independent copy. May raise Unsupported."""
+        ...
+
+    def same_state(self, other: Instance) -> bool:
+        """Whether both worlds are equal by this environment's own notion. May raise Unsupported."""
+        ...
+
+
+class Environment(Protocol):
+    """A kind of world. `hash` covers tool schemas, data and a behaviour version."""
+
+    name: str
+    hash: str
+    features: Features
+
+    def tools(self) -> Mapping[str, Tool]:
+        """All tools by name."""
+        ...
+
+    def reset(self, state: Mapping[str, Any] | None) -> Instance:
+        """A fresh instance in `state` (None: the environment's empty state). Raises ValueError for an illegal state."""
+        ...
+
+
+def reference(environment: Environment) -> EnvironmentRef:
+    return EnvironmentRef(environment.name, environment.hash)

@@ -1,0 +1,256 @@
+"""The episode engine: a generator that does no I/O (DESIGN §3).
+
+`episode` walks a task's user turns and *asks* for what it needs: text from the policy (`NeedText`), results of calls
+(`NeedCalls`), a verdict at the end of a turn (`NeedVerdict`). A driver answers with `send`; the generator returns a
+`Trace`. So one engine serves lock-step batches, asyncio, slow environments and recorded outputs alike.
+
+Nothing that a policy writes raises out of an episode: malformed text, unknown tools, wrong types and runaway steps
+become observations or named ends. A turn ends when a reply holds no call (FACTS §1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from rods.calls import Call
+from rods.dialects.base import Dialect
+from rods.environments.base import Result, Tool
+from rods.observations import End
+from rods.tasks import Task
+
+MAX_STEPS = 20  # replies a turn, BFCL's limit (FACTS §1)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the conversation. Roles: system, user, assistant, tool."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeedText:
+    """Asks for the policy's next reply. `messages[fresh:]` are new since the last reply of this episode, which itself
+    stands at `fresh - 1`: a token-in token-out engine appends only these."""
+
+    messages: Sequence[Message]
+    fresh: int
+
+
+@dataclass(frozen=True, slots=True)
+class NeedCalls:
+    """Asks for the results of `calls`, in order. Only visible tools get here."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NeedVerdict:
+    """Asks what the turn that just ended earned. `results` are the texts of all results so far in the episode;
+    `attempted` counts the calls that the policy wrote in this turn, refused ones included."""
+
+    turn: int
+    results: Sequence[str]
+    attempted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The policy's text. `end` other than `stop` ends the episode: cut at the token limit (`length`), no room left in
+    the context (`context`), or the engine broke (`infrastructure`)."""
+
+    text: str
+    end: Literal["stop", "length", "context", "infrastructure"] = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A turn's outcome: the world is as it should be (`state`), and the expected results were seen (`response`).
+    A turn without ground-truth calls is resolved by an answer without calls (000 §3.4, Appendix D; FACTS §1)."""
+
+    state: bool
+    response: bool
+
+    @property
+    def resolved(self) -> bool:
+        return self.state and self.response
+
+
+@dataclass(frozen=True, slots=True)
+class StepTrace:
+    """One reply and what came of it. `error` is the dialect's complaint about malformed text, or None."""
+
+    text: str
+    calls: tuple[Call, ...] = ()
+    results: tuple[Result, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTrace:
+    """One user turn: its steps, and the verdict (None when the episode ended inside the turn)."""
+
+    steps: tuple[StepTrace, ...]
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A whole episode. `turns` may be shorter than the task's when the episode ended early."""
+
+    task: str
+    turns: tuple[TurnTrace, ...]
+    end: End
+    expected: int
+    messages: tuple[Message, ...] = ()
+
+    @property
+    def resolved(self) -> int:
+        return sum(turn.verdict is not None and turn.verdict.resolved for turn in self.turns)
+
+    @property
+    def binary(self) -> int:
+        return int(self.resolved == self.expected)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "end": self.end,
+            "expected": self.expected,
+            "resolved": self.resolved,
+            "turns": [
+                {
+                    "verdict": None
+                    if turn.verdict is None
+                    else {"state": turn.verdict.state, "response": turn.verdict.response},
+                    "steps": [
+                        {
+                            "text": step.text,
+                            "calls": [call.as_json() for call in step.calls],
+                            "results": [{"text": r.text, "error": r.error} for r in step.results],
+                            "error": step.error,
+                        }
+                        for step in turn.steps
+                    ],
+                }
+                for turn in self.turns
+            ],
+            "messages": [{"role": m.role, "content": m.content} for m in self.messages],
+        }
+
+
+class Interface(Protocol):
+    """What the policy is shown: a pure function of task, history and version (DESIGN §3). Evaluation uses identity."""
+
+    version: str
+
+    def documents(self, task: Task, tools: Sequence[Tool]) -> Sequence[Tool]: ...
+
+    def observation(self, task: Task, call: Call, result: Result) -> Result: ...
+
+
+class Identity:
+    """Shows everything as it is."""
+
+    version = "identity"
+
+    def documents(self, task: Task, tools: Sequence[Tool]) -> Sequence[Tool]:
+        return tools
+
+    def observation(self, task: Task, call: Call, result: Result) -> Result:
+        return result
+
+
+IDENTITY = Identity()
+Request = NeedText | NeedCalls | NeedVerdict
+Answer = Reply | Sequence[Result] | Verdict | None
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What one episode has accumulated so far."""
+
+    messages: list[Message] = field(default_factory=list)
+    turns: list[TurnTrace] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    answered: int = 0  # messages up to and including the last reply
+
+
+def episode(
+    task: Task,
+    tools: Mapping[str, Tool],
+    dialect: Dialect,
+    *,
+    interface: Interface = IDENTITY,
+    max_steps: int = MAX_STEPS,
+) -> Generator[Request, Any, Trace]:
+    """Runs `task` in the dialect. `tools` are the environment's tools by name; `max_steps` bounds replies a turn.
+
+    Yields requests and returns the trace. Raises KeyError only when the task names a tool that the environment lacks,
+    which `rods data check` refuses beforehand.
+    """
+    so_far = _Progress()
+    visible = task.tools_at(0)
+    shown = interface.documents(task, [tools[name] for name in visible])
+    so_far.messages.append(Message("system", dialect.system(shown)))
+    end: End = "finished"
+    for turn, text in enumerate(task.script):
+        returned: Sequence[Tool] = ()
+        if turn in task.held_out:
+            returned = interface.documents(task, [tools[name] for name in task.held_out[turn]])
+        so_far.messages.append(Message("user", dialect.user(text, returned)))
+        steps: list[StepTrace] = []
+        ended = yield from _turn(
+            task, turn, frozenset(task.tools_at(turn)), dialect, interface, max_steps, so_far, steps
+        )
+        if ended is not None:
+            so_far.turns.append(TurnTrace(tuple(steps)))
+            end = ended
+            break
+        attempted = sum(len(step.calls) for step in steps)
+        verdict = yield NeedVerdict(turn, so_far.results, attempted)
+        so_far.turns.append(TurnTrace(tuple(steps), verdict))
+    return Trace(task.id, tuple(so_far.turns), end, task.expected_turns, tuple(so_far.messages))
+
+
+def _turn(
+    task: Task,
+    visible: frozenset[str],
+    dialect: Dialect,
+    interface: Interface,
+    max_steps: int,
+    so_far: _Progress,
+    steps: list[StepTrace],
+) -> Generator[Request, Any, End | None]:
+    """One user turn. Returns None when the policy answered, else why the episode is over."""
+    for _ in range(max_steps):
+        reply: Reply = yield NeedText(so_far.messages, so_far.answered)
+        so_far.messages.append(Message("assistant", reply.text))
+        so_far.answered = len(so_far.messages)
+        if reply.end != "stop":
+            steps.append(StepTrace(reply.text))
+            return reply.end
+        parsed = dialect.parse(reply.text)
+        if parsed.error is not None:
+            steps.append(StepTrace(reply.text, error=parsed.error))
+            so_far.messages.append(Message(*dialect.complaint(parsed.error)))
+            continue
+        if not parsed.calls:
+            steps.append(StepTrace(reply.text))
+            return None
+        allowed = tuple(call for call in parsed.calls if call.name in visible)
+        answers = iter((yield NeedCalls(allowed)) if allowed else ())
+        results = tuple(
+            next(answers) if call.name in visible else Result(f"no tool named {call.name}", error="unknown_tool")
+            for call in parsed.calls
+        )
+        steps.append(StepTrace(reply.text, parsed.calls, results))
+        if any(result.error == "infrastructure" for result in results):
+            return "infrastructure"
+        so_far.results.extend(result.text for result in results)
+        seen = [interface.observation(task, call, r) for call, r in zip(parsed.calls, results, strict=True)]
+        so_far.messages.append(Message(*dialect.observation(seen)))
+    return "step_limit"

@@ -1,0 +1,60 @@
+"""The one vocabulary of errors.
+
+Three families that are never mixed up:
+
+- `UserError`: a person can mend it (configuration, task file, run folder). Its text says what, where and what to do;
+  the consoles print it without a traceback and exit with `EXIT_USER`.
+- `InfrastructureError`: the machinery broke (a dead worker, an endpoint, a disk). A rollout that meets one is recorded
+  with the end reason `infrastructure` and never counts as the policy's failure.
+- What a *policy* does wrong is never an exception: it is data in a trace (`Result.error`, `Reply` and end reasons).
+"""
+
+EXIT_OK = 0
+EXIT_FAILED = 1  # a check that was asked for found something wrong (verify, data check, replay)
+EXIT_USER = 2  # bad input: the message says what to change
+EXIT_REFUSED = 3  # another owner, another identity, a different step than the one recorded
+EXIT_DEADLINE = 4  # lockstep: the other process did not reach its mark in time
+EXIT_REQUEUE = 5  # stopped by a signal after a clean checkpoint: start the same command again
+
+
+class RodsError(Exception):
+    """Base of everything that RODS raises on purpose."""
+
+    exit_code = EXIT_FAILED
+
+
+class UserError(RodsError):
+    """Bad input. `what` happened, `where` (file, line, key), and the `remedy`."""
+
+    exit_code = EXIT_USER
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        self.what, self.where, self.remedy = what, where, remedy
+        parts = [f"{where}: {what}" if where else what]
+        if remedy:
+            parts.append(f"→ {remedy}")
+        super().__init__(" ".join(parts))
+
+
+class RefusedError(UserError):
+    """A legal request that this run folder must refuse: a second owner, another identity, a conflicting step."""
+
+    exit_code = EXIT_REFUSED
+
+
+class DeadlineError(RodsError):
+    """In lockstep, the other process did not reach its mark in time."""
+
+    exit_code = EXIT_DEADLINE
+
+
+class CorruptLogError(UserError):
+    """A bad record in the middle of a log. Never skipped; the message names file, line and byte offset."""
+
+
+class InfrastructureError(RodsError):
+    """The machinery broke, not the policy."""
+
+
+class Unsupported(RodsError):
+    """An environment was asked for something that it declares it lacks (snapshot, fork, visible state)."""
