@@ -203,9 +203,8 @@ def episode(
             returned = interface.documents(task, [tools[name] for name in task.held_out[turn]])
         so_far.messages.append(Message("user", dialect.user(text, returned)))
         steps: list[StepTrace] = []
-        ended = yield from _turn(
-            task, turn, frozenset(task.tools_at(turn)), dialect, interface, max_steps, so_far, steps
-        )
+        names = frozenset(task.tools_at(turn))
+        ended = yield from _turn(task, names, dialect, interface, max_steps, so_far, steps)
         if ended is not None:
             so_far.turns.append(TurnTrace(tuple(steps)))
             end = ended
