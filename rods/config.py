@@ -91,6 +91,7 @@ class Stage(Section):
 
     types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")
     reward: RewardKind = "progress"
+    prompt: Literal["plain", "resourceful"] = "plain"  # which system prompt of the tags dialect (000 Appendix G)
     expand: bool = True  # selection, staging and retirement run only where true (DESIGN §5.10)
     epochs: int = Field(0, ge=0)  # 0: until the run ends
 

@@ -1,1 +1,16 @@
-"""How a policy reads and writes: `tags` (Environment Tuning, Appendix G), `hermes` (Hermes/Qwen), `compact` (nano)."""
+"""How a policy reads and writes: `tags` (Environment Tuning), `hermes` (Hermes/Qwen), `compact` (nano)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rods.dialects.base import Dialect
+
+
+def load(name: Literal["tags", "hermes", "compact"], prompt: Literal["plain", "resourceful"] = "plain") -> Dialect:
+    """The dialect called `name`; `prompt` chooses between the two system prompts of `tags` and is unused elsewhere."""
+    from rods.dialects.compact import Compact
+    from rods.dialects.hermes import Hermes
+    from rods.dialects.tags import Tags
+
+    return Tags(prompt) if name == "tags" else Hermes() if name == "hermes" else Compact()

@@ -1,0 +1,57 @@
+"""The Hermes/Qwen form: one <tool_call> block a call, plain text otherwise; results come back in <tool_response>."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import orjson
+
+from prompts import load
+from rods.calls import Call
+from rods.dialects.base import Parsed, RoleAndText
+from rods.dialects.tags import documents, json_calls
+from rods.environments.base import Result, Tool
+
+THINK = re.compile(r"<think>.*?</think>", re.DOTALL)
+BLOCK = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+
+
+class Hermes:
+    """A reply with at least one block calls; a reply without any ends the turn."""
+
+    name = "hermes"
+
+    def system(self, tools: Sequence[Tool]) -> str:
+        return load("policy_hermes").render(functions=documents(tools))
+
+    def user(self, text: str, returned: Sequence[Tool]) -> str:
+        return f"{text}\n<tools>\n{documents(returned)}\n</tools>" if returned else text
+
+    def parse(self, text: str) -> Parsed:
+        spoken = THINK.sub("", text)
+        blocks = BLOCK.findall(spoken)
+        rest = BLOCK.sub("", spoken)
+        if "<tool_call>" in rest or "</tool_call>" in rest or "<think>" in rest:
+            return Parsed(error="a <tool_call> or <think> block is not closed")
+        if not blocks:
+            return Parsed(answer=rest.strip())
+        calls: list[Call] = []
+        for number, block in enumerate(blocks, start=1):
+            parsed = json_calls(f"[{block}]", f"<tool_call> block {number}")
+            if parsed.error is not None:
+                return parsed
+            calls += parsed.calls
+        return Parsed(calls=tuple(calls))
+
+    def observation(self, results: Sequence[Result]) -> RoleAndText:
+        return "user", "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
+
+    def complaint(self, error: str) -> RoleAndText:
+        return "user", f"<tool_response>\nFormat error: {error}.\n</tool_response>"
+
+    def write(self, calls: Sequence[Call]) -> str:
+        return "\n".join(f"<tool_call>\n{orjson.dumps(call.as_json()).decode()}\n</tool_call>" for call in calls)
+
+    def answer(self, text: str) -> str:
+        return text

@@ -1,0 +1,93 @@
+"""The think / tool_call / answer form of Environment Tuning (000 Appendix G), with its two system prompts.
+
+`plain` is the prompt of the early stages, `resourceful` that of the late ones, which asks the policy to look before it
+asks and to ask before it guesses. The wording is this project's own; the form is theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import orjson
+
+from prompts import load
+from rods.calls import MAX_CALL_TEXT, MAX_DEPTH, Call, max_nesting
+from rods.dialects.base import Parsed, RoleAndText
+from rods.environments.base import Result, Tool
+
+TEMPLATES = {"plain": "policy_tags", "resourceful": "policy_tags_resourceful"}
+REPLY = re.compile(
+    r"\s*(?:<think>(?:(?!</?(?:think|tool_call|answer)>).)*</think>\s*)?"
+    r"(?:<tool_call>(?P<calls>(?:(?!</?(?:think|tool_call|answer)>).)*)</tool_call>"
+    r"|<answer>(?P<answer>(?:(?!</?(?:think|tool_call|answer)>).)*)</answer>)\s*",
+    re.DOTALL,
+)
+
+
+class Tags:
+    """A reply is an optional <think> block, then exactly one <tool_call> (a JSON list) or one <answer>."""
+
+    name = "tags"
+
+    def __init__(self, prompt: str = "plain") -> None:
+        self.template = load(TEMPLATES[prompt])
+
+    def system(self, tools: Sequence[Tool]) -> str:
+        return self.template.render(functions=documents(tools))
+
+    def user(self, text: str, returned: Sequence[Tool]) -> str:
+        return f"{text}\n{documents(returned)}" if returned else text
+
+    def parse(self, text: str) -> Parsed:
+        match = REPLY.fullmatch(text)
+        if match is None:
+            return Parsed(
+                error="the reply must be one <tool_call>…</tool_call> or one <answer>…</answer>, "
+                "after an optional <think>…</think>, and nothing else"
+            )
+        if match["answer"] is not None:
+            return Parsed(answer=match["answer"].strip())
+        return json_calls(match["calls"], "the <tool_call> block")
+
+    def observation(self, results: Sequence[Result]) -> RoleAndText:
+        lines = ",\n ".join(_as_json(result.text) for result in results)
+        return "user", f"<tool_response>\n[{lines}]\n</tool_response>"
+
+    def complaint(self, error: str) -> RoleAndText:
+        return "user", f"<tool_response>\nFormat error: {error}.\n</tool_response>"
+
+    def write(self, calls: Sequence[Call]) -> str:
+        return f"<tool_call>\n{orjson.dumps([call.as_json() for call in calls]).decode()}\n</tool_call>"
+
+    def answer(self, text: str) -> str:
+        return f"<answer>\n{text}\n</answer>"
+
+
+def documents(tools: Sequence[Tool]) -> str:
+    """The function documents, one JSON object a line."""
+    return "\n".join(orjson.dumps(tool.schema()).decode() for tool in tools)
+
+
+def json_calls(text: str, place: str) -> Parsed:
+    """Reads a JSON list of calls. Never raises; the error names `place`."""
+    if len(text) > MAX_CALL_TEXT or max_nesting(text) > MAX_DEPTH:
+        return Parsed(error=f"{place} is too long or nested too deeply")
+    try:
+        values = orjson.loads(text)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return Parsed(error=f"{place} is not valid JSON")
+    if not isinstance(values, list) or not values:
+        return Parsed(error=f"{place} must hold a JSON list with at least one call")
+    try:
+        return Parsed(calls=tuple(Call.from_json(value) for value in values))
+    except ValueError as error:
+        return Parsed(error=f"{place}: {error}")
+
+
+def _as_json(text: str) -> str:
+    try:
+        orjson.loads(text)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return orjson.dumps(text.encode("utf-8", "replace").decode()).decode()
+    return text

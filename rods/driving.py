@@ -1,0 +1,105 @@
+"""Drivers of the episode engine: many episodes in lock-step, or one in asyncio.
+
+Both hold the instances, answer calls and verdicts, and hand only the need for text to the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass
+
+from rods.dialects.base import Dialect
+from rods.environments.base import Environment, Result
+from rods.episodes import (
+    IDENTITY,
+    MAX_STEPS,
+    Answer,
+    Interface,
+    NeedCalls,
+    NeedText,
+    Reply,
+    Request,
+    Trace,
+    episode,
+)
+from rods.errors import InfrastructureError
+from rods.goals import GroundTruth
+from rods.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One episode to run. `goal` may be shared by all episodes of the task."""
+
+    task: Task
+    environment: Environment
+    dialect: Dialect
+    goal: GroundTruth
+    interface: Interface = IDENTITY
+    max_steps: int = MAX_STEPS
+
+
+class _Running:
+    """An episode with its world: `advance` answers calls and verdicts itself and stops where text is needed."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.instance = job.environment.reset(job.task.state)
+        self.engine: Generator[Request, Answer, Trace] = episode(
+            job.task, job.environment.tools(), job.dialect, interface=job.interface, max_steps=job.max_steps
+        )
+
+    def advance(self, answer: Answer) -> NeedText | Trace:
+        try:
+            request = self.engine.send(answer)
+            while not isinstance(request, NeedText):
+                request = self.engine.send(self._answer(request))
+            return request
+        except StopIteration as stop:
+            trace: Trace = stop.value
+            return trace
+
+    def _answer(self, request: Request) -> Answer:
+        if isinstance(request, NeedCalls):
+            results: list[Result] = []
+            for call in request.calls:
+                try:
+                    results.append(self.instance.call(call))
+                except InfrastructureError as error:
+                    results.append(Result(str(error), error="infrastructure"))
+            return results
+        assert not isinstance(request, NeedText)
+        return self.job.goal.verdict(self.instance, request)
+
+
+def run_lockstep(
+    jobs: Sequence[Job], complete: Callable[[Sequence[tuple[int, NeedText]]], Sequence[Reply]]
+) -> list[Trace]:
+    """Runs all jobs together; returns their traces in order.
+
+    `complete` gets (job index, need) of every episode that still waits for text and returns one reply for each, in
+    the same order. Finished episodes leave the batch.
+    """
+    running = [_Running(job) for job in jobs]
+    traces: list[Trace | None] = [None] * len(jobs)
+    answers: dict[int, Reply | None] = dict.fromkeys(range(len(jobs)))
+    while answers:
+        waiting: list[tuple[int, NeedText]] = []
+        for index, answer in answers.items():
+            request = running[index].advance(answer)
+            if isinstance(request, Trace):
+                traces[index] = request
+            else:
+                waiting.append((index, request))
+        replies = complete(waiting) if waiting else ()
+        answers = {index: reply for (index, _), reply in zip(waiting, replies, strict=True)}
+    return [trace for trace in traces if trace is not None]
+
+
+async def run_episode(job: Job, complete: Callable[[NeedText], Awaitable[Reply]]) -> Trace:
+    """Runs one job, awaiting text from `complete`. Calls run in place: in-process environments are synchronous."""
+    running = _Running(job)
+    answer: Reply | None = None
+    while isinstance(request := running.advance(answer), NeedText):
+        answer = await complete(request)
+    return request
