@@ -1,0 +1,34 @@
+# What a newcomer needs, in four words. Everything lands in .venv and runs/; nothing else on the machine is touched.
+#   PYTHON=python3.12       which interpreter makes .venv (otherwise the first suitable one is taken)
+#   TORCH_INDEX=<address>   a package index with another build of PyTorch, for instance one without CUDA
+SHELL := /bin/sh
+BIN := .venv/bin
+export PYTHON TORCH_INDEX
+
+.PHONY: help demo test lint bench
+help:
+	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
+	@echo "make test   run all tests"
+	@echo "make lint   style, types and the one-way imports"
+	@echo "make bench  measure what the project claims"
+
+demo:
+	@sh console/setup.sh demo
+	@$(BIN)/python -m console.demo
+
+test:
+	@sh console/setup.sh dev
+	@$(BIN)/rods data bfcl
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+
+lint:
+	@sh console/setup.sh dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench:
+	@sh console/setup.sh dev
+	@$(BIN)/rods data bfcl
+	@$(BIN)/python -m bench --quick
