@@ -31,6 +31,8 @@ TASK_TYPES: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_p
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 HELD_OUT_SPLITS: tuple[Split, ...] = ("validation", "test")
+# What the user says in a turn whose only news is that held-out tools return. Fixed, so that no gate compares it.
+RETURN_SENTENCE = "Some further tools are ready for you from here on. Please pick up the open request with their help."
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,209 @@
+"""Where the value of every ground-truth argument came from, inferred from texts, results and state (004 §3.3).
+
+The order in which places are asked is the order in which a reader would believe them: what the user says in this turn,
+what was said before, what an earlier call returned (the nearest call that *brought* the value, not one that only
+repeats its own argument), the tool's default, the initial state. Whatever is found nowhere was said in other words.
+
+Small values (1, True, "a") occur everywhere by accident. For them a result counts only when the name of its field is
+akin to the argument's (`id` and `event_id`), and such a result is believed before a number in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from rods.calls import Call
+from rods.composing.records import Flow
+from rods.environments.base import Result, Tool
+from rods.tasks import Task
+
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?![\w])")
+WORDS = re.compile(r"[^\W_]+")
+SPELLED = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+    *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
+)
+IN_WORDS = {word: float(number) for number, word in enumerate(SPELLED)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text, folded for searching, and the numbers in it."""
+
+    folded: str
+    numbers: frozenset[float]
+
+    @staticmethod
+    def of(text: str) -> _Text:
+        folded = " ".join(text.casefold().split())
+        numbers = {float(match.replace(",", "")) for match in NUMBER.findall(folded)}
+        numbers |= {IN_WORDS[word] for word in WORDS.findall(folded) if word in IN_WORDS}
+        return _Text(folded, frozenset(numbers))
+
+    def says(self, value: Any) -> bool:
+        """Whether the text contains `value` as a whole: a number as a number, a text between word boundaries."""
+        if isinstance(value, bool) or value is None:
+            return False
+        if isinstance(value, (int, float)):
+            return float(value) in self.numbers
+        if isinstance(value, str):
+            return _contains(self.folded, " ".join(value.casefold().split()))
+        parts = list(_leaves(value))
+        return bool(parts) and all(self.says(part) for _, part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What a call brought: the leaves of its result, less the values of its own arguments."""
+
+    position: tuple[int, int]
+    leaves: tuple[tuple[str, Any], ...]
+    whole: Any
+
+    @staticmethod
+    def of(position: tuple[int, int], call: Call, result: Result) -> _Output:
+        value = result.value
+        if value is None:
+            try:
+                value = orjson.loads(result.text)
+            except ValueError:
+                value = result.text
+        own = {_key(leaf) for _, leaf in _leaves(dict(call.arguments))}
+        leaves = tuple((name, leaf) for name, leaf in _leaves(value, keys=True) if _key(leaf) not in own)
+        return _Output(position, leaves, value)
+
+    def brought(self, argument: str, value: Any) -> bool:
+        if isinstance(value, (list, dict)):
+            parts = [leaf for _, leaf in _leaves(value)]
+            return _key(self.whole) == _key(value) or (
+                bool(parts) and all(self.brought(argument, part) for part in parts)
+            )
+        wanted = _key(value)
+        small = is_small(value)
+        for name, leaf in self.leaves:
+            if _key(leaf) == wanted and (not small or leaf is self.whole or akin(name, argument)):
+                return True
+        return False
+
+    def mentions(self, value: Any) -> bool:
+        """Whether the value stands inside a longer text of the result."""
+        if isinstance(value, (list, dict)) or is_small(value):
+            return False
+        return any(isinstance(leaf, str) and _Text.of(leaf).says(value) for _, leaf in self.leaves)
+
+
+def infer(tools: Mapping[str, Tool], task: Task, results: Sequence[Sequence[Result]]) -> list[list[dict[str, Flow]]]:
+    """One dictionary of flows a call, turn by turn. `results` are those of the ground truth, in the same shape.
+
+    Raises KeyError for a call of a tool that is not in `tools`.
+    """
+    state = {_key(leaf) for _, leaf in _leaves(task.state or {}, keys=True)}
+    earlier: list[_Text] = []
+    outputs: list[_Output] = []
+    flows: list[list[dict[str, Flow]]] = []
+    for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
+        now = _Text.of(text)
+        found: list[dict[str, Flow]] = []
+        for index, call in enumerate(calls):
+            defaults = {p.name: p.default for p in tools[call.name].parameters if not p.required}
+            found.append(
+                {
+                    name: _flow(name, value, now, earlier, outputs, defaults, state)
+                    for name, value in call.arguments.items()
+                }
+            )
+            outputs.append(_Output.of((turn, index), call, results[turn][index]))
+        earlier.append(now)
+        flows.append(found)
+    return flows
+
+
+def _flow(
+    argument: str,
+    value: Any,
+    now: _Text,
+    earlier: Sequence[_Text],
+    outputs: Sequence[_Output],
+    defaults: Mapping[str, Any],
+    state: set[Any],
+) -> Flow:
+    producer = next((output.position for output in reversed(outputs) if output.brought(argument, value)), None)
+    small = is_small(value)
+    default = argument in defaults and _key(defaults[argument]) == _key(value)
+    if small and producer is not None and not default:
+        return Flow("result", producer)
+    if now.says(value):
+        return Flow("user")
+    if default:
+        return Flow("default")
+    if not small and any(text.says(value) for text in earlier):
+        return Flow("earlier")
+    if producer is not None:
+        return Flow("result", producer)
+    if any(text.says(value) for text in earlier):
+        return Flow("earlier")
+    if mention := next((output.position for output in reversed(outputs) if output.mentions(value)), None):
+        return Flow("result", mention)
+    if not small and _key(value) in state:
+        return Flow("state")
+    return Flow("user")
+
+
+def is_small(value: Any) -> bool:
+    """Whether `value` is so short that finding it somewhere proves nothing."""
+    if isinstance(value, bool) or value is None:
+        return True
+    if isinstance(value, (int, float)):
+        return float(value).is_integer() and abs(value) < 100
+    return isinstance(value, str) and len(value.strip()) < 3
+
+
+def akin(field: str, argument: str) -> bool:
+    """Whether two names share a word: `id` and `event_id`."""
+    return not set(WORDS.findall(field.casefold())).isdisjoint(WORDS.findall(argument.casefold()))
+
+
+def _contains(text: str, part: str) -> bool:
+    if not part:
+        return False
+    start = text.find(part)
+    while start >= 0:
+        end = start + len(part)
+        before = start == 0 or not (text[start - 1].isalnum() and part[0].isalnum())
+        after = end == len(text) or not (text[end].isalnum() and part[-1].isalnum())
+        if before and after:
+            return True
+        start = text.find(part, start + 1)
+    return False
+
+
+def _leaves(value: Any, name: str = "", *, keys: bool = False) -> Iterator[tuple[str, Any]]:
+    """(name of the nearest key, leaf) for every leaf of a JSON value; with `keys`, the keys of objects too."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if keys:
+                yield name, key
+            yield from _leaves(item, key, keys=keys)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item, name, keys=keys)
+    else:
+        yield name, value
+
+
+def _key(value: Any) -> Any:
+    """A hashable form in which equal values are equal: numbers by value, texts folded, True apart from 1."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, str):
+        return " ".join(value.casefold().split())
+    if isinstance(value, (list, tuple)):
+        return tuple(_key(item) for item in value)
+    if isinstance(value, dict):
+        return frozenset((key, _key(item)) for key, item in value.items())
+    return value
