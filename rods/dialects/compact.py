@@ -28,7 +28,7 @@ class Compact:
         return "\n".join([text, *(_signature(tool) for tool in returned)])
 
     def parse(self, text: str) -> Parsed:
-        lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+        lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
         if not lines or not lines[0].startswith("!"):
             return Parsed(answer=text.strip())
         calls: list[Call] = []
@@ -78,7 +78,17 @@ def _value(text: str) -> Any:
 
 def _text(value: Any) -> str:
     """The shortest text that `_value` reads back as `value`."""
-    plain = isinstance(value, str) and value and value == value.strip() and not set(value) & set('|\n"')
-    if plain and _value(value) == value:
-        return str(value)
-    return orjson.dumps(value).decode()
+    if isinstance(value, str) and _is_plain(value):
+        return value
+    return orjson.dumps(value).decode().replace("|", "\\u007c")
+
+
+def _is_plain(text: str) -> bool:
+    """Whether `text` may stand unquoted: on one line, without separators, and not readable as another value."""
+    return (
+        text != ""
+        and text == text.strip()
+        and text.isprintable()
+        and not set(text) & {"|", '"'}
+        and _value(text) == text
+    )

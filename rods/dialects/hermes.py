@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import orjson
-
 from prompts import load
 from rods.calls import Call
 from rods.dialects.base import Parsed, RoleAndText
-from rods.dialects.tags import documents, json_calls
+from rods.dialects.tags import documents, json_calls, tagless_json
 from rods.environments.base import Result, Tool
 
 THINK = re.compile(r"<think>.*?</think>", re.DOTALL)
@@ -51,7 +49,7 @@ class Hermes:
         return "user", f"<tool_response>\nFormat error: {error}.\n</tool_response>"
 
     def write(self, calls: Sequence[Call]) -> str:
-        return "\n".join(f"<tool_call>\n{orjson.dumps(call.as_json()).decode()}\n</tool_call>" for call in calls)
+        return "\n".join(f"<tool_call>\n{tagless_json(call.as_json())}\n</tool_call>" for call in calls)
 
     def answer(self, text: str) -> str:
         return text

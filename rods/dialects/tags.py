@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import orjson
 
@@ -58,7 +59,7 @@ class Tags:
         return "user", f"<tool_response>\nFormat error: {error}.\n</tool_response>"
 
     def write(self, calls: Sequence[Call]) -> str:
-        return f"<tool_call>\n{orjson.dumps([call.as_json() for call in calls]).decode()}\n</tool_call>"
+        return f"<tool_call>\n{tagless_json([call.as_json() for call in calls])}\n</tool_call>"
 
     def answer(self, text: str) -> str:
         return f"<answer>\n{text}\n</answer>"
@@ -67,6 +68,11 @@ class Tags:
 def documents(tools: Sequence[Tool]) -> str:
     """The function documents, one JSON object a line."""
     return "\n".join(orjson.dumps(tool.schema()).decode() for tool in tools)
+
+
+def tagless_json(value: Any) -> str:
+    """JSON in which no text can be mistaken for a tag: `<` stands only inside strings, so it may be escaped there."""
+    return orjson.dumps(value).decode().replace("<", "\\u003c")
 
 
 def json_calls(text: str, place: str) -> Parsed:

@@ -1,0 +1,102 @@
+"""Dialects read what they write, and name what is wrong with everything else without raising."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rods.calls import Call
+from rods.dialects import load
+from rods.environments.base import Parameter, Result, Tool
+
+NAMES = ["tags", "hermes", "compact"]
+TOOL = Tool("move_file", "files", "Moves a file.", (Parameter("name", {"type": "string"}),))
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    # 004: ground truth is plain text; line ends and separators are what the compact form could stumble on
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=3),
+    max_leaves=6,
+)
+calls = st.lists(
+    st.builds(
+        Call, st.sampled_from(["ls", "move_file"]), st.dictionaries(st.sampled_from(["a", "b_c", "name"]), json_values)
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(written=calls)
+def test_written_calls_are_read_back_unchanged(name, written):
+    dialect = load(name)
+    parsed = dialect.parse(dialect.write(written))
+    assert parsed.error is None
+    assert [call.as_json() for call in parsed.calls] == [call.as_json() for call in written]
+    assert [[type(value) for value in call.arguments.values()] for call in parsed.calls] == [
+        [type(value) for value in call.arguments.values()] for call in written
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(text=st.text(max_size=200))
+def test_any_text_parses_to_exactly_one_of_calls_answer_error(name, text):
+    parsed = load(name).parse(text)
+    assert sum([bool(parsed.calls), parsed.answer is not None, parsed.error is not None]) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_ends_the_turn_and_documents_name_every_tool_and_argument(name):
+    dialect = load(name)
+    parsed = dialect.parse(dialect.answer("all is done"))
+    assert parsed.answer == "all is done" and not parsed.calls
+    for text in (dialect.system([TOOL]), dialect.user("go on", [TOOL])):
+        assert "move_file" in text and "name" in text
+    assert "move_file" not in dialect.user("go on", [])
+    assert '{"ok": 1}' in dialect.observation([Result('{"ok": 1}')])[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("<tool_call>[]</tool_call>", "at least one call"),
+        ("<tool_call>{}</tool_call>", "JSON list"),
+        ("<tool_call>[{]</tool_call>", "not valid JSON"),
+        ('<tool_call>[{"name": 3}]</tool_call>', "name"),
+        ('<tool_call>[{"name": "ls"}]</tool_call><answer>x</answer>', "nothing else"),
+        ("hello", "nothing else"),
+        ("<think>a<think>b</think><answer>x</answer>", "nothing else"),
+        ("<tool_call>" + "[" * 5000 + "]" * 5000 + "</tool_call>", "nested"),
+        ('<tool_call>["' + "x" * 30_000 + '"]</tool_call>', "too long"),
+    ],
+)
+def test_tags_names_what_is_malformed(text, complaint):
+    assert complaint in load("tags").parse(text).error
+
+
+def test_tags_accepts_reasoning_before_either_form():
+    dialect = load("tags")
+    assert dialect.parse("<think>hm</think>\n<answer>x</answer>").answer == "x"
+    assert dialect.parse('<think>hm</think><tool_call>[{"name": "ls", "arguments": {}}]</tool_call>').calls
+
+
+def test_tags_has_two_prompts_that_differ():
+    assert load("tags", "plain").system([TOOL]) != load("tags", "resourceful").system([TOOL])
+
+
+def test_hermes_reads_several_blocks_and_refuses_an_open_one():
+    block = '<tool_call>{"name": "ls", "arguments": {}}</tool_call>'
+    assert len(load("hermes").parse(f"sure {block} and {block}").calls) == 2
+    assert load("hermes").parse(f"{block}<tool_call>").error
+    assert load("hermes").parse("<tool_call>nope</tool_call>").error
+
+
+def test_compact_keeps_the_type_of_quoted_numbers():
+    assert load("compact").parse('! pay | to = "5" | amount = 5 | note = red car').calls[0].arguments == {
+        "to": "5",
+        "amount": 5,
+        "note": "red car",
+    }

@@ -1,0 +1,58 @@
+"""A configuration is checked whole; faults are named by file and key."""
+
+import pytest
+
+from rods.config import Config, identity_diff, parse_config, read_config
+from rods.errors import UserError
+
+
+def test_defaults_are_the_papers():
+    config = Config()
+    assert (config.zones.boundary_low, config.zones.boundary_high) == (0.20, 0.85)
+    assert (config.pool.mastered_above, config.pool.too_hard_below) == (0.95, 0.20)
+    assert (config.selection.seeds_per_step, config.rollouts.rollouts_per_task) == (16, 16)
+    assert config.selection.quota_per_group() == 6  # ceil(16 / 3 groups of types)
+
+
+def test_a_file_is_read_and_operation_is_not_identity(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text('sync = "lockstep"\n[operation]\nworkers = 3\n[[curriculum.stages]]\ntypes = ["base"]\n')
+    config = read_config(path)
+    assert config.operation.workers == 3 and config.curriculum.stages[0].types == ("base",)
+    assert (
+        config.identity()
+        == parse_config({"sync": "lockstep", "curriculum": {"stages": [{"types": ["base"]}]}}, where="x").identity()
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[selection]\nseeds_per_stepp = 4", "selection.seeds_per_stepp: unknown key"),
+        ("[selection]\nseeds_per_step = 'four'", "selection.seeds_per_step"),
+        ("[selection]\nseeds_per_step = 4.0", "selection.seeds_per_step"),
+        ("[rollouts]\nrollouts_per_task = 1", "at least 2"),
+        ("[zones]\nboundary_low = 0.9", "below boundary_high"),
+        ("sync = 'locked'", "sync"),
+        ("[[curriculum.stages]]\n[[curriculum.stages]]", "never ends"),
+        ("[training\n", "not TOML"),
+    ],
+)
+def test_faults_name_file_key_and_remedy(tmp_path, text, complaint):
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    with pytest.raises(UserError) as error:
+        read_config(path)
+    assert str(path) in str(error.value) and complaint in str(error.value) and "→" in str(error.value)
+
+
+def test_several_faults_are_named_at_once():
+    with pytest.raises(UserError) as error:
+        parse_config({"nope": 1, "pool": {"max_generated": -1}}, where="x")
+    assert "nope" in str(error.value) and "pool.max_generated" in str(error.value)
+
+
+def test_identity_diff_names_the_keys_that_differ():
+    old = Config().identity()
+    new = parse_config({"training": {"batch_tasks": 8}, "operation": {"workers": 1}}, where="x").identity()
+    assert identity_diff(old, new) == ["training.batch_tasks: 32 → 8"]
