@@ -1,0 +1,82 @@
+"""The rules that a variant must pass before anybody judges its wording (004 Appendix G; DESIGN §5.4, §5.6).
+
+One file a gate; each is a pure function that returns reasons, and no reasons mean passed. `check` asks them in the
+paper's order, with the switches of the configuration (`[gates]`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rods.config import Gates
+from rods.environments.base import Environment
+from rods.gates.arguments import arguments
+from rods.gates.contamination import contamination, held_out_index, overlaps
+from rods.gates.duplicates import duplicates
+from rods.gates.replay import Results, replay, replayed
+from rods.gates.similarity import Match, SimilarityIndex
+from rods.gates.tools import tools
+from rods.profile import Profile, isomorphic
+from rods.profile import profile as profile_of
+from rods.tasks import Task
+
+__all__ = [
+    "Gate",
+    "Match",
+    "Rejection",
+    "SimilarityIndex",
+    "arguments",
+    "check",
+    "contamination",
+    "duplicates",
+    "held_out_index",
+    "overlaps",
+    "replay",
+    "tools",
+]
+Gate = Literal["replay", "tools", "arguments", "profile", "duplicates", "contamination"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A gate that `reasons` keep shut."""
+
+    gate: Gate
+    reasons: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"gate": self.gate, "reasons": list(self.reasons)}
+
+
+def check(
+    environment: Environment,
+    task: Task,
+    root: Profile,
+    gates: Gates,
+    *,
+    pool: SimilarityIndex,
+    held_out: SimilarityIndex,
+) -> list[Rejection]:
+    """Every gate that rejects `task`, in order; empty when all let it pass.
+
+    `root` is the profile of the original at the root of the variant's lineage, `pool` holds the tasks that it must not
+    nearly repeat, `held_out` those that it must not teach. A gate that is switched off passes everything. Raises
+    InfrastructureError when the replay broke for reasons that are not the task's.
+    """
+    results, unsound = replayed(environment, task) if gates.replay or gates.profile else (None, [])
+    asked: list[tuple[Gate, list[str]]] = [
+        ("replay", unsound if gates.replay else []),
+        ("tools", tools(environment, task) if gates.tools else []),
+        ("arguments", arguments(task, gates) if gates.arguments else []),
+        ("profile", _shape(environment, task, results, root, gates) if gates.profile else []),
+        ("duplicates", duplicates(task, pool) if gates.duplicates else []),
+        ("contamination", contamination(task, held_out) if gates.contamination else []),
+    ]
+    return [Rejection(gate, tuple(reasons)) for gate, reasons in asked if reasons]
+
+
+def _shape(environment: Environment, task: Task, results: Results | None, root: Profile, gates: Gates) -> list[str]:
+    if results is None or any(call.name not in environment.tools() for turn in task.calls for call in turn):
+        return ["its ground truth does not run here, so it has no profile"]
+    return isomorphic(root, profile_of(environment, task, results), gates.profile_distance)

@@ -1,0 +1,82 @@
+"""Gate 1 (004 Appendix G; DESIGN §5.4): the ground truth runs again, from the task's own state, in a fresh instance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rods.environments.base import Environment, Result, reference
+from rods.errors import InfrastructureError
+from rods.tasks import Task
+
+Results = tuple[tuple[Result, ...], ...]  # one tuple a turn
+
+
+def run(environment: Environment, task: Task) -> Results:
+    """The results of all ground-truth calls of `task` in a fresh instance.
+
+    Raises ValueError when the environment rejects the state, InfrastructureError when the machinery broke (that is
+    never the task's fault).
+    """
+    instance = environment.reset(task.state)
+    results = tuple(tuple(instance.call(call) for call in turn) for turn in task.calls)
+    for turn in results:
+        for result in turn:
+            if result.error == "infrastructure":
+                raise InfrastructureError(f"while replaying task {task.id}: {result.text}")
+    return results
+
+
+def faults(task: Task, results: Results, recorded: Sequence[Sequence[str]] | None) -> list[str]:
+    """What is wrong with `results`: calls that failed, and texts other than those `recorded` (None: none are)."""
+    reasons = []
+    for turn, (calls, seen) in enumerate(zip(task.calls, results, strict=True)):
+        for index, (call, result) in enumerate(zip(calls, seen, strict=True)):
+            where = f"turn {turn}, call {index}, {call.name}"
+            if result.error is not None:
+                reasons.append(f"{where}: fails ({result.error}): {result.text[:200]}")
+            elif recorded is not None and (expected := _at(recorded, turn, index)) != result.text:
+                told = "nothing" if expected is None else repr(expected[:200])
+                reasons.append(f"{where}: gave {result.text[:200]!r}, recorded was {told}")
+    return reasons
+
+
+def replay(environment: Environment, task: Task) -> list[str]:
+    """Why the task's ground truth does not hold; empty when it does.
+
+    Results must equal those in the task's provenance (`results`: texts, turn by turn) if it has any. Where the
+    environment declares itself not deterministic only failures count. Raises InfrastructureError, see `run`.
+    """
+    return replayed(environment, task)[1]
+
+
+def replayed(environment: Environment, task: Task) -> tuple[Results | None, list[str]]:
+    """`replay`'s reasons, and the results for whoever needs them next; None when nothing could run."""
+    if strange := foreign(environment, task):
+        return None, strange
+    try:
+        results = run(environment, task)
+    except ValueError as error:
+        return None, [f"the initial state is rejected: {error}"]
+    recorded = task.provenance.get("results") if environment.features.deterministic else None
+    if recorded is not None and not _texts(recorded):
+        return results, ["provenance.results must be one list of texts a turn"]
+    return results, faults(task, results, recorded)
+
+
+def foreign(environment: Environment, task: Task) -> list[str]:
+    """Whether the task was written for another environment, or another version of it."""
+    own = reference(environment)
+    if own == task.environment:
+        return []
+    return [f"written for {task.environment.name} {task.environment.hash}, but this is {own.name} {own.hash}"]
+
+
+def _at(recorded: Sequence[Sequence[str]], turn: int, index: int) -> str | None:
+    return recorded[turn][index] if turn < len(recorded) and index < len(recorded[turn]) else None
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(turn, list) and all(isinstance(text, str) for text in turn) for turn in value
+    )
