@@ -1,11 +1,17 @@
-"""One call a line, for policies with a small vocabulary and little room (nano): `! name | key = value | key = value`.
+"""One call a line in few tokens, for policies with a small vocabulary and little room (nano):
 
-A reply whose first line does not start with `!` is an answer and ends the turn. Values are JSON where they parse as a
-number, true, false, null, a quoted text, a list or an object, and plain text otherwise.
+    ! send_mail to= ann text= see you at noon
+
+A reply whose first line does not start with `!` is an answer and ends the turn. `key=` opens a value, which runs to the
+next `key=` or the end of the line. Values are JSON where they parse as such (a number, true, false, null, a quoted
+text, a list, an object) and plain text otherwise. Tools are documented as they are called, without values. Words stand
+apart by single spaces throughout, so that a word has one spelling in documents, questions, results and calls.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +21,8 @@ from rods.calls import MAX_CALL_TEXT, MAX_DEPTH, Call, max_nesting
 from rods.dialects.base import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
 
+KEY = re.compile(r"(?:^|(?<= ))([A-Za-z_][A-Za-z_0-9]*)=(?= |$)")
+
 
 class Compact:
     """See the module's page."""
@@ -22,10 +30,10 @@ class Compact:
     name = "compact"
 
     def system(self, tools: Sequence[Tool]) -> str:
-        return "\n".join(_signature(tool) for tool in tools)
+        return _documents(tools)
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
-        return "\n".join([text, *(_signature(tool) for tool in returned)])
+        return f"{text} new {_documents(returned)}" if returned else text
 
     def parse(self, text: str) -> Parsed:
         lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
@@ -37,27 +45,25 @@ class Compact:
                 return Parsed(error="line too long")
             if not line.startswith("!"):
                 return Parsed(error="each line must be one call")
-            name, *pairs = (part.strip() for part in line[1:].split("|"))
-            if not name:
-                return Parsed(error="no tool name")
-            arguments: dict[str, Any] = {}
-            for pair in pairs:
-                key, equals, value = (part.strip() for part in pair.partition("="))
-                if not key or not equals or key in arguments:
-                    return Parsed(error="bad argument")
-                arguments[key] = _value(value)
+            name, _, rest = line[1:].strip().partition(" ")
+            keys = list(KEY.finditer(rest))
+            starts = [key.start() for key in keys] + [len(rest)]
+            values = [rest[key.end() : start].strip() for key, start in zip(keys, starts[1:], strict=True)]
+            arguments = {key[1]: _value(value) for key, value in zip(keys, values, strict=True)}
+            if not name or rest[: starts[0]].strip() or not all(values) or len(arguments) < len(keys):
+                return Parsed(error="bad call")
             calls.append(Call(name, arguments))
         return Parsed(calls=tuple(calls))
 
     def observation(self, results: Sequence[Result]) -> RoleAndText:
-        return "tool", "\n".join(result.text for result in results)
+        return "tool", " | ".join(result.text for result in results)
 
     def complaint(self, error: str) -> RoleAndText:
         return "tool", error
 
     def write(self, calls: Sequence[Call]) -> str:
         return "\n".join(
-            " | ".join([f"! {call.name}", *(f"{key} = {_text(value)}" for key, value in call.arguments.items())])
+            " ".join([f"! {call.name}", *(f"{key}= {_text(value)}" for key, value in call.arguments.items())])
             for call in calls
         )
 
@@ -65,8 +71,8 @@ class Compact:
         return text
 
 
-def _signature(tool: Tool) -> str:
-    return f"{tool.name} ( {' '.join(tool.parameter_names)} )"
+def _documents(tools: Sequence[Tool]) -> str:
+    return " ".join(["tools", *(" ".join([t.name, *(f"{key}=" for key in t.parameter_names)]) for t in tools)])
 
 
 def _value(text: str) -> Any:
@@ -77,18 +83,15 @@ def _value(text: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """The shortest text that `_value` reads back as `value`."""
-    if isinstance(value, str) and _is_plain(value):
+    """The shortest text that `_value` reads back as `value`, on one line and free of anything like ` key= `."""
+    if isinstance(value, str) and value and value == value.strip() and not set(value) & set('\n="') and _plain(value):
         return value
-    return orjson.dumps(value).decode().replace("|", "\\u007c")
+    return json.dumps(value).replace("=", "\\u003d")
 
 
-def _is_plain(text: str) -> bool:
-    """Whether `text` may stand unquoted: on one line, without separators, and not readable as another value."""
-    return (
-        text != ""
-        and text == text.strip()
-        and text.isprintable()
-        and not set(text) & {"|", '"'}
-        and _value(text) == text
-    )
+def _plain(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return True
+    return False

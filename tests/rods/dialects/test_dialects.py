@@ -95,7 +95,7 @@ def test_hermes_reads_several_blocks_and_refuses_an_open_one():
 
 
 def test_compact_keeps_the_type_of_quoted_numbers():
-    assert load("compact").parse('! pay | to = "5" | amount = 5 | note = red car').calls[0].arguments == {
+    assert load("compact").parse('! pay to= "5" amount= 5 note= red car').calls[0].arguments == {
         "to": "5",
         "amount": 5,
         "note": "red car",

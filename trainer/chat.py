@@ -1,0 +1,101 @@
+"""Conversations as tokens, by a tokenizer's own chat template.
+
+`prompt` opens a conversation; `continuation` gives the tokens that follow a reply as it was sampled: the template's
+closing of the reply after its end token, the new messages, and the opening of the next reply. It is found by rendering
+a dummy exchange before the new messages, so history is never rendered (some templates rewrite it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rods.episodes import Message
+from rods.errors import UserError
+
+DUMMY = (Message("user", "a"), Message("assistant", "b"))
+
+
+class Chat:
+    """A tokenizer with a chat template. `ends` are the token ids that end a reply, `pad` one to fill blocks with."""
+
+    def __init__(self, tokenizer: Any, folder: Path) -> None:
+        self.tokenizer, self.folder = tokenizer, folder
+        if not tokenizer.chat_template:
+            raise UserError(
+                "the tokenizer has no chat template",
+                where=str(folder),
+                remedy="use an instruction-tuned model, or save a chat_template.jinja beside its tokenizer.json",
+            )
+        if tokenizer.eos_token_id is None:
+            raise UserError("the tokenizer has no end token", where=str(folder), remedy="set eos_token")
+        self.ends: frozenset[int] = frozenset({tokenizer.eos_token_id})
+        self.pad: int = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+        self._continuation = lru_cache(maxsize=4096)(self._render_continuation)
+        self._prompt = lru_cache(maxsize=512)(self._render_prompt)
+
+    @staticmethod
+    def load(folder: Path) -> Chat:
+        """Raises UserError when `folder` holds no tokenizer or no chat template."""
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        except (OSError, ValueError, KeyError) as error:
+            raise UserError(
+                f"no tokenizer that transformers can load ({str(error).splitlines()[0]})",
+                where=str(folder),
+                remedy="policy.model must be a folder with weights, config.json and tokenizer files",
+            ) from error
+        return Chat(tokenizer, folder)
+
+    def load_model(self) -> Any:
+        """The causal language model beside the tokenizer, in float32. Raises UserError when it cannot be loaded."""
+        try:
+            model = AutoModelForCausalLM.from_pretrained(self.folder, local_files_only=True, dtype=torch.float32)
+        except (OSError, ValueError, KeyError) as error:
+            raise UserError(
+                f"no causal language model that transformers can load ({str(error).splitlines()[0]})",
+                where=str(self.folder),
+                remedy="policy.model must be a folder with weights, config.json and tokenizer files",
+            ) from error
+        ends = model.generation_config.eos_token_id
+        if ends is not None:
+            self.ends |= {ends} if isinstance(ends, int) else set(ends)
+        return model
+
+    def prompt(self, messages: Sequence[Message]) -> list[int]:
+        """The tokens that open a conversation, up to where the first reply begins."""
+        return list(self._prompt(tuple(messages)))
+
+    def continuation(self, messages: Sequence[Message]) -> list[int]:
+        """The tokens between a reply's end token and the next reply."""
+        return list(self._continuation(tuple(messages)))
+
+    def text(self, tokens: Sequence[int]) -> str:
+        decoded: str = self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return decoded
+
+    def _render_prompt(self, messages: tuple[Message, ...]) -> list[int]:
+        return self._ids(messages, opening=True)
+
+    def _render_continuation(self, messages: tuple[Message, ...]) -> list[int]:
+        before, after = self._ids(DUMMY, opening=False), self._ids(DUMMY + messages, opening=True)
+        end = self.tokenizer.eos_token_id
+        cut = len(before) - before[::-1].index(end) if end in before else 0
+        if not cut or after[:cut] != before[:cut]:
+            raise UserError(
+                "the chat template does not close a reply with the end token, or rewrites earlier messages",
+                where=str(self.folder),
+                remedy="use a template that appends messages and ends each with eos_token",
+            )
+        return after[cut:]
+
+    def _ids(self, messages: Sequence[Message], *, opening: bool) -> list[int]:
+        rendered = [{"role": message.role, "content": message.content} for message in messages]
+        text = self.tokenizer.apply_chat_template(rendered, tokenize=False, add_generation_prompt=opening)
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids

@@ -1,0 +1,1 @@
+"""nano: a policy of half a million parameters, built and warm-started on the spot for desk."""

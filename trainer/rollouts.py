@@ -1,0 +1,223 @@
+"""Rolls out many episodes in lock-step with a local causal language model: token in, token out.
+
+Works for every folder that transformers loads as a causal language model with plain attention and a chat template.
+What was generated is never tokenised again: a conversation grows by the policy's own tokens and by the tokens of the
+messages in between, so that training sees exactly what was sampled (FACTS of the field: a decoded and re-tokenised
+answer shifts tokens). The prompt is prefilled once for all rollouts that share it; finished episodes leave the batch.
+
+Every rollout draws from a stream of its own, keyed by (random seed, index of the job), whatever else is in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rods import config
+from rods.driving import Job, run_lockstep
+from rods.episodes import NeedText, Reply, Trace
+from trainer.chat import Chat
+from trainer.kv_cache import RowCache
+
+BELOW_ONE = 1 - 2**-22  # float32 keeps it, times any total, below that total
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One finished rollout. `completion_ids` hold the policy's tokens (`env_mask` 1) and those of the messages that it
+    was shown in between (0); `spans` are the [start, end) of its replies in `completion_ids`, in order."""
+
+    trace: Trace
+    prompt_ids: list[int]
+    completion_ids: list[int]
+    env_mask: list[int]
+    spans: list[tuple[int, int]]
+
+
+@dataclass(slots=True)
+class _Row:
+    """A running conversation as tokens. `pending` are tokens that the cache has not seen yet."""
+
+    uniforms: np.random.Generator
+    prompt: list[int] = field(default_factory=list)
+    completion: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    pending: list[int] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        return len(self.prompt) + len(self.completion)
+
+    def show(self, tokens: list[int]) -> None:
+        """Appends tokens that the policy did not write."""
+        self.pending = self.pending + tokens
+        if self.prompt:
+            self.completion += tokens
+            self.mask += [0] * len(tokens)
+        else:
+            self.prompt = tokens
+
+    def write(self, tokens: list[int]) -> None:
+        """Appends a reply. Its last token has not passed through the model."""
+        self.spans.append((len(self.completion), len(self.completion) + len(tokens)))
+        self.completion += tokens
+        self.mask += [1] * len(tokens)
+        self.pending = tokens[-1:]
+
+
+class Engine:
+    """A model with its tokenizer and the limits of a rollout. The model may be trained between calls."""
+
+    def __init__(self, model: Any, chat: Chat, limits: config.Rollouts) -> None:
+        self.model, self.chat, self.limits = model, chat, limits
+
+    @staticmethod
+    def load(folder: Path, limits: config.Rollouts) -> Engine:
+        """Loads weights and tokenizer from `folder`. Raises UserError when it has none or no chat template."""
+        chat = Chat.load(folder)
+        return Engine(chat.load_model(), chat, limits)
+
+    def rollouts(self, jobs: Sequence[Job], *, random_seed: int, greedy: bool = False) -> list[Sample]:
+        """Runs `jobs` as one batch and returns a sample for each, in order."""
+        batch = _Batch(self, len(jobs), random_seed, greedy)
+        training = self.model.training
+        self.model.eval()
+        try:
+            with torch.inference_mode():
+                traces = run_lockstep(jobs, batch.complete)
+        finally:
+            self.model.train(training)
+        return [
+            Sample(trace, row.prompt, row.completion, row.mask, row.spans)
+            for trace, row in zip(traces, batch.rows, strict=True)
+        ]
+
+
+class _Batch:
+    """The state of one call of `Engine.rollouts`."""
+
+    def __init__(self, engine: Engine, jobs: int, random_seed: int, greedy: bool) -> None:
+        self.model, self.chat, self.limits, self.greedy = engine.model, engine.chat, engine.limits, greedy
+        self.rows = [_Row(np.random.Generator(np.random.Philox(key=[random_seed % 2**64, job]))) for job in range(jobs)]
+        self.cache = RowCache()
+        self.cached: list[int] = []  # the job of every cache row
+        self.device = next(self.model.parameters()).device
+
+    def complete(self, waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
+        """One reply for every waiting episode (the callback of the lock-step driver)."""
+        replies: dict[int, Reply] = {}
+        active: list[int] = []
+        for job, need in waiting:
+            row = self.rows[job]
+            if row.prompt:
+                row.show(self.chat.continuation(need.messages[need.fresh :]))
+            else:
+                row.show(self.chat.prompt(need.messages))
+            if row.length + 1 > self.limits.max_context_tokens:
+                replies[job] = Reply("", "context")
+            else:
+                active.append(job)
+        if active:
+            logits = self._feed(active) if self.cached else self._prefill(active)
+            replies.update(self._generate(active, logits))
+        return [replies[job] for job, _ in waiting]
+
+    def _prefill(self, active: list[int]) -> torch.Tensor:
+        """Runs every distinct prompt once and copies its cache row to the rollouts that share it."""
+        distinct: dict[tuple[int, ...], int] = {}
+        source = [distinct.setdefault(tuple(self.rows[job].prompt), len(distinct)) for job in active]
+        self.cache.start(len(distinct), self.device)
+        logits = self._forward([list(prompt) for prompt in distinct])
+        self.cache.take(source)
+        self.cached = active
+        return logits[torch.tensor(source, device=self.device)]
+
+    def _feed(self, active: list[int]) -> torch.Tensor:
+        """Runs what the running episodes were shown since their last reply."""
+        if active != self.cached:
+            place = {job: row for row, job in enumerate(self.cached)}
+            self.cache.take([place[job] for job in active])
+            self.cached = active
+        return self._forward([self.rows[job].pending for job in active])
+
+    def _forward(self, blocks: list[list[int]]) -> torch.Tensor:
+        """Appends a block of tokens to every cache row; the logits after each, [rows, vocabulary]."""
+        width = max(map(len, blocks))
+        ids = torch.tensor([[self.chat.pad] * (width - len(b)) + b for b in blocks], device=self.device)
+        return self._advance(ids, torch.tensor([len(block) for block in blocks], device=self.device))
+
+    def _advance(self, ids: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        positions, mask = self.cache.place(counts, ids.shape[1], self.model.dtype)
+        out = self.model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        self.cache.lengths += counts
+        logits: torch.Tensor = out.logits[:, -1].float()
+        return logits
+
+    def _generate(self, active: list[int], logits: torch.Tensor) -> dict[int, Reply]:
+        """Samples replies from `logits` on, until each has ended or reached its limit."""
+        rows = [self.rows[job] for job in active]
+        limits = [min(self.limits.max_reply_tokens, self.limits.max_context_tokens - row.length) for row in rows]
+        written: list[list[int]] = [[] for _ in rows]
+        open_rows = list(range(len(rows)))
+        while True:
+            chosen = self._choose(logits, rows, open_rows)
+            for row in open_rows:
+                written[row].append(chosen[row])
+            open_rows = [
+                row for row in open_rows if chosen[row] not in self.chat.ends and len(written[row]) < limits[row]
+            ]
+            if not open_rows:
+                break
+            # A reply that has ended waits: its row is fed padding that neither counts nor is ever seen.
+            ids = torch.tensor(chosen, device=self.device)[:, None]
+            counts = torch.zeros(len(rows), dtype=torch.long, device=self.device)
+            counts[open_rows] = 1
+            logits = self._advance(ids, counts)
+        replies: dict[int, Reply] = {}
+        for job, row, tokens in zip(active, rows, written, strict=True):
+            row.write(tokens)
+            if tokens[-1] in self.chat.ends:
+                replies[job] = Reply(self.chat.text(tokens[:-1]))
+            else:
+                short = len(tokens) < self.limits.max_reply_tokens
+                replies[job] = Reply(self.chat.text(tokens), "context" if short else "length")
+        return replies
+
+    def _choose(self, logits: torch.Tensor, rows: list[_Row], open_rows: list[int]) -> list[int]:
+        """The next token of every row: the likeliest, or by inverting the cumulated distribution at a uniform draw.
+
+        Only open rows draw, so that a rollout's stream does not depend on how long its neighbours' replies are.
+        """
+        if self.greedy:
+            best: list[int] = logits.argmax(-1).tolist()
+            return best
+        weights = (logits / self.limits.temperature).softmax(-1)
+        if self.limits.top_p < 1:
+            weights = _nucleus(weights, self.limits.top_p)
+        cumulated = weights.cumsum(-1)
+        draws = np.zeros(len(rows), dtype=np.float32)
+        for row in open_rows:
+            draws[row] = min(rows[row].uniforms.random(), BELOW_ONE)
+        targets = torch.from_numpy(draws)[:, None].to(self.device) * cumulated[:, -1:]
+        chosen: list[int] = torch.searchsorted(cumulated, targets, right=True)[:, 0].tolist()
+        return chosen
+
+
+def _nucleus(weights: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Zeroes what lies outside the smallest set of tokens whose weights reach `top_p`."""
+    ordered, index = weights.sort(-1, descending=True)
+    outside = ordered.cumsum(-1) - ordered >= top_p
+    return weights.scatter(-1, index, ordered.masked_fill(outside, 0.0))
