@@ -46,22 +46,22 @@ class RandomSeeds(Section):
 class Policy(Section):
     """What is trained. `nano` is built on the spot, `transformers` loads `model`, `simulated` has no weights."""
 
-    kind: Literal["nano", "transformers", "simulated"] = "nano"
+    kind: Literal["nano", "transformers", "simulated"] = "nano"  # see above
     model: str = ""  # kind=transformers: a folder with weights and tokenizer
-    dialect: Literal["tags", "hermes", "compact"] = "compact"
+    dialect: Literal["tags", "hermes", "compact"] = "compact"  # the text form of calls: 000, Hermes/Qwen, nano's
     carelessness: float = Field(0.6, ge=0, le=1)  # kind=nano: share of flawed turns in the warm start's demonstrations
     warm_start_steps: int = Field(0, ge=0)  # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
     skill: float = 0.3  # kind=simulated: skill at the start; a task of this difficulty is resolved half the time
-    growth: float = Field(0.002, ge=0)  # kind=simulated: skill gained per informative rollout
+    growth: float = Field(0.002, ge=0)  # kind=simulated: skill gained in a step whose groups all disagree
 
 
 class Rollouts(Section):
     rollouts_per_task: int = Field(16, ge=1)  # 004 Appendix J; 1 is refused below: a group of one has no advantage
-    temperature: float = Field(1.0, gt=0)
-    top_p: float = Field(1.0, gt=0, le=1)
+    temperature: float = Field(1.0, gt=0)  # of sampling in training
+    top_p: float = Field(1.0, gt=0, le=1)  # nucleus of sampling in training
     max_steps: int = Field(20, ge=1)  # replies a turn (BFCL's limit)
-    max_reply_tokens: int = Field(512, ge=1)
-    max_context_tokens: int = Field(12_288, ge=16)
+    max_reply_tokens: int = Field(512, ge=1)  # longer replies end the episode as cut (`length`)
+    max_context_tokens: int = Field(12_288, ge=16)  # prompt and answers of an episode (002: 8,192 + 4,096)
 
     @model_validator(mode="after")
     def _group(self) -> Rollouts:
@@ -77,11 +77,11 @@ class Training(Section):
     steps: int = Field(600, ge=1)  # the run ends after this many rollout batches (004 Appendix N)
     learning_rate: float = Field(1e-6, gt=0)
     optimizer: Literal["adamw", "muon"] = "adamw"  # muon: torch.optim.Muon for matrices, AdamW for the rest
-    kl: float = Field(0.1, ge=0)
-    clip_low: float = Field(0.2, gt=0)
-    clip_high: float = Field(0.28, gt=0)
+    kl: float = Field(0.1, ge=0)  # weight of the KL penalty against the starting policy; 0: none
+    clip_low: float = Field(0.2, gt=0)  # ratio clipped at 1 − this
+    clip_high: float = Field(0.28, gt=0)  # ratio clipped at 1 + this
     advantage_scale: Literal["group", "none"] = "group"  # none keeps the variance emphasis (Dr. GRPO)
-    checkpoint_steps: int = Field(50, ge=1)
+    checkpoint_steps: int = Field(50, ge=1)  # steps between checkpoints
     deterministic: bool = False  # torch's deterministic mode, one thread
     heldout_rollouts: int = Field(1, ge=1)  # sampled rollouts per held-out task when the run is scored
 
@@ -112,8 +112,8 @@ class Curriculum(Section):
 class Zones(Section):
     """Bounds of the mean reward (004 §3.2, Appendix B.1; numbers second-hand)."""
 
-    boundary_low: float = Field(0.20, ge=0, le=1)
-    boundary_high: float = Field(0.85, ge=0, le=1)
+    boundary_low: float = Field(0.20, ge=0, le=1)  # below: too_hard
+    boundary_high: float = Field(0.85, ge=0, le=1)  # above: mastered
     window: int = Field(8, ge=1)  # groups kept per task; the zone reads the latest group, retirement the window
 
     @model_validator(mode="after")
@@ -126,7 +126,7 @@ class Zones(Section):
 class Selection(Section):
     """Which tasks become seeds (004 §3.2)."""
 
-    seeds_per_step: int = Field(16, ge=0)
+    seeds_per_step: int = Field(16, ge=0)  # at most so many seeds; 0: no synthesis
     order: Literal["proxy", "variance", "random"] = "proxy"  # proxy 4·r̄·(1−r̄); random: 004 Appendix R's ablation
     boundary: Literal["progress", "binary"] = "progress"  # which reward finds the boundary (004 Appendix R)
     skip_zero_variance: bool = True  # a group that always earns 0.5 teaches nothing; false is the paper
@@ -149,12 +149,12 @@ class Pool(Section):
     max_generated: int = Field(400, ge=0)  # active generated tasks
     staging_epochs: float = Field(2.0, ge=0)  # sync=free: picking pauses above so many injections in staging; 0: never
     burn_in: bool = True  # layer 1
-    burn_in_below: float = Field(0.20, ge=0, le=1)
-    burn_in_observations: int = Field(1, ge=1)
+    burn_in_below: float = Field(0.20, ge=0, le=1)  # mean reward of a new variant below which it goes
+    burn_in_observations: int = Field(1, ge=1)  # after so many counted groups
     drift: bool = True  # layer 2
-    mastered_above: float = Field(0.95, ge=0, le=1)
-    too_hard_below: float = Field(0.20, ge=0, le=1)
-    drift_observations: int = Field(2, ge=1)
+    mastered_above: float = Field(0.95, ge=0, le=1)  # mean of the window
+    too_hard_below: float = Field(0.20, ge=0, le=1)  # mean of the window
+    drift_observations: int = Field(2, ge=1)  # counted groups before layer 2 may judge
     unsampled_epochs: int = Field(3, ge=0)  # 0: never pruned
     capacity: bool = True  # layer 3: lowest window variance goes first when over max_generated
     retest_fraction: float = Field(0.02, ge=0, le=1)  # share of slots that re-test retired too-hard tasks; 0: 004

@@ -1,0 +1,110 @@
+"""Writes docs/configuration.md from rods/config.py: `python -m console.configuration`. A test holds them together.
+
+Type, default and range of a key come from the pydantic field, its meaning from the comment beside it, a section's
+meaning from its docstring: there is one place to edit.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from rods.config import Config, Section
+
+PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
+HEAD = """# Configuration
+
+One TOML file a run, given to `rods new`, `rods up` or `rods-train` with `--config`. Every key is optional. Unknown
+keys and wrong types are errors that name the key.
+
+Everything but `[operation]` is the run's *identity*: fixed when the run is created; a later start with another
+one is refused with the difference. `[operation]` may change at every start and is logged each time. To go on from a run
+with another identity use `rods fork`.
+
+This page is written by `python -m console.configuration` from `rods/config.py`.
+"""
+_COMMENT = re.compile(r"^    (\w+): .*?  # (.+)$")
+_BOUNDS = {"Ge": ("≥", "ge"), "Gt": (">", "gt"), "Le": ("≤", "le"), "Lt": ("<", "lt")}
+
+
+def page() -> str:
+    """The whole Markdown page."""
+    parts = [HEAD]
+    own = {name: field for name, field in Config.model_fields.items() if not _is_section(field.annotation)}
+    parts.append("## Top level\n\n" + (inspect.getdoc(Config) or "") + "\n\n" + _table(Config, own))
+    for name, field in Config.model_fields.items():
+        if _is_section(field.annotation):
+            parts.append(_section(f"[{name}]", field.annotation))
+            for inner_name, inner in field.annotation.model_fields.items():  # type: ignore[union-attr]
+                if get_origin(inner.annotation) is tuple and _is_section(get_args(inner.annotation)[0]):
+                    parts.append(_section(f"[[{name}.{inner_name}]]", get_args(inner.annotation)[0]))
+    return "\n".join(parts)
+
+
+def _section(title: str, section: Any) -> str:
+    fields = {
+        name: field
+        for name, field in section.model_fields.items()
+        if not (get_origin(field.annotation) is tuple and _is_section(get_args(field.annotation)[0]))
+    }
+    text = f"## `{title}`\n\n{inspect.getdoc(section) if section.__doc__ else ''}".rstrip() + "\n"
+    return text + ("\n" + _table(section, fields) if fields else "")
+
+
+def _table(section: type[Section], fields: dict[str, FieldInfo]) -> str:
+    comments = _comments(section)
+    lines = ["| key | type and range | default | meaning |", "|---|---|---|---|"]
+    for name, field in fields.items():
+        meaning = comments.get(name, "").replace("|", "\\|")
+        lines.append(f"| `{name}` | {_type(field)} | {_default(field)} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _comments(section: type[Section]) -> dict[str, str]:
+    found = (_COMMENT.match(line) for line in inspect.getsource(section).splitlines())
+    return {match[1]: match[2] for match in found if match}
+
+
+def _type(field: FieldInfo) -> str:
+    bounds = []
+    for limit in field.metadata:
+        if known := _BOUNDS.get(type(limit).__name__):
+            bounds.append(f"{known[0]} {getattr(limit, known[1])}")
+    return " ".join([_words(field.annotation), ", ".join(bounds)]).strip()
+
+
+def _words(kind: Any) -> str:
+    if kind in (int, float, bool, str):
+        return {int: "integer", float: "number", bool: "true, false", str: "text"}[kind]
+    if get_origin(kind) is tuple:
+        inner = get_args(kind)[0]
+        if get_origin(inner) is tuple:
+            return f"list of lists of ({_words(get_args(inner)[0])})"
+        return f"list of ({_words(inner)})"
+    return ", ".join(f"`{choice}`" for choice in get_args(kind))
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if value is PydanticUndefined:
+        return "required"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f"`{value}`" if value else "empty"
+    if isinstance(value, tuple):
+        return "`" + str([list(item) if isinstance(item, tuple) else item for item in value]).replace("'", '"') + "`"
+    return str(value)
+
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Section)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

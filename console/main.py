@@ -1,0 +1,94 @@
+"""`rods`: the verbs. Each lives in a module of its own that is imported only when its verb is called, so that help and
+`status` are quick and need no torch.
+
+Exit codes are those of `rods.errors`: 0 done, 1 a check found something wrong, 2 bad input, 3 refused, 4 deadline,
+5 stopped by a signal after a clean checkpoint. A person's mistake is one line on standard error, never a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from cyclopts import App, CycloptsError
+
+from rods.errors import EXIT_OK, EXIT_USER, RodsError
+
+# verb: (where it lives, what help says). The order is that of a run's life.
+VERBS: dict[str, tuple[str, str]] = {
+    "new": ("console.new:new", "Create a run folder from a configuration."),
+    "up": ("console.up:up", "Run trainer and daemon together until the run is finished, with live progress."),
+    "status": ("console.status:status", "Say where a run stands, from its files alone."),
+    "inspect": ("console.inspect:inspect", "Show one task: conversation, ground truth, lineage, windows, history."),
+    "report": ("console.report:report", "Write plots and one self-contained HTML page about a run."),
+    "score": ("console.score:score", "Score the run's policy on its held-out tasks."),
+    "verify": ("console.verify:verify", "Re-derive every decision of a run from its logs and compare."),
+    "fork": ("console.fork:fork", "Start a new run from another one's originals and active variants."),
+    "observe": ("console.observe:observe", "Play the trainer: write groups of rollouts from standard input."),
+    "merge": ("console.merge:merge", "Play the trainer: merge staging into the pool and print the epoch's tasks."),
+}
+GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
+    "data": (
+        "Task files.",
+        {
+            "check": ("console.data:check", "Check a file of tasks line by line."),
+            "bfcl": ("console.data:bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
+        },
+    ),
+    "env": (
+        "Environments.",
+        {"check": ("console.env:check", "Probe an environment: determinism, snapshots, schemas, timing.")},
+    ),
+    "replay": (
+        "Replays against a reference.",
+        {"bfcl": ("console.replay:bfcl", "Compare scoring with BFCL's own checker on every task and on mutations.")},
+    ),
+}
+
+
+def application() -> App:
+    """The command line with all verbs registered, none of them imported yet."""
+    app = App(
+        name="rods", help="Reward-driven online data synthesis for multi-turn tool-use RL.", help_format="plaintext"
+    )
+    for verb, (target, text) in VERBS.items():
+        app.command(target, name=verb, help=text)
+    for group, (text, verbs) in GROUPS.items():
+        inner = App(name=group, help=text)
+        for verb, (target, verb_text) in verbs.items():
+            inner.command(target, name=verb, help=verb_text)
+        app.command(inner)
+    return app
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs one verb and exits with its code."""
+    raise SystemExit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one verb and returns the exit code. A verb returns its code, or None for 0."""
+    try:
+        code = application()(
+            arguments or ["--help"], exit_on_error=False, print_error=False, result_action="return_value"
+        )
+        sys.stdout.flush()
+    except CycloptsError as error:
+        return _say(" ".join(str(error).split()) + " → `rods --help` lists verbs and options", EXIT_USER)
+    except RodsError as error:
+        return _say(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return _say("interrupted", 130)
+    except BrokenPipeError:  # the reader of our output has left (`rods status … | head`)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return code if isinstance(code, int) else EXIT_OK
+
+
+def _say(text: str, code: int) -> int:
+    print(f"rods: {text}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Runs trainer and daemon as two child processes: starts, restarts, reports, stops. Knows nothing of what they do.
+
+Promises: a daemon that dies is started again, after waits of 1, 2, 4 … 30 s; a trainer that crashes is started again at
+most `TRAINER_RETRIES` times without a step in between; bad input (exit code 2) is never retried; when the trainer is done the daemon
+is stopped; `stop` ends both within `PATIENCE` seconds, by signal, then by force.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER
+
+TRAINER_RETRIES = 3
+WAITS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # seconds before the n-th restart in a row
+SETTLED = 60.0  # seconds of life after which a process's restarts count from zero again
+PATIENCE = 20.0  # seconds between the polite signal and the kill
+
+
+@dataclass(slots=True)
+class Child:
+    """One process and how often it had to be started again."""
+
+    name: str
+    command: list[str]
+    output: Path  # where what it prints is kept
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    failures: int = 0
+    restart_at: float | None = None
+
+    def start(self) -> None:
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        sink: IO[bytes]
+        with self.output.open("ab") as sink:
+            # A session of its own: Ctrl-C reaches us only, and we tell the children in the order we want.
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True
+            )
+        self.started, self.restart_at = time.monotonic(), None
+
+    def ended(self) -> int | None:
+        """The exit code once the process has ended (negative: the signal that killed it), else None."""
+        return None if self.process is None else self.process.poll()
+
+    def last_words(self) -> str:
+        """The last non-empty line that it printed."""
+        try:
+            with self.output.open("rb") as file:
+                file.seek(max(0, self.output.stat().st_size - 4096))
+                lines = file.read().decode(errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        return lines[-1][:300] if lines else ""
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """Both children of one run. `say` gets a line whenever something happened; `steps` tells the run's last step."""
+
+    trainer: Child
+    daemon: Child
+    say: Callable[[str], None]
+    steps: Callable[[], int]
+    code: int | None = None  # the whole command's exit code, once it is known
+    _step_at_crash: int = field(default=-1)
+
+    def start(self) -> None:
+        self.daemon.start()
+        self.trainer.start()
+
+    def poll(self) -> bool:
+        """Looks after both; returns False once there is nothing left to do (then `code` is set)."""
+        now = time.monotonic()
+        for child, ended in ((self.trainer, self._trainer_ended), (self.daemon, self._daemon_ended)):
+            if child.restart_at is not None and now >= child.restart_at:
+                child.start()
+                self.say(f"{child.name} started again (pid {child.process.pid if child.process else '?'})")
+            code = child.ended()
+            if code is not None and child.restart_at is None and self.code is None:
+                ended(code)
+        return self.code is None
+
+    def stop(self) -> None:
+        """Asks both to stop and waits for them; kills what has not stopped in time."""
+        alive = [child.process for child in (self.trainer, self.daemon) if child.process and child.ended() is None]
+        for process in alive:
+            process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + PATIENCE
+        for process in alive:
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self.say(f"pid {process.pid} did not stop within {PATIENCE:.0f} s and was killed; its logs are safe")
+                process.kill()
+                process.wait()
+
+    def _trainer_ended(self, code: int) -> None:
+        words = self.trainer.last_words()
+        if code in (EXIT_OK, EXIT_USER, EXIT_REFUSED, EXIT_DEADLINE, EXIT_REQUEUE):
+            self.code = code
+            if code != EXIT_OK:
+                self.say(f"the trainer ended with code {code}: {words}")
+            return
+        step = self.steps()
+        if step > self._step_at_crash:
+            self.trainer.failures = 0
+        self._step_at_crash = step
+        if self.trainer.failures >= TRAINER_RETRIES:
+            self.say(f"the trainer crashed {self.trainer.failures + 1} times at step {step}; giving up: {words}")
+            self.code = code if code > 0 else 128 - code
+            return
+        self._later(self.trainer, code, words)
+
+    def _daemon_ended(self, code: int) -> None:
+        words = self.daemon.last_words()
+        if code == EXIT_USER:
+            self.say(f"the daemon cannot work on this run: {words}")
+            self.code = code
+        elif code == EXIT_REFUSED:
+            self.say(f"another daemon works on this run already; going on with that one ({words})")
+            self.daemon.process = None
+        else:
+            self._later(self.daemon, code, words)
+
+    def _later(self, child: Child, code: int, words: str) -> None:
+        now = time.monotonic()
+        if now - child.started > SETTLED:
+            child.failures = 0
+        wait = WAITS[min(child.failures, len(WAITS) - 1)]
+        child.failures += 1
+        child.restart_at = now + wait
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        self.say(
+            f"{child.name} {how}; starting it again in {wait:.0f} s" + (f" ({words})" if words and code > 0 else "")
+        )
+
+
+def children(run: Path, config: Path | None) -> tuple[Child, Child]:
+    """Trainer and daemon of `run`, not yet started."""
+    options = [str(run)] + (["--config", str(config)] if config else [])
+    made = []
+    for name, module in (("trainer", "trainer.main"), ("daemon", "daemon.main")):
+        command = [sys.executable, "-m", module, *options]
+        made.append(Child(name, command, run / "logs" / f"{name}.out"))
+    return made[0], made[1]
