@@ -1,12 +1,14 @@
 """Runs trainer and daemon as two child processes: starts, restarts, reports, stops. Knows nothing of what they do.
 
-Promises: a daemon that dies is started again, after waits of 1, 2, 4 … 30 s; a trainer that crashes is started again at
-most `TRAINER_RETRIES` times without a step in between; bad input (exit code 2) is never retried; when the trainer is done the daemon
-is stopped; `stop` ends both within `PATIENCE` seconds, by signal, then by force.
+Promises: a daemon that dies is started again, after waits of 1, 2, 4 … 30 s; a trainer that crashes is started again
+at most `TRAINER_RETRIES` times without a step in between; bad input (exit code 2) is never retried; when the trainer is
+done the daemon is stopped; `stop` ends both within `PATIENCE` seconds, by signal, then by force; when we are killed
+ourselves, Linux passes SIGTERM on to both, so that no orphan keeps the run folder.
 """
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import subprocess
 import sys
@@ -42,7 +44,12 @@ class Child:
         with self.output.open("ab") as sink:
             # A session of its own: Ctrl-C reaches us only, and we tell the children in the order we want.
             self.process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                start_new_session=True,
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
             )
         self.started, self.restart_at = time.monotonic(), None
 
@@ -141,6 +148,14 @@ class Supervisor:
         self.say(
             f"{child.name} {how}; starting it again in {wait:.0f} s" + (f" ({words})" if words and code > 0 else "")
         )
+
+
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def children(run: Path, config: Path | None) -> tuple[Child, Child]:
