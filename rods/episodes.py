@@ -210,7 +210,7 @@ def episode(
             end = ended
             break
         attempted = sum(len(step.calls) for step in steps)
-        verdict = yield NeedVerdict(turn, so_far.results, attempted)
+        verdict = yield NeedVerdict(turn, tuple(so_far.results), attempted)
         so_far.turns.append(TurnTrace(tuple(steps), verdict))
     return Trace(task.id, tuple(so_far.turns), end, task.expected_turns, tuple(so_far.messages))
 
@@ -226,7 +226,7 @@ def _turn(
 ) -> Generator[Request, Any, End | None]:
     """One user turn. Returns None when the policy answered, else why the episode is over."""
     for _ in range(max_steps):
-        reply: Reply = yield NeedText(so_far.messages, so_far.answered)
+        reply: Reply = yield NeedText(tuple(so_far.messages), so_far.answered)
         so_far.messages.append(Message("assistant", reply.text))
         so_far.answered = len(so_far.messages)
         if reply.end != "stop":
