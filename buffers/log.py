@@ -1,0 +1,255 @@
+"""Append-only logs: who writes, what acknowledged means, what readers believe (DESIGN §4; docs/protocol.md).
+
+A record is one line of compact JSON: `{"seq":1,"id":"…","kind":"…",…,"crc":"0a1b2c3d"}`. `seq` counts from 1 over all
+parts of a log; `id` hashes the record's key; `crc` is the CRC-32 of the line's bytes before `,"crc"`, compared as exact
+bytes. A log has one writer. Promises of `LogWriter`:
+
+- when `append` or `append_group` returns, the records are on the disk (fdatasync);
+- a whole line is never taken back or changed, whatever fails: what a reader has read stays;
+- a line cut short (kill, power cut) is moved aside when the log is next opened for append; a bad line anywhere else is
+  `CorruptLogError`, never skipped;
+- after a failed write only the incomplete line is truncated; after a failed fsync the file is reopened, compared and
+  rewritten in place, and the failed descriptor is never synced again.
+
+Records that belong together are closed by a record that carries `first`, the seq of the group's first record. Readers
+see nothing of a group before it is closed, and never see records that no closing record covers.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import orjson
+
+from buffers.reading import Record, Tail, corrupt, is_record, last_record, read, segments
+from rods.canonical import content_id
+from rods.errors import CorruptLogError, InfrastructureError, RefusedError, RodsError, UserError
+
+__all__ = ["LogWriter", "Record", "Tail", "disk_error", "line", "read", "record", "sync_file", "sync_folder"]
+
+
+def record(kind: str, key: Sequence[str | int], **fields: Any) -> Record:
+    """A record of `kind`; `key` is what makes it one of a kind within its log."""
+    return {"id": content_id([kind, *key]), "kind": kind, **fields}
+
+
+def line(seq: int, content: Record) -> bytes:
+    """The bytes of a record, newline included. `content` carries `id` and `kind` and neither `seq` nor `crc`."""
+    body = orjson.dumps({"seq": seq, **content})[:-1]
+    return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
+
+
+class LogWriter:
+    """The one writer of a log. `path` names the live part, `run/observations.jsonl` for instance.
+
+    Ownership is not decided here (buffers.locks); that another process has written nevertheless is noticed by the
+    file's size and refused.
+    """
+
+    def __init__(self, path: Path, *, after: int | None = None) -> None:
+        """Opens for append and moves a torn tail aside. `after`: the seq that precedes a part that does not exist yet
+        (default: the last seq of the parts that precede it)."""
+        self.path = path
+        new = not path.exists()
+        self.seq = self._last_seq(path) if after is None else after
+        self._descriptor = _open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        self._broken = False
+        self.size = os.fstat(self._descriptor).st_size
+        self.durable = 0  # bytes of the live part that an fdatasync covers
+        if new:
+            sync_folder(path.parent)
+        else:
+            try:
+                self._repair_tail()
+            except CorruptLogError:
+                os.close(self._descriptor)
+                raise
+
+    def append(self, records: Iterable[Record]) -> int:
+        """Appends records and returns the last one's seq once all are on the disk.
+
+        Raises UserError for a full disk or one that refuses writes; lines that were written whole stay.
+        """
+        contents = list(records)
+        data = b"".join(line(self.seq + 1 + index, content) for index, content in enumerate(contents))
+        self._write(data)
+        return self.seq
+
+    def append_group(self, records: Sequence[Record], closing: Record) -> int:
+        """Appends `records` and the record that closes them, in one write. Returns the closing record's seq."""
+        return self.append([*records, {**closing, "first": self.seq + 1}])
+
+    def rotate(self) -> Path | None:
+        """Closes the live part under the name that carries its first seq; None when it is still empty."""
+        first = _first_seq(self.path)
+        if first is None:
+            return None
+        os.fdatasync(self._descriptor)
+        os.close(self._descriptor)
+        closed = self.path.with_name(f"{self.path.name.removesuffix('.jsonl')}.{first:012d}.jsonl")
+        self.path.rename(closed)
+        self._descriptor = _open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        self.size = self.durable = 0
+        sync_folder(self.path.parent)
+        return closed
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _write(self, data: bytes) -> None:
+        if not data:
+            return
+        if self._broken or self._descriptor < 0:
+            raise InfrastructureError(
+                f"{self.path}: an earlier failure left this log unusable; start the process again"
+            )
+        if os.fstat(self._descriptor).st_size != self.size:
+            raise RefusedError(
+                "another process has written to this log",
+                where=str(self.path),
+                remedy="stop it; a log has one writer",
+            )
+        written = 0
+        try:
+            while written < len(data):
+                count = os.write(self._descriptor, memoryview(data)[written:])
+                if count == 0:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                written += count
+        except OSError as error:
+            self._keep_whole_lines(data[:written])
+            raise disk_error(error, self.path) from error
+        self._kept(data)
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            self._rewrite(error)
+        self.durable = self.size
+
+    def _kept(self, data: bytes) -> None:
+        self.size += len(data)
+        self.seq += data.count(b"\n")
+
+    def _keep_whole_lines(self, data: bytes) -> None:
+        """After a failed write: what is whole stays, the rest goes."""
+        whole = data[: data.rfind(b"\n") + 1]
+        try:
+            os.ftruncate(self._descriptor, self.size + len(whole))
+        except OSError:
+            self._broken = True
+        self._kept(whole)
+
+    def _rewrite(self, error: OSError) -> None:
+        """After a failed fsync the kernel may call lost pages clean. So: a fresh descriptor, the same bytes compared
+        and written again in their place (which makes the pages dirty), and one sync of *that* descriptor."""
+        self._broken = True
+        fresh = _open(self.path, os.O_RDWR)
+        try:
+            data = os.pread(fresh, self.size - self.durable, self.durable)
+            if len(data) != self.size - self.durable:
+                raise disk_error(error, self.path) from error
+            offset = 0
+            while offset < len(data):
+                offset += os.pwrite(fresh, memoryview(data)[offset:], self.durable + offset)
+            os.fdatasync(fresh)
+        except OSError as again:
+            raise disk_error(again, self.path) from again
+        finally:
+            os.close(fresh)
+        os.close(self._descriptor)
+        self._descriptor = _open(self.path, os.O_RDWR | os.O_APPEND)
+        self._broken = False
+
+    @staticmethod
+    def _last_seq(path: Path) -> int:
+        """The last seq in the parts before `path`'s live part."""
+        for part in reversed([part for part in segments(path) if part != path]):
+            found, _ = last_record(part)
+            if found is not None:
+                return int(found["seq"])
+        return 0
+
+    def _repair_tail(self) -> None:
+        """Reads the last whole line, and moves the bytes after it to `<name>.torn.<offset>`."""
+        found, end = last_record(self.path)
+        if found is not None:
+            self.seq = int(found["seq"])
+        if end < self.size:
+            tail = self.path.read_bytes()[end:]
+            if is_record(tail[:-1]):  # a whole record whose newline was altered: damage, not a torn write
+                _write_aside(self.path.with_name(f"{self.path.name}.corrupt.{end}"), tail)
+                raise corrupt(self.path, end, "the last record's newline is damaged")
+            aside = self.path.with_name(f"{self.path.name}.torn.{end}")
+            _write_aside(aside, tail)
+            os.ftruncate(self._descriptor, end)
+            self.size = end
+        os.fdatasync(self._descriptor)
+        self.durable = self.size
+
+
+def sync_file(path: Path) -> None:
+    """Makes what is in `path` durable, whoever wrote it (DESIGN §4: what a record names is durable before the record).
+    A file that does not exist names nothing."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fdatasync(descriptor)
+    except OSError as error:
+        raise disk_error(error, path) from error
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes names in `folder` durable (creations and renames)."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def disk_error(error: OSError, path: Path) -> RodsError:
+    """`error` in the project's vocabulary, with the remedy."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return UserError("the disk is full", where=str(path), remedy="free some space and start the same command again")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return UserError(
+            f"cannot be written ({error.strerror})",
+            where=str(path),
+            remedy="make the run folder writable for this user",
+        )
+    return InfrastructureError(f"{path}: {error.strerror or error}")
+
+
+def _open(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def _first_seq(path: Path) -> int | None:
+    with path.open("rb") as file:
+        first = file.readline()
+    return int(orjson.loads(first)["seq"]) if first.endswith(b"\n") else None
+
+
+def _write_aside(path: Path, data: bytes) -> None:
+    descriptor = _open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        os.write(descriptor, data)
+        os.fsync(descriptor)
+    except OSError as error:
+        raise disk_error(error, path) from error
+    finally:
+        os.close(descriptor)

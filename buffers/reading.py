@@ -1,0 +1,225 @@
+"""Reading logs: whole logs for folds, and a tail that follows a writer (DESIGN §4).
+
+`read` yields what a fold may believe: records of groups only once their closing record covers them. `Tail` does the
+same for a log that is being written, by polling; it never holds a position inside a group.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+from zlib import crc32
+
+import orjson
+
+from rods.errors import CorruptLogError
+
+Record = dict[str, Any]
+TRAILER = len(b',"crc":"00000000"}')
+BLOCK = 1 << 22  # bytes read at once
+LOOKS = 20  # how often a reader looks again for a part that is being renamed
+
+# Kinds that count only inside a group, and the kind that closes it.
+CLOSED_BY = {
+    "group": "step",
+    "picked": "considered",
+    "revived": "epoch",
+    "retired": "epoch",
+    "injected": "epoch",
+    "refused": "epoch",
+}
+CLOSING = frozenset(CLOSED_BY.values())
+
+
+def segments(path: Path) -> list[Path]:
+    """The existing parts of the log whose live part is `path`, in order of seq. A star in the name stands for an epoch
+    number."""
+    stem = re.escape(path.name.removesuffix(".jsonl")).replace(r"\*", r"(\d{4,})")
+    pattern = re.compile(rf"{stem}(?:\.(?P<first>\d{{12}}))?\.jsonl")
+    found = []
+    for part in path.parent.iterdir():
+        if match := pattern.fullmatch(part.name):
+            epoch = int(match.group(1)) if "*" in path.name else 0
+            first = match.group("first")
+            found.append((epoch, first is None, int(first or 0), part))
+    return [part for *_, part in sorted(found)]
+
+
+def read(path: Path) -> Iterator[Record]:
+    """The records of a log that count, in order. An incomplete last line and groups that are not closed are left out.
+    Raises CorruptLogError naming file and byte offset."""
+    return Tail(path, strict=True).records()
+
+
+def read_raw(path: Path) -> Iterator[Record]:
+    """All whole records of a log, those of groups that are not closed included. Raises CorruptLogError."""
+    return Tail(path, strict=True, raw=True).records()
+
+
+def settled(records: Iterable[Record]) -> Iterator[Record]:
+    """Of `records`, those that a fold may believe: what closing records cover, and kinds that need no closing."""
+    waiting: list[Record] = []
+    for found in records:
+        kind = found["kind"]
+        if kind in CLOSED_BY:
+            waiting.append(found)
+        elif kind in CLOSING:
+            first = found["first"]
+            yield from (member for member in waiting if member["seq"] >= first and CLOSED_BY[member["kind"]] == kind)
+            waiting.clear()
+            yield found
+        else:
+            yield found
+
+
+class Tail:
+    """Follows a log that another process writes. Nothing is kept open, so that a network file system shows what is new.
+
+    An incomplete line, bytes that have not arrived (NUL), and a gap between parts mean "not yet". With `strict` a fold
+    asks for everything there is: then damage in these forms is an error too, except for an incomplete last line.
+    """
+
+    def __init__(self, path: Path, *, strict: bool = False, raw: bool = False) -> None:
+        self.path, self.strict, self.raw = path, strict, raw
+        self.seq = 0  # the last record before the position
+        self._part: Path | None = None  # where the position lies
+        self._offset = 0  # bytes of that part that are done
+        self._inode = 0
+        self._seen = 0  # the last whole record seen, perhaps of a group that is still open
+
+    def poll(self) -> list[Record]:
+        """What has come to count since the last poll, in order; often nothing."""
+        return list(self.records())
+
+    def records(self) -> Iterator[Record]:
+        """The same, read block by block: for logs that do not fit into memory. Take it to its end."""
+        looks = 0
+        while looks < LOOKS:
+            parts = segments(self.path)
+            looks += 1
+            try:
+                if self._part is None:
+                    if not parts:
+                        return
+                    entered = self._enter(parts[0])
+                else:
+                    here = self._index(parts)
+                    if here is None:
+                        continue  # being renamed: look again
+                    with parts[here].open("rb") as file:
+                        if os.fstat(file.fileno()).st_ino != self._inode:
+                            continue
+                        yield from self._from(file, parts[here])
+                    if here + 1 == len(parts):
+                        return
+                    entered = self._enter(parts[here + 1])
+            except FileNotFoundError:
+                continue
+            if entered is None:
+                return
+            if entered:
+                looks = 0
+        if self.strict:
+            raise corrupt(self._part or self.path, self._offset, f"record {self._seen + 1} is missing behind it")
+
+    def _index(self, parts: list[Path]) -> int | None:
+        """Which of `parts` holds the position; it may have been renamed meanwhile."""
+        return next((index for index, part in enumerate(parts) if part.stat().st_ino == self._inode), None)
+
+    def _enter(self, part: Path) -> bool | None:
+        """Moves the position to the start of `part` if that is where the next record stands; None: still empty."""
+        with part.open("rb") as file:
+            first = file.readline()
+            inode = os.fstat(file.fileno()).st_ino
+        if not first.endswith(b"\n"):
+            return None
+        if _parse(first[:-1], part, 0)["seq"] != self._seen + 1:
+            return False
+        self._part, self._offset, self._inode, self.seq = part, 0, inode, self._seen
+        return True
+
+    def _from(self, file: BinaryIO, part: Path) -> Iterator[Record]:
+        """What counts from the position on, moving it."""
+        size = BLOCK
+        while True:
+            file.seek(self._offset)
+            data = file.read(size)
+            found, ends = self._lines(data, part)
+            done = len(found)
+            if not self.raw:
+                while done and found[done - 1]["kind"] in CLOSED_BY:
+                    done -= 1
+            self._seen = found[-1]["seq"] if found else self.seq
+            if done:
+                self._offset += ends[done - 1]
+                self.seq = found[done - 1]["seq"]
+                yield from found[:done] if self.raw else settled(found[:done])
+            elif len(data) < size:
+                return
+            else:
+                size *= 4  # a line or a group longer than what was read
+
+    def _lines(self, data: bytes, part: Path) -> tuple[list[Record], list[int]]:
+        """The whole records at the start of `data`, and the offset behind each."""
+        end = data.rfind(b"\n")
+        if end < 0:
+            return [], []
+        found: list[Record] = []
+        ends: list[int] = []
+        position, seq = 0, self.seq
+        loads = orjson.loads
+        for text in data[:end].split(b"\n"):
+            seq += 1
+            if text[-TRAILER:] != b',"crc":"%08x"}' % crc32(text[:-TRAILER]):
+                if b"\0" in text and not self.strict:
+                    break
+                raise corrupt(part, self._offset + position, "the checksum does not match the line")
+            record = loads(text)
+            if record["seq"] != seq:
+                raise corrupt(part, self._offset + position, f"seq {record['seq']} stands where {seq} is due")
+            position += len(text) + 1
+            found.append(record)
+            ends.append(position)
+        return found, ends
+
+
+def last_record(part: Path) -> tuple[Record | None, int]:
+    """The last whole record of a part (None when it has none) and the offset behind it. Raises CorruptLogError when the
+    last line that ends is no record."""
+    reach = 1 << 16
+    with part.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        while True:
+            start = max(0, size - reach)
+            file.seek(start)
+            data = file.read(size - start)
+            end = data.rfind(b"\n")
+            begin = data.rfind(b"\n", 0, max(end, 0)) + 1
+            if end >= 0 and (begin > 0 or start == 0):
+                return _parse(data[begin:end], part, start + begin), start + end + 1
+            if start == 0:
+                return None, 0
+            reach *= 4
+
+
+def is_record(text: bytes) -> bool:
+    """Whether `text`, a line without its newline, is a record whose checksum matches."""
+    return len(text) > TRAILER and text[-TRAILER:] == b',"crc":"%08x"}' % crc32(text[:-TRAILER])
+
+
+def corrupt(part: Path, offset: int, why: str) -> CorruptLogError:
+    return CorruptLogError(
+        f"damaged record: {why}",
+        where=f"{part}, byte {offset}",
+        remedy="nothing was changed; restore the file from a copy, or start a new run from this one with `rods fork`",
+    )
+
+
+def _parse(text: bytes, part: Path, offset: int) -> Record:
+    if not is_record(text):
+        raise corrupt(part, offset, "the checksum does not match the line")
+    found: Record = orjson.loads(text)
+    return found

@@ -1,0 +1,57 @@
+"""The order of an epoch and its batches (DESIGN §4): keyed, so that it depends on nothing but its arguments."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+from rods.canonical import canonical, content_id
+from rods.observations import Role
+
+Item = TypeVar("Item")
+
+
+class Slot(NamedTuple):
+    """One place in an epoch: a task, and whether it is there as an active task or to be re-tested."""
+
+    task_id: str
+    role: Role
+
+
+def order(random_seed: int, epoch: int, ids: Iterable[str]) -> list[str]:
+    """`ids` in the visiting order of `epoch`. Every id has a key of its own, so a task that comes or goes does not
+    reshuffle the others, and the order of `ids` does not matter."""
+
+    def key(task_id: str) -> tuple[bytes, str]:
+        return hashlib.sha256(canonical([random_seed, "order", epoch, task_id])).digest(), task_id
+
+    return sorted(ids, key=key)
+
+
+def slots(random_seed: int, epoch: int, active: Iterable[str], retests: Iterable[str]) -> tuple[Slot, ...]:
+    """The epoch's slots in visiting order: active tasks and re-tests, mixed."""
+    roles: dict[str, Role] = {task_id: "active" for task_id in active}
+    roles |= {task_id: "retest" for task_id in retests}
+    return tuple(Slot(task_id, roles[task_id]) for task_id in order(random_seed, epoch, roles))
+
+
+def order_hash(slots: Sequence[Slot]) -> str:
+    """What the `epoch` record, a checkpoint and all ranks compare: a hash of tasks and roles in order."""
+    return content_id([list(slot) for slot in slots])
+
+
+def steps_per_epoch(slots: int, batch_tasks: int) -> int:
+    """How many rollout batches an epoch of `slots` slots has."""
+    return -(-slots // batch_tasks)
+
+
+def batch(items: Sequence[Item], batch_tasks: int, index: int) -> list[Item]:
+    """The `index`-th batch (from 0) of an epoch; the last one is filled from the front of the same order."""
+    start = index * batch_tasks
+    if not 0 <= start < len(items):
+        raise IndexError(f"batch {index} of an epoch of {steps_per_epoch(len(items), batch_tasks)}")
+    chosen = list(items[start : start + batch_tasks])
+    while len(chosen) < batch_tasks:
+        chosen += items[: batch_tasks - len(chosen)]
+    return chosen

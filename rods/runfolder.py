@@ -1,0 +1,46 @@
+"""The names inside a run folder (DESIGN §4). Paths only; nothing here opens a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CONFIG = "config.toml"
+MANIFEST = "manifest.json"
+TASKS = "tasks.jsonl"
+TRACKER = "tracker.json"
+
+# Logs. A name is that of the live part; closed parts are `<stem>.<first seq, 12 digits>.jsonl`. The star stands for an
+# epoch number of at least four digits: the parts of that one log carry it in their names.
+OBSERVATIONS = "observations.jsonl"
+SEEDS = "seeds.jsonl"
+EXPANDED = "expanded_epoch_*.jsonl"
+REJECTED = "rejected.jsonl"
+POOL = "pool.jsonl"
+DRAWN = "drawn.jsonl"  # reserved: tasks made outside the pool
+
+LOCKS = "locks"  # ownership and heartbeat files, the lock around merges
+TRACES = "traces"
+CHECKPOINTS = "checkpoints"
+EVALUATION = "eval"
+LOGS = "logs"
+ENVIRONMENTS = "environments"  # reserved: generated environments
+
+
+def usage(process: str) -> str:
+    """The log of model calls that `process` made."""
+    return f"usage.{process}.jsonl"
+
+
+def operation(process: str) -> str:
+    """The log of the starts of `process`."""
+    return f"operation.{process}.jsonl"
+
+
+def expanded_segment(epoch: int) -> str:
+    """The live part of the log of variants while `epoch` is the highest epoch read."""
+    return f"expanded_epoch_{epoch:04d}.jsonl"
+
+
+def exists(folder: Path) -> bool:
+    """Whether `folder` is a run folder: creation ends by renaming a complete one into place."""
+    return (folder / MANIFEST).is_file()
