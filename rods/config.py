@@ -204,6 +204,7 @@ class Operation(Section):
     trace_bytes: int = Field(64_000_000, ge=0)  # traces/ keeps at most so many bytes; 0: no traces
     trace_every: int = Field(10, ge=1)  # steps between traced ones
     threads: int = Field(0, ge=0)  # torch threads; 0: torch's own choice
+    micro_batch: int = Field(0, ge=0)  # sequences a backward pass; 0: the whole batch at once
 
 
 class Config(Section):

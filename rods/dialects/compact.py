@@ -56,7 +56,7 @@ class Compact:
         return Parsed(calls=tuple(calls))
 
     def observation(self, results: Sequence[Result]) -> RoleAndText:
-        return "tool", " | ".join(result.text for result in results)
+        return "tool", " | ".join(_shown(result) for result in results)
 
     def complaint(self, error: str) -> RoleAndText:
         return "tool", error
@@ -73,6 +73,18 @@ class Compact:
 
 def _documents(tools: Sequence[Tool]) -> str:
     return " ".join(["tools", *(" ".join([t.name, *(f"{key}=" for key in t.parameter_names)]) for t in tools)])
+
+
+def _shown(result: Result) -> str:
+    """A result that is an object reads like a call's arguments (`event= e12 hour= 9`; what is true by its key alone),
+    so that a looked-up word has the same spelling in the result and in the next call. Others are shown as they are."""
+    if not isinstance(result.value, dict):
+        return result.text
+    parts: list[str] = []
+    for key, value in result.value.items():
+        items = value if isinstance(value, list) else [value]
+        parts.append(key if value is True else " ".join([f"{key}=", *(_text(item) for item in items)]))
+    return " ".join(parts)
 
 
 def _value(text: str) -> Any:

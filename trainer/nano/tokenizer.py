@@ -36,13 +36,17 @@ def build(texts: Iterable[str]) -> Any:
     for text in texts:
         counts.update(piece for piece, _ in splitter.pre_tokenize_str(text))
     entries = [PAD, END, *ROLES, *(f"<0x{byte:02X}>" for byte in range(256)), " ", "\n"]
-    entries += [sign for sign in string.digits + string.punctuation]
+    entries += list(string.digits + string.punctuation)
     known = set(entries)
     words = sorted((word for word in counts if word not in known), key=lambda word: (-counts[word], word))
     entries += words[: ENTRIES - len(entries)]
     inner = Tokenizer(
-        models.BPE(vocab={entry: index for index, entry in enumerate(entries)}, merges=[], byte_fallback=True,
-                   ignore_merges=True)
+        models.BPE(
+            vocab={entry: index for index, entry in enumerate(entries)},
+            merges=[],
+            byte_fallback=True,
+            ignore_merges=True,
+        )
     )
     inner.pre_tokenizer = splitter
     inner.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
