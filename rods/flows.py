@@ -149,7 +149,7 @@ def _flow(
         return Flow("earlier")
     if mention := next((output.position for output in reversed(outputs) if output.mentions(value)), None):
         return Flow("result", mention)
-    if not small and _key(value) in state:
+    if not small and all(_key(leaf) in state for _, leaf in _leaves(value)):
         return Flow("state")
     return Flow("user")
 
@@ -188,6 +188,8 @@ def _leaves(value: Any, name: str = "", *, keys: bool = False) -> Iterator[tuple
         for key, item in value.items():
             if keys:
                 yield name, key
+                if key.isdecimal():  # JSON has no number keys: {"140": …} names 140
+                    yield name, int(key)
             yield from _leaves(item, key, keys=keys)
     elif isinstance(value, (list, tuple)):
         for item in value:

@@ -1,0 +1,273 @@
+"""`rods env check NAME`: does an environment keep the promises of `rods.environments.base`?
+
+It is asked to run the same calls twice, interleaved with others, across snapshots and forks, and to refuse what is
+wrong. Tasks, if given, lend their states and calls; without them calls are sampled from the schemas. A probe can show
+that a promise is broken, not that it always holds: the report says how many tools it reached.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from rods import environments
+from rods.calls import Call
+from rods.canonical import canonical, keyed_random
+from rods.checking.probe import Probe
+from rods.checking.report import Fault, Report
+from rods.checking.sampling import Sampler, illegal
+from rods.checking.schemas import tool_faults
+from rods.errors import Unsupported, UserError
+from rods.gates.replay import replay
+from rods.tasks import Task
+
+ROUNDS = 10  # sampled calls a tool in every state
+STATES = 4  # states borrowed from the given tasks, besides the empty one
+State = Mapping[str, Any] | None
+
+
+def check_environment(name: str, tasks: Iterable[Task] = (), *, random_seed: int = 0) -> Report:
+    """Probes the environment called `name`. Raises UserError when there is none of that name.
+
+    `tasks` must be tasks of this environment; their ground truth must hold, and its calls are probed with.
+    """
+    try:
+        environment = environments.load(name)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a user's factory may raise anything; it is reported
+        what = f"raised {type(error).__name__}: {error}"
+        return Report(name, (Fault(name, "factory", what, "mend the factory, it takes no arguments"),))
+    probe = Probe(environment)
+    tasks = list(tasks)
+    with probe.guarded(name, "tools"):
+        _identity(probe, name)
+        for tool_name, tool in environment.tools().items():
+            for fault in tool_faults(tool_name, tool):
+                probe.fault(tool_name, *fault)
+    for task in tasks:
+        with probe.guarded(f"task {task.id}"):
+            for reason in replay(environment, task):
+                probe.fault(f"task {task.id}", "goal.calls", reason, "mend the task or the environment")
+    states: list[State] = [None]
+    for task in tasks:
+        if task.state not in states and len(states) <= STATES:
+            states.append(task.state)
+    for number, state in enumerate(states):
+        with probe.guarded(name, "reset" if number == 0 else "reset to a task's state"):
+            calls = _script(probe, state, [task for task in tasks if task.state == state], random_seed + number)
+            for check in (_repeats, _isolation, _snapshots, _forks, _refusals):
+                with probe.guarded(name, check.__name__.strip("_")):
+                    check(probe, state, calls)
+    return _report(probe, name)
+
+
+def _identity(probe: Probe, name: str) -> None:
+    environment = probe.environment
+    if environment.name != name:
+        probe.fault(
+            name, "name", f"is {environment.name!r}", "give it the name that it is loaded by, tasks refer to it"
+        )
+    if not isinstance(environment.hash, str) or not environment.hash:
+        probe.fault(name, "hash", "is empty", "hash tool schemas, data and a behaviour version")
+        return
+    code = "import sys; from rods.environments import load; print('hash', load(sys.argv[1]).hash)"
+    path = os.pathsep.join(entry or "." for entry in sys.path)
+    other = subprocess.run(
+        [sys.executable, "-c", code, name],
+        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "12345"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if f"hash {environment.hash}" not in other.stdout.splitlines():
+        why = other.stdout.strip()[-200:] or other.stderr.strip()[-200:]
+        what = f"is {environment.hash} here, but another process says: {why}"
+        probe.fault(name, "hash", what, "hash contents only: no clock, no id(), no order of a set")
+
+
+def _script(probe: Probe, state: State, tasks: list[Task], random_seed: int) -> list[Call]:
+    """Calls worth repeating: the tasks' own, then sampled ones that use what the world has shown."""
+    rng = keyed_random(random_seed, "env check", probe.environment.name)
+    sampler = Sampler(rng)
+    sampler.learn("", state)
+    instance = probe.reset(copy.deepcopy(state))
+    tools = list(probe.environment.tools().values())
+    drawn = [tool for _ in range(ROUNDS) for tool in rng.sample(tools, len(tools))]
+    own = [call for task in tasks[:2] for turn in task.calls for call in turn]
+    calls: list[Call] = []
+    for position in range(len(own) + len(drawn)):
+        call = own[position] if position < len(own) else sampler.call(drawn[position - len(own)])
+        calls.append(call)
+        sampler.heard(call, probe.call(instance, call))
+    return calls
+
+
+def _repeats(probe: Probe, state: State, calls: list[Call]) -> None:
+    """The same calls from the same state give the same results; `reset` leaves the state that it was given alone."""
+    given = copy.deepcopy(state)
+    first = probe.replies(probe.reset(given), calls)
+    if given != state:
+        probe.fault("reset", "state", "is changed by the calls made after it", "copy the state that reset gets")
+    if not probe.environment.features.deterministic:
+        probe.note("declared not deterministic: results of two runs cannot be compared")
+        return
+    second = probe.replies(probe.reset(copy.deepcopy(state)), calls)
+    if (at := _differs(first, second)) is not None:
+        what = f"gave {first[at][0][:80]!r} and then {second[at][0][:80]!r} for the same history"
+        remedy = "remove chance, clock and whatever instances share, or declare deterministic=False"
+        probe.fault(calls[at].name, "", what, remedy)
+        return
+    probe.comparable = True
+
+
+def _isolation(probe: Probe, state: State, calls: list[Call]) -> None:
+    """Two instances, used in turn, do not feel each other."""
+    if not probe.comparable:
+        return
+    alone = probe.replies(probe.reset(copy.deepcopy(state)), calls)
+    one, other = probe.reset(copy.deepcopy(state)), probe.reset(copy.deepcopy(state))
+    beside = []
+    for call, opposite in zip(calls, reversed(calls), strict=True):
+        probe.call(other, opposite)
+        beside += probe.replies(one, [call])
+    if (at := _differs(alone, beside)) is not None:
+        what = f"gave {beside[at][0][:80]!r} beside another instance, {alone[at][0][:80]!r} alone"
+        probe.fault(calls[at].name, "", what, "keep all state in the instance, none in the module or class")
+
+
+def _snapshots(probe: Probe, state: State, calls: list[Call]) -> None:
+    """A snapshot changes nothing, is a picture and not the world, and restores the world."""
+    features = probe.environment.features
+    instance = probe.reset(copy.deepcopy(state))
+    if not features.snapshot:
+        _refuses(probe, "snapshot", instance.snapshot)
+        return
+    twin = probe.reset(copy.deepcopy(state))  # lives through the same, but is never looked at
+    half = len(calls) // 2
+    before = probe.replies(instance, calls[:half]), probe.replies(twin, calls[:half])
+    picture = probe.timed("snapshot", instance.snapshot)
+    bytes_then = canonical(picture)
+    if canonical(instance.snapshot()) != bytes_then:
+        probe.fault("snapshot", "", "differs from one taken right after it", "a snapshot changes nothing")
+    restored = probe.reset(copy.deepcopy(picture))
+    if features.state_visible and not restored.same_state(instance):
+        probe.fault("snapshot", "", "reset(snapshot()) is not the same state", "put all state that counts into it")
+    _poison(picture)
+    if canonical(instance.snapshot()) != bytes_then:
+        probe.fault("snapshot", "", "shares objects with the living world", "return a deep copy")
+        return
+    after = probe.replies(instance, calls[half:]), probe.replies(twin, calls[half:])
+    if probe.comparable and before[0] == before[1] and after[0] != after[1]:
+        probe.fault("snapshot", "", "changes what later calls return", "a snapshot changes nothing")
+    elif probe.comparable and probe.replies(restored, calls[half:]) != after[1]:
+        probe.fault("snapshot", "", "a restored world answers differently", "put all state that counts into it")
+
+
+def _forks(probe: Probe, state: State, calls: list[Call]) -> None:
+    """A fork is equal at first and independent ever after, and `same_state` sees that."""
+    features = probe.environment.features
+    instance = probe.reset(copy.deepcopy(state))
+    if not features.state_visible:
+        _refuses(probe, "same_state", lambda: instance.same_state(instance))
+    if not features.fork:
+        _refuses(probe, "fork", instance.fork)
+    if not (features.fork and features.state_visible):
+        probe.note("without forks and a visible state, ground-truth calls cannot be scored here")
+    if not features.fork:
+        return
+    half = len(calls) // 2
+    probe.replies(instance, calls[:half])
+    fork, spare = probe.timed("fork", instance.fork), instance.fork()
+    if features.state_visible:
+        if not (probe.timed("same_state", lambda: fork.same_state(instance)) and instance.same_state(fork)):
+            probe.fault("fork", "", "is not in the same state as its origin", "copy all state")
+        elif fork is instance:
+            probe.fault("fork", "", "returns the instance itself", "return an independent copy")
+    first = probe.replies(instance, calls[half:])
+    if probe.comparable and probe.replies(fork, calls[half:]) != first:
+        probe.fault("fork", "", "feels what its origin does", "copy all state deeply")
+    if features.state_visible and features.snapshot and probe.comparable:
+        then = spare.snapshot()
+        if canonical(then) != canonical(instance.snapshot()) and spare.same_state(instance):
+            probe.note("same_state calls two worlds equal whose snapshots differ: make sure that this is meant")
+
+
+def _refusals(probe: Probe, state: State, calls: list[Call]) -> None:
+    """What is wrong is refused with the right error, and changes nothing."""
+    features = probe.environment.features
+    instance = probe.reset(copy.deepcopy(state))
+    probe.replies(instance, calls)
+    before = canonical(instance.snapshot()) if features.snapshot else b""
+    stranger = probe.call(instance, Call("no_such_tool", {}))
+    if stranger.error not in ("unknown_tool", "infrastructure"):
+        probe.fault(
+            "no_such_tool", "error", f"is {stranger.error!r}", "answer unknown_tool to a tool that is not there"
+        )
+    sampler = Sampler(keyed_random(0, "env check refusals", probe.environment.name))
+    lenient: set[str] = set()
+    for tool in probe.environment.tools().values():
+        for kind, argument, call in illegal(tool, sampler):
+            result = probe.call(instance, call)
+            if result.error is not None:
+                continue
+            if kind == "type":
+                lenient.add(f"{tool.name}.{argument}")
+            elif kind == "bounds" and tool.bounded:
+                value = call.arguments[argument]
+                told = (
+                    f"a text of {len(value)} characters" if isinstance(value, str) and len(value) > 20 else repr(value)
+                )
+                what = f"accepts {told}, which its schema excludes"
+                probe.fault(tool.name, argument, what, "check declared bounds before the call, answer `bounds`")
+            elif kind in ("missing", "extra"):
+                probe.fault(tool.name, argument, f"a call with it {kind} is accepted", "answer `bad_arguments`")
+    if lenient:
+        probe.note(f"wrong types are accepted by {', '.join(sorted(lenient)[:8])}{' …' if len(lenient) > 8 else ''}")
+    elif features.snapshot and not probe.faults and canonical(instance.snapshot()) != before:
+        probe.fault("snapshot", "", "differs after calls that were all refused", "refuse before anything is changed")
+
+
+def _refuses(probe: Probe, ability: str, action: Callable[[], Any]) -> None:
+    try:
+        action()
+    except Unsupported:
+        return
+    probe.fault(ability, "", "answers although Features says that it is lacking", "raise Unsupported, or declare it")
+
+
+def _differs(first: list[tuple[str, str | None]], second: list[tuple[str, str | None]]) -> int | None:
+    return next((at for at, (a, b) in enumerate(zip(first, second, strict=True)) if a != b), None)
+
+
+def _poison(value: Any) -> None:
+    """Changes every object and list inside a JSON value."""
+    if isinstance(value, dict):
+        for item in value.values():
+            _poison(item)
+        value["changed by the probe"] = True
+    elif isinstance(value, list):
+        for item in value:
+            _poison(item)
+        value.append("changed by the probe")
+
+
+def _report(probe: Probe, name: str) -> Report:
+    tools = probe.environment.tools()
+    if unreached := sorted(set(tools) - probe.reached):
+        probe.note(f"never answered without an error: {', '.join(unreached)}; give tasks to probe with")
+    facts: dict[str, Any] = {
+        "hash": probe.environment.hash,
+        "tools": len(tools),
+        "reached": len(probe.reached & set(tools)),
+        "calls": probe.calls,
+    }
+    for what, seconds in sorted(probe.seconds.items()):
+        facts[f"{what}_us"] = round(1e6 * statistics.median(seconds), 1)
+    return Report(name, tuple(probe.faults), tuple(probe.notes), facts)

@@ -1,0 +1,119 @@
+"""`rods data check FILE`: a user's own tasks, read line by line: first the shape, then the ground truth, replayed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from rods import environments
+from rods.checking.records import Found, record_faults
+from rods.checking.report import Fault, Report
+from rods.environments.base import Environment
+from rods.errors import UserError
+from rods.gates.contamination import overlaps
+from rods.gates.replay import StateRejected, faults, run
+from rods.gates.tools import tools
+from rods.tasks import Task
+
+
+def check_file(path: Path) -> Report:
+    """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot be read.
+
+    Notes list tasks that stand on both sides of the split (DESIGN §5.6): that is for the user to know, not a fault.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise UserError(
+            f"cannot read the task file ({error.strerror})", where=str(path), remedy="check the path"
+        ) from error
+    found: list[Fault] = []
+    tasks: dict[str, tuple[int, Task]] = {}
+    records = 0
+    worlds: dict[str, Environment | Found] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        records += 1
+        where = f"{path}:{number}"
+        record, broken = _parse(line)
+        faults_here = [broken] if broken else record_faults(record)
+        if not faults_here:
+            task = Task.from_json(record)
+            if task.id in tasks:
+                what = f"repeats the task of line {tasks[task.id][0]}"
+                faults_here.append(("", what, "remove one of the two lines"))
+            else:
+                tasks[task.id] = (number, task)
+                faults_here += _world_faults(task, worlds)
+        found += [Fault(where, *fault) for fault in faults_here]
+    if not records:
+        found.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
+    return _report(path, records, found, tasks)
+
+
+def _report(path: Path, records: int, found: list[Fault], tasks: dict[str, tuple[int, Task]]) -> Report:
+    sound = [task for _, task in tasks.values()]
+    shared = overlaps(sound)
+    notes = [f"line {tasks[each.task][0]} (training): {each.match}, which is held out" for each in shared]
+    facts: dict[str, Any] = {
+        "tasks": records,
+        "splits": dict(Counter(task.split for task in sound)),
+        "types": dict(Counter(task.type for task in sound)),
+        "overlaps": [each.as_json() for each in shared],
+    }
+    return Report(str(path), tuple(found), tuple(notes), facts)
+
+
+def _parse(line: bytes) -> tuple[Any, Found | None]:
+    try:
+        return orjson.loads(line), None
+    except orjson.JSONDecodeError as error:
+        return None, ("", f"not JSON: {error.msg} (character {error.pos + 1})", "write one task as {…} on one line")
+
+
+def _world_faults(task: Task, worlds: dict[str, Environment | Found]) -> Iterator[Found]:
+    """What is wrong with a well-formed task once its environment is asked."""
+    name = task.environment.name
+    if name not in worlds:
+        worlds[name] = _load(name)
+    world = worlds[name]
+    if isinstance(world, tuple):
+        yield world
+        return
+    if world.hash != task.environment.hash:
+        what = f"is {task.environment.hash}, but {name} is {world.hash} here"
+        yield (
+            "environment.hash",
+            what,
+            "write the tasks anew for this version, or install the version they were made with",
+        )
+    for reason in tools(world, task):
+        yield (
+            "tools.names" if "environment has no" in reason else "goal.calls",
+            reason,
+            "correct the name, or the list of tools",
+        )
+    try:
+        results = run(world, task)
+    except StateRejected as error:
+        yield "state", str(error), "mend the state"
+        return
+    except Exception as error:  # noqa: BLE001 - a user's environment may raise anything; it is reported
+        yield "goal.calls", f"replaying raised {type(error).__name__}: {error}", f"run `rods env check {name}`"
+        return
+    for reason in faults(world, task, results):
+        yield "goal.calls", reason, "mend the call, or the state that it needs"
+
+
+def _load(name: str) -> Environment | Found:
+    try:
+        return environments.load(name)
+    except UserError as error:
+        return "environment.name", f"{error.where}: {error.what}" if error.where else error.what, error.remedy
+    except Exception as error:  # noqa: BLE001 - a user's factory may raise anything; it is reported
+        return "environment.name", f"making {name!r} raised {type(error).__name__}: {error}", "mend its factory"

@@ -1,0 +1,56 @@
+"""What a check found, as records, as JSON and as lines for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing to mend: `where` (file and line, or tool), the `field` at fault, `what` is wrong, and the `remedy`."""
+
+    where: str
+    field: str
+    what: str
+    remedy: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        return {"where": self.where, "field": self.field, "what": self.what, "remedy": self.remedy}
+
+    def __str__(self) -> str:
+        place = f"{self.where} {self.field}" if self.field else self.where
+        return f"{place}: {self.what}" + (f" → {self.remedy}" if self.remedy else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome of checking `subject`. `notes` are worth knowing but no faults; `facts` are counts and timings."""
+
+    subject: str
+    faults: tuple[Fault, ...]
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "subject": self.subject,
+            "ok": self.ok,
+            "faults": [fault.as_json() for fault in self.faults],
+            "notes": list(self.notes),
+            "facts": dict(self.facts),
+        }
+
+    def lines(self) -> list[str]:
+        """Faults first, then notes, then one line that sums up."""
+        facts = ", ".join(
+            f"{name} {value}" for name, value in self.facts.items() if not isinstance(value, (dict, list))
+        )
+        verdict = "no fault" if self.ok else "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
+        summary = f"{self.subject}: {verdict}" + (f" ({facts})" if facts else "")
+        return [*map(str, self.faults), *(f"note: {note}" for note in self.notes), summary]

@@ -1,0 +1,131 @@
+"""Each gate refuses its own kind of fault, and `check` asks them in the paper's order."""
+
+from dataclasses import replace
+
+import pytest
+
+from rods import environments
+from rods.calls import Call
+from rods.config import Gates
+from rods.environments.base import Result, reference
+from rods.errors import InfrastructureError
+from rods.gates import Rejection, SimilarityIndex, arguments, check, replay, tools
+from rods.profile import profile
+from rods.tasks import EnvironmentRef, Task
+from tests.rods.toy_environment import Toy, World, environment
+
+TOY = environment()
+
+
+def task(**changes):
+    fields = {
+        "environment": reference(TOY),
+        "type": "base",
+        "script": ("Write a note called milk that says two bottles.", "Read it to me, please."),
+        "calls": ((Call("write", {"title": "milk", "body": "two bottles"}),), (Call("read", {"note_id": 101}),)),
+        "tools": ("write", "read", "count"),
+    }
+    return Task(**{**fields, **changes})
+
+
+def test_replay_passes_what_runs_and_names_what_fails():
+    assert replay(TOY, task()) == []
+    failing = task(calls=((), (Call("read", {"note_id": 7}),)))
+    assert replay(TOY, failing) == ["turn 1, call 0, read: fails (tool): error: no note 7"]
+
+
+def test_replay_starts_from_the_tasks_own_state_each_time():
+    own = task(calls=((), (Call("read", {"note_id": 7}),)), state={"notes": {"7": {"title": "a", "body": "b"}}})
+    assert replay(TOY, own) == replay(TOY, own) == []
+    assert "is rejected" in replay(TOY, task(state={"other": 1}))[0]
+
+
+def test_replay_must_reproduce_recorded_results():
+    recorded = [['{"note_id":101}'], ['{"title":"milk","body":"two bottles"}']]
+    assert replay(TOY, task(provenance={"results": recorded})) == []
+    assert "recorded was" in replay(TOY, task(provenance={"results": [recorded[0], ["x"]]}))[0]
+    assert "recorded was nothing" in replay(TOY, task(provenance={"results": [recorded[0]]}))[0]
+    assert "one list of texts" in replay(TOY, task(provenance={"results": 5}))[0]
+    honest = environments.load("tests.rods.toy_environment:honestly_nondeterministic")
+    drifting = task(environment=reference(honest), calls=((), (Call("total"),)), provenance={"results": [[], ["1"]]})
+    assert replay(honest, drifting) == []
+
+
+def test_replay_refuses_another_version_of_the_environment():
+    assert "written for" in replay(TOY, task(environment=EnvironmentRef(TOY.name, "0")))[0]
+
+
+def test_broken_machinery_is_not_the_tasks_fault():
+    class Dead(World):
+        def call(self, call):
+            return Result("worker died", error="infrastructure")
+
+    dead = Toy("environment", Dead)
+    with pytest.raises(InfrastructureError, match="worker died"):
+        replay(dead, task())
+
+
+def test_tools_must_be_visible_in_their_turn():
+    assert tools(TOY, task()) == []
+    assert tools(TOY, task(tools=("write", "count"))) == ["turn 1, call 0: read is not among the task's tools"]
+    missing = task(type="miss_func", held_out={1: ("read",)})
+    assert tools(TOY, missing) == []
+    early = replace(missing, held_out={1: ("write",)}, id="")
+    assert tools(TOY, early) == ["turn 0, call 0: write is held out until turn 1"]
+    assert tools(TOY, task(tools=("write", "read", "fly"))) == ["the environment has no tool 'fly'"]
+
+
+def test_arguments_are_bounded_however_deep():
+    gates = Gates(max_string=10, max_list=2)
+
+    def asked(value):
+        return arguments(task(calls=((Call("write", {"title": value}),), ())), gates)
+
+    assert asked("x" * 10) == [] and asked([1, 2]) == []
+    assert asked("x" * 11) == ["turn 0, call 0, write: title has 11 characters, at most 10 are allowed"]
+    assert len(asked([1, 2, "x" * 11])) == 2
+    assert len(asked({"deep": [["a", "b", "c"]]})) == 1
+
+
+def ask(variant, *, gates=None, pool=(), held_out=(), root=None):
+    indexes = SimilarityIndex(), SimilarityIndex()
+    for index, tasks in zip(indexes, (pool, held_out), strict=True):
+        for each in tasks:
+            index.add(each)
+    root = root or profile(TOY, task())
+    return check(TOY, variant, root, gates or Gates(), pool=indexes[0], held_out=indexes[1])
+
+
+WRONG = {
+    "script": ("one", "two", "Read it to me, please."),
+    "calls": ((Call("write", {"title": "a", "body": "x" * 79}),), (Call("read", {"note_id": 7}),), (Call("total"),)),
+}
+
+
+def test_check_gives_every_rejection_in_the_papers_order():
+    gates = Gates(max_string=70)
+    rejected = ask(task(**WRONG), gates=gates, pool=[task(**WRONG, type="miss_param")], held_out=[task(**WRONG)])
+    names = ["replay", "tools", "arguments", "profile", "duplicates", "contamination"]
+    assert [each.gate for each in rejected] == names
+    assert all(each.reasons for each in rejected)
+
+
+@pytest.mark.parametrize("gate", ["replay", "tools", "arguments", "profile", "duplicates", "contamination"])
+def test_every_gate_has_a_switch(gate):
+    gates = Gates(max_string=70, **{gate: False})
+    rejected = ask(task(**WRONG), gates=gates, pool=[task(**WRONG, type="miss_param")], held_out=[task(**WRONG)])
+    assert gate not in {each.gate for each in rejected} and len(rejected) == 5
+
+
+def test_a_good_variant_passes_all_gates():
+    variant = task(
+        script=("Put up a note named rent, it must say pay on monday.", "Show me that note again."),
+        calls=((Call("write", {"title": "rent", "body": "pay on monday"}),), (Call("read", {"note_id": 101}),)),
+    )
+    assert ask(variant, pool=[task()], held_out=[task(type="miss_param")]) == []
+
+
+def test_what_cannot_run_has_no_profile():
+    rejected = ask(task(calls=((Call("fly"),), ()), tools=("fly",)), gates=Gates(replay=False, tools=False))
+    assert rejected == [Rejection("profile", ("its ground truth does not run here, so it has no profile",))]
+    assert rejected[0].as_json()["gate"] == "profile"

@@ -1,0 +1,153 @@
+"""The index answers exactly as the rule says, and tasks match for no other reason."""
+
+import random
+
+import pytest
+
+from rods.calls import Call
+from rods.gates import SimilarityIndex, contamination, duplicates, held_out_index, overlaps
+from rods.gates.similarity import Match
+from rods.tasks import RETURN_SENTENCE, EnvironmentRef, Task
+
+LONG = "please move the quarterly report from the drafts folder into the archive before noon"
+
+
+def task(script, calls=None, **changes):
+    calls = calls or tuple((Call("count", {"name": text}),) for text in script)
+    tools = tuple({call.name for turn in calls for call in turn} | {"count"})
+    return Task(EnvironmentRef("toy", "h"), "base", tuple(script), tuple(calls), tools, **changes)
+
+
+def found(known, asked):
+    index = SimilarityIndex()
+    index.add(known)
+    return index.find(asked)
+
+
+def test_equal_ground_truth_matches_whatever_is_said():
+    known = task(["one text"], [(Call("count", {"name": "a", "amount": 2}),)])
+    asked = task(["quite another"], [(Call("count", {"amount": 2, "name": "a"}),)])
+    assert found(known, asked) == Match("ground_truth", known.id)
+    assert found(known, task(["x"], [(Call("count", {"name": "a", "amount": 2.0}),)])) is None
+    assert found(task(["x", "y"], [(), ()]), task(["v", "w"], [(), ()])) is None  # nothing is called in either
+
+
+def test_equal_states_match_unless_empty():
+    known = task(["a"], state={"files": {"x": 1}})
+    assert found(known, task(["b"], state={"files": {"x": 1}})) == Match("state", known.id)
+    for empty in (None, {}, {"Math": {}}, {"files": [], "user": None}):
+        assert found(task(["a"], state=empty), task(["b"], state=empty)) is None
+
+
+def test_half_of_the_eight_grams_make_a_match():
+    words = LONG.split()  # 14 words, 7 grams
+    assert found(task([LONG]), task([f"{LONG} and tell me"])).rule == "query"
+    half = " ".join(words[:12])  # 5 of 7
+    assert found(task([LONG]), task(["first", half])) == Match("query", task([LONG]).id, 1)
+    assert found(task([LONG]), task([" ".join(words[:10])])) is None  # 3 of 7
+    assert found(task([LONG]), task([LONG.upper().replace(" ", ", ") + "!"])).rule == "query"
+
+
+def test_exactly_one_half_is_a_match():
+    words = LONG.split()
+    assert found(task([" ".join(words[:11])]), task([" ".join(words[:9])])).rule == "query"  # 2 of 4
+    assert found(task([" ".join(words[:11])]), task([" ".join(words[:8])])) is None  # 1 of 4
+
+
+def test_a_short_query_needs_equal_calls():
+    known = task(["Do it now.", "x"], [(Call("count", {"name": "a"}),), (Call("count", {"name": "b"}),)])
+    same = task(["y", "do it NOW"], [(), (Call("count", {"name": "a"}),)])
+    other = task(["y", "do it NOW"], [(), (Call("count", {"name": "c"}),)])
+    assert found(known, same) == Match("query", known.id, 1)
+    assert found(known, other) is None
+
+
+def test_the_sentence_of_returning_tools_is_nobodys_own():
+    known = task(["a", RETURN_SENTENCE], held_out={1: ("count",)})
+    assert len(RETURN_SENTENCE.split()) >= 8
+    assert found(known, task(["b", RETURN_SENTENCE], [(Call("count", {"name": "z"}),), ()])) is None
+
+
+def test_a_task_does_not_match_itself_and_can_be_removed():
+    index = SimilarityIndex()
+    known = task([LONG])
+    index.add(known)
+    index.add(known)
+    assert index.find(known) is None and len(index) == 1
+    other = task(["hello", LONG])
+    index.remove(known.id)
+    assert index.find(other) is None and known.id not in index
+    index.add(known)
+    assert index.find(other) == Match("query", known.id, 1)
+
+
+def test_the_first_match_is_by_rule_then_by_order_of_adding():
+    index = SimilarityIndex()
+    tasks = [task([LONG], state={"n": number}) for number in range(3)]
+    for each in tasks:
+        index.add(each)
+    assert index.find(task(["x", LONG], state={"n": 2})) == Match("state", tasks[2].id)
+    assert index.find(task(["x", LONG], state={"n": 9})) == Match("query", tasks[0].id, 1)
+
+
+def reference_match(a, b):
+    """The rule of the query, spelled out."""
+
+    def words(text):
+        return "".join(c if c.isalnum() else " " for c in text.casefold()).split()
+
+    def alike(x, y, same_calls):
+        grams = [{tuple(side[i : i + 8]) for i in range(len(side) - 7)} for side in (x, y)]
+        if all(grams):
+            return len(grams[0] & grams[1]) / len(grams[0] | grams[1]) >= 0.5
+        return x == y and same_calls
+
+    return any(
+        alike(words(x), words(y), calls == others)
+        for x, calls in zip(a.script, a.calls, strict=True)
+        for y, others in zip(b.script, b.calls, strict=True)
+    )
+
+
+@pytest.mark.parametrize("random_seed", range(3))
+def test_the_index_agrees_with_comparing_every_pair(random_seed):
+    rng = random.Random(random_seed)
+
+    def text(base):
+        words = list(base)
+        for _ in range(rng.choice([0, 0, 1, 1, 2, 4])):
+            words[rng.randrange(len(words))] = rng.choice("uvwxyz")
+        start = rng.randrange(3)
+        return " ".join(words[start : len(words) - rng.randrange(4)])
+
+    bases = [[rng.choice("abcdefghijklmnopqrst") for _ in range(rng.randrange(11, 30))] for _ in range(12)]
+    tasks = [
+        task([text(rng.choice(bases)) for _ in range(2)], [(Call("count", {"amount": n}),), ()]) for n in range(160)
+    ]
+    index = SimilarityIndex()
+    hits = 0
+    for number, each in enumerate(tasks):
+        expected = {known.id for known in tasks[:number] if reference_match(each, known)}
+        assert {match.other for match in index.matches(each)} == expected
+        hits += bool(expected)
+        index.add(each)
+    assert hits > 20
+
+
+def test_gates_tell_which_task_and_why():
+    held = task([LONG], split="test")
+    index = held_out_index([held, task(["free to use"])])
+    assert len(index) == 1
+    assert contamination(task(["x", LONG]), index) == [
+        f"held out: its query of turn 1 nearly repeats one of task {held.id}"
+    ]
+    assert contamination(task([LONG]), index) == [f"it is the held-out task {held.id}"]
+    assert duplicates(task(["nothing like it"]), index) == []
+    assert duplicates(held, index) == []
+
+
+def test_overlaps_of_given_splits_are_listed_from_the_training_side():
+    held, near, free = task([LONG], split="validation"), task(["hello", LONG]), task(["unrelated"])
+    assert [each.as_json() for each in overlaps([free, held, near])] == [
+        {"task": near.id, "rule": "query", "held_out": held.id, "turn": 1}
+    ]

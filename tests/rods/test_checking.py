@@ -1,0 +1,194 @@
+"""`rods data check` names every fault with line, field and remedy; `rods env check` finds each broken promise."""
+
+import orjson
+import pytest
+
+from rods import environments
+from rods.calls import Call
+from rods.checking import check_environment, check_file
+from rods.environments.base import reference
+from rods.errors import UserError
+from rods.tasks import Task
+from tests.rods.toy_environment import environment
+
+NAME = "tests.rods.toy_environment:"
+TOY = environment()
+
+
+def record(**changes):
+    task = Task(
+        reference(TOY),
+        "base",
+        ("Write a note called milk that says two bottles.", "Read it to me."),
+        ((Call("write", {"title": "milk", "body": "two bottles"}),), (Call("read", {"note_id": 101}),)),
+        ("write", "read", "count"),
+        state={"counters": {"eggs": 3}},
+    )
+    made = task.as_json()
+    made.pop("id")
+    return {**made, **changes}
+
+
+def check(tmp_path, *lines):
+    path = tmp_path / "tasks.jsonl"
+    path.write_bytes(b"\n".join(line if isinstance(line, bytes) else orjson.dumps(line) for line in lines))
+    return check_file(path)
+
+
+def fields(report):
+    return {(int(fault.where.rpartition(":")[2]), fault.field) for fault in report.faults}
+
+
+def test_a_sound_file_has_no_fault_and_is_counted(tmp_path):
+    report = check(tmp_path, record(), b"", record(split="test", state={"counters": {"tea": 1}}))
+    assert report.ok and report.faults == ()
+    assert report.facts["tasks"] == 2 and report.facts["splits"] == {"train": 1, "test": 1}
+    assert report.lines()[-1].endswith("no fault (tasks 2)")
+
+
+def test_all_faults_of_all_lines_are_named(tmp_path):
+    report = check(
+        tmp_path,
+        b'{"schema": 1,',
+        record(typ="base", type="hard", split="dev", user={"script": ["hello", 5]}),
+        record(goal={"calls": [[{"name": "write", "arguments": []}]]}, tools={"names": ["write", "write"]}),
+        b"[]",
+        {"schema": 1},
+    )
+    assert fields(report) >= {
+        (1, ""),
+        (2, "typ"),
+        (2, "type"),
+        (2, "split"),
+        (2, "user.script[1]"),
+        (3, "goal.calls[0][0]"),
+        (3, "goal.calls"),
+        (3, "tools.names[1]"),
+        (4, ""),
+        (5, "environment"),
+        (5, "tools"),
+    }
+    assert all(fault.remedy for fault in report.faults)
+    assert any("did you mean 'type'?" in line for line in report.lines())
+
+
+def test_held_out_tools_must_fit_type_turns_and_names(tmp_path):
+    def tools(held_out):
+        return {"names": ["write", "read", "count"], "held_out": held_out}
+
+    report = check(
+        tmp_path,
+        record(type="miss_func"),
+        record(tools=tools({"1": ["count"]})),
+        record(type="miss_func", tools=tools({"9": ["count"], "1": ["sort"], "x": ["read"]})),
+        record(type="miss_func", tools=tools({"1": ["write"]})),
+    )
+    assert fields(report) == {
+        (1, "tools.held_out"),
+        (2, "tools.held_out"),
+        (3, "tools.held_out.9"),
+        (3, "tools.held_out.1"),
+        (3, "tools.held_out.x"),
+        (4, "goal.calls"),
+    }
+    assert "held out until turn 1" in report.lines()[-2]
+
+
+def test_ground_truth_is_replayed_and_the_environment_asked(tmp_path):
+    report = check(
+        tmp_path,
+        record(goal={"calls": [[], [{"name": "read", "arguments": {"note_id": 7}}]]}),
+        record(state={"counter": {}}),
+        record(tools={"names": ["write", "read", "fly"]}),
+        record(environment={"name": TOY.name, "hash": "0"}),
+        record(environment={"name": "nowhere", "hash": "0"}),
+        record(environment={"name": NAME + "broken", "hash": "0"}),
+        record(goal={"calls": [[], [{"name": "total", "arguments": {}}]]}),
+        record(provenance={"results": [['{"note_id":101}'], ["something else"]]}),
+    )
+    assert fields(report) == {
+        (1, "goal.calls"),
+        (2, "state"),
+        (3, "tools.names"),
+        (4, "environment.hash"),
+        (5, "environment.name"),
+        (6, "environment.name"),
+        (7, "goal.calls"),
+        (8, "goal.calls"),
+    }
+    text = "\n".join(report.lines())
+    assert "no note 7" in text and "unknown parts ['counter']" in text and "recorded was 'something else'" in text
+
+
+def test_an_environment_that_raises_is_reported_not_suffered(tmp_path):
+    raising = environments.load(NAME + "raising")
+    read_nothing = {"calls": [[], [{"name": "read", "arguments": {"note_id": 7}}]]}
+    report = check(tmp_path, record(environment={"name": raising.name, "hash": raising.hash}, goal=read_nothing))
+    assert "raised LookupError" in report.faults[0].what and "rods env check" in report.faults[0].remedy
+
+
+def test_repeated_and_edited_tasks_are_found(tmp_path):
+    sound = Task.from_json(record())
+    report = check(tmp_path, record(), record(split="test"), {**record(type="miss_param"), "id": sound.id})
+    assert fields(report) == {(2, ""), (3, "id")}
+    assert "line 1" in report.faults[0].what
+
+
+def test_overlaps_of_the_given_splits_are_noted_and_no_fault(tmp_path):
+    report = check(tmp_path, record(), record(split="test", type="miss_param"))
+    assert report.ok
+    assert [overlap["rule"] for overlap in report.facts["overlaps"]] == ["ground_truth", "state", "query", "query"]
+    assert "line 1 (training)" in report.notes[0]
+
+
+def test_a_missing_or_empty_file_is_told(tmp_path):
+    with pytest.raises(UserError, match="cannot read"):
+        check_file(tmp_path / "none.jsonl")
+    assert "holds no task" in check(tmp_path, b"").lines()[0]
+
+
+@pytest.mark.parametrize("name", ["environment", "modest", "honestly_nondeterministic"])
+def test_an_environment_that_keeps_its_word_has_no_fault(name):
+    report = check_environment(NAME + name)
+    assert report.ok, report.lines()
+    assert report.facts["call_us"] > 0 and report.facts["tools"] == report.facts["reached"] == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "word"),
+    [
+        ("nondeterministic", "total", "for the same history"),
+        ("shared", "count", "for the same history"),
+        ("leaking", "snapshot", "shares objects"),
+        ("disturbed", "snapshot", "right after it"),
+        ("twins", "fork", "feels what its origin does"),
+        ("raising", "read", "raised LookupError"),
+        ("lenient", "no_such_tool", "is None"),
+        ("lenient", "write", "missing is accepted"),
+        ("guessing", "snapshot", "lacking"),
+        ("guessing", "fork", "lacking"),
+        ("guessing", "same_state", "lacking"),
+        ("restless", NAME + "restless", "another process says"),
+        ("misdescribed", "total", "has the type 'str'"),
+        ("misdescribed", "titles", "no maxLength"),
+        ("misdescribed", "alias", "lists it as 'alias'"),
+        ("neighbours", "count", "beside another instance"),
+        ("broken", NAME + "broken", "raised RuntimeError"),
+    ],
+)
+def test_a_broken_promise_is_found(name, where, word):
+    report = check_environment(NAME + name)
+    assert any(fault.where == where and word in fault.what for fault in report.faults), report.lines()
+    assert all(fault.remedy for fault in report.faults)
+
+
+def test_given_tasks_lend_calls_and_must_hold(tmp_path):
+    sound = Task.from_json(record())
+    failing = Task.from_json(record(goal={"calls": [[], [{"name": "read", "arguments": {"note_id": 7}}]]}))
+    assert check_environment(TOY.name, [sound]).ok
+    assert "no note 7" in check_environment(TOY.name, [sound, failing]).faults[0].what
+
+
+def test_an_unknown_environment_is_a_user_error():
+    with pytest.raises(UserError, match="unknown environment"):
+        check_environment("nowhere")
