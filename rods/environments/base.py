@@ -8,7 +8,7 @@ answered with `Unsupported`, never guessed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from rods.calls import Call
@@ -27,21 +27,25 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of a tool. `schema` is JSON Schema (type, enum, items, minimum, maximum, maxLength, maxItems)."""
+    """One argument of a tool. `schema` is JSON Schema (type, enum, items, minimum, maximum, maxLength, maxItems).
+
+    `bounds` are limits in the same words that are checked but not shown to the policy.
+    """
 
     name: str
     schema: Mapping[str, Any]
     description: str = ""
     required: bool = True
     default: Any = None
+    bounds: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A typed function that the policy may call. `group` is its API class.
 
-    `bounded` says that the bounds in the parameters' schemas keep every legal call fast and small, so that it may run
-    in-process; what is not bounded runs in a worker that can be killed.
+    `bounded` says that the bounds of the parameters (in `schema` or `bounds`) keep every legal call fast and small, so
+    that it may run in-process; what is not bounded runs in a worker that can be killed.
     """
 
     name: str

@@ -1,0 +1,23 @@
+"""What the worker process runs: the two tools of MathAPI that compute with as many digits as they are asked for."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rods.environments.bfcl.classes import load_type
+from rods.environments.bfcl.execution import PREFIX
+
+TARGET = "rods.environments.bfcl.arithmetic:compute"
+_load = cache(load_type)
+
+
+def compute(request: dict[str, Any]) -> dict[str, str]:
+    """{"wheel", "name", "arguments"} → {"text"} as the executor would write it; `wheel` was checked by the parent."""
+    kind = _load(Path(request["wheel"]), "MathAPI")
+    try:
+        value = getattr(kind, request["name"])(kind(), **request["arguments"])
+        return {"text": str(value)}  # mpmath's and decimal's numbers are no JSON, so a dict of them is printed
+    except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
+        return {"text": f"{PREFIX}{problem}"}

@@ -1,0 +1,130 @@
+"""Copying and comparing what API objects hold: plain data, and chance that can be copied.
+
+Objects of the seven plain classes hold JSON-like data (dicts may have integer keys, one attribute is a set) and a
+`Dice`. Nothing in them is shared between two attributes, so a copy needs no memory of what it has seen. The file
+system is a graph and has `trees` of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+ATOMS = frozenset({str, int, float, bool, type(None)})
+
+
+def copy_plain(value: Any) -> Any:
+    """An independent copy of plain data; anything else goes through `copy.deepcopy`."""
+    kind = type(value)
+    if kind is dict:
+        return {key: item if type(item) in ATOMS else copy_plain(item) for key, item in value.items()}
+    if kind is list:
+        return [item if type(item) in ATOMS else copy_plain(item) for item in value]
+    if kind in ATOMS:
+        return value
+    if kind is Dice:
+        return value.copy()
+    return copy.deepcopy(value)
+
+
+def copy_object(value: Any) -> Any:
+    """An independent copy of an API object whose attributes are plain."""
+    fresh = object.__new__(type(value))
+    attributes = fresh.__dict__
+    for name, item in value.__dict__.items():
+        attributes[name] = item if type(item) in ATOMS else copy_plain(item)
+    return fresh
+
+
+def same_object(one: Any, expected: Any) -> bool:
+    """The benchmark's comparison: every public attribute of `expected` equals that of `one` by Python's `!=`."""
+    attributes = one.__dict__
+    for name, item in expected.__dict__.items():
+        if name[0] != "_" and attributes[name] != item:
+            return False
+    return True
+
+
+class Dice:
+    """`random.Random(seed)` that remembers its draws, so that it can be copied at the cost of a list and written as
+    JSON. Draws the same numbers as `random.Random`. Raises ValueError for a seed that would not repeat itself."""
+
+    __slots__ = ("_random", "draws", "seed")
+
+    def __init__(self, seed: Any, draws: list[tuple[str, float, float]] | None = None) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, (int, float, str)):
+            raise ValueError(f"random_seed must be a number or text, not {seed!r}")
+        self.seed = seed
+        self.draws = draws if draws is not None else []
+        self._random: random.Random | None = None
+
+    def copy(self) -> Dice:
+        return Dice(self.seed, list(self.draws))
+
+    def randint(self, low: int, high: int) -> int:
+        value = self._source().randint(low, high)
+        self.draws.append(("randint", low, high))
+        return value
+
+    def uniform(self, low: float, high: float) -> float:
+        value = self._source().uniform(low, high)
+        self.draws.append(("uniform", low, high))
+        return value
+
+    def _source(self) -> random.Random:
+        if self._random is None:
+            self._random = random.Random(self.seed)
+            for name, low, high in self.draws:
+                getattr(self._random, name)(low, high)
+        return self._random
+
+    def as_json(self) -> dict[str, Any]:
+        return {"seed": self.seed, "draws": [list(draw) for draw in self.draws]}
+
+    @staticmethod
+    def from_json(record: dict[str, Any]) -> Dice:
+        return Dice(record["seed"], [(name, low, high) for name, low, high in record["draws"]])
+
+
+# Snapshots. JSON says everything but integer keys, sets and dice; these are wrapped in an object with one such key.
+_PAIRS, _SET, _DICE = "~pairs", "~set", "~dice"
+_WRAPPED = {_PAIRS, _SET, _DICE}
+
+
+def encode(value: Any) -> Any:
+    """`value` as JSON that `decode` turns back exactly. Raises ValueError for what has no such form."""
+    kind = type(value)
+    if kind in ATOMS:
+        return value
+    if kind is list:
+        return [encode(item) for item in value]
+    if kind is dict:
+        if all(type(key) is str for key in value) and not (len(value) == 1 and _WRAPPED & value.keys()):
+            return {key: encode(item) for key, item in value.items()}
+        return {_PAIRS: [[key, encode(item)] for key, item in value.items()]}
+    if kind is set:
+        return {_SET: sorted(encode(item) for item in value)}
+    if kind is Dice:
+        return {_DICE: value.as_json()}
+    raise ValueError(f"{kind.__name__} has no JSON form")
+
+
+def decode(value: Any) -> Any:
+    """What `encode` was given. Raises ValueError for anything that it cannot have written."""
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        (tag, item), *_ = value.items()
+        try:
+            if tag == _PAIRS:
+                return {key: decode(part) for key, part in item}
+            if tag == _SET:
+                return set(item)
+            if tag == _DICE:
+                return Dice.from_json(item)
+        except (TypeError, KeyError) as error:
+            raise ValueError(f"not a snapshot: {tag} holds {item!r}") from error
+    return {key: decode(item) for key, item in value.items()}

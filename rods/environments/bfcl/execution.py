@@ -1,0 +1,203 @@
+"""One call of one tool on one object, with the texts of the benchmark's executor and typed errors.
+
+A tool's Python exception is its answer (`Error during execution: …`), as the benchmark has it. Where its texts depend
+on the hash seed of the process (an unordered set is printed), they are put in order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import localcontext
+from typing import Any
+
+import mpmath
+
+from rods.environments.base import Result, Tool
+from rods.environments.bfcl.bounds import (
+    DIGITS_OF_AN_INTEGER,
+    IN_PROCESS_DIGITS,
+    MAX_DIGITS,
+    MAX_RESULT,
+    digits,
+    impossible_power,
+)
+from rods.environments.bfcl.copies import ATOMS
+from rods.environments.bfcl.effects import Effect, effect_of
+from rods.environments.bfcl.trees import too_many_paths
+
+PREFIX = "Error during execution: "
+_ROUNDED_AWAY = -400  # no 64-bit integer and no float has so many digits before its point
+
+Before = Callable[["Entry", Any, Mapping[str, Any]], Result | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A tool, ready to be called. `defaults` are its mutable ones, to be handed in afresh each time (the classes would
+    share one list between all worlds)."""
+
+    tool: Tool
+    group: str
+    function: Callable[..., Any]
+    effect: Effect
+    defaults: Mapping[str, Any]
+    before: Before | None = None
+    mend: Callable[[Any], None] | None = None
+
+
+def entry(kind: type, tool: Tool, precise: Before) -> Entry:
+    """`precise` answers the calls of tools that compute with any number of digits, or returns None."""
+    before: dict[str, Before] = {
+        "power": _power,
+        "round_number": _round_number,
+        "find": _recursive,
+        "du": _recursive,
+        "logarithm": precise,
+        "square_root": precise,
+    }
+    mutable = {p.name: p.default for p in tool.parameters if isinstance(p.default, (list, dict))}
+    return Entry(
+        tool,
+        tool.group,
+        getattr(kind, tool.name),
+        effect_of(tool.group, tool.name),
+        mutable,
+        before.get(tool.name),
+        {"book_flight": _mend_booking, "edit_ticket": _mend_edit}.get(tool.name),
+    )
+
+
+def run(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result:
+    """Calls the tool and puts its answer into words. Never raises for anything that the arguments can cause."""
+    try:
+        value = entry.function(target, **arguments)
+        kind = type(value)
+        if kind is dict:
+            if entry.mend is not None:
+                entry.mend(value)
+            try:
+                text = _to_json(value)
+                value = _plain(value)
+            except (TypeError, ValueError, RecursionError):
+                text = value = str(value)
+            error = "tool" if kind is dict and type(value) is dict and "error" in value else None
+        elif kind is str:
+            return Result(value)
+        else:
+            text = str(value)
+            error = "tool" if kind is list and _complains(value) else None
+            value = _plain(value) if kind in _JSON else text
+    except RecursionError:
+        return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
+    except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
+        return Result(f"{PREFIX}{problem}", None, blame(entry.tool, arguments, problem))
+    if len(text) > MAX_RESULT:
+        return Result(f"{PREFIX}a result of {len(text)} characters; at most {MAX_RESULT}", None, "too_large")
+    return Result(text, value, error)
+
+
+_to_json = json.JSONEncoder().encode  # what json.dumps calls
+_JSON = ATOMS | {list, dict}
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def blame(tool: Tool, arguments: Mapping[str, Any], problem: Exception) -> str:
+    """The kind of error: the arguments do not fit the document, or the tool refused."""
+    if isinstance(problem, ValueError) and str(problem).startswith("Exceeds the limit"):
+        return "too_large"
+    known = {parameter.name: parameter for parameter in tool.parameters}
+    if not arguments.keys() <= known.keys():
+        return "bad_arguments"
+    for name, parameter in known.items():
+        if name not in arguments:
+            if parameter.required:
+                return "bad_arguments"
+        elif type(arguments[name]) not in _TYPES[parameter.schema["type"]]:
+            return "bad_arguments"
+    return "tool"
+
+
+def precisely(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result:
+    """Runs a tool that sets the precision of decimal and mpmath, and puts both back."""
+    before = mpmath.mp.prec
+    try:
+        with localcontext():
+            return run(entry, target, arguments)
+    finally:
+        mpmath.mp.prec = before
+
+
+def many_digits(arguments: Mapping[str, Any]) -> Result | None:
+    """The refusal of a call that asks for more digits than any process is given, or None."""
+    precision = arguments.get("precision")
+    if isinstance(precision, (int, float)) and precision > MAX_DIGITS:
+        return Result(f"{PREFIX}a precision of {precision}; at most {MAX_DIGITS}", None, "bounds")
+    return None
+
+
+def few_digits(arguments: Mapping[str, Any]) -> bool:
+    asked = digits(arguments)
+    return asked is not None and asked <= IN_PROCESS_DIGITS
+
+
+def _power(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
+    if not impossible_power(arguments.get("base"), arguments.get("exponent")):
+        return None
+    text = f"Exceeds the limit ({DIGITS_OF_AN_INTEGER} digits) for integer string conversion"
+    return Result(f"{PREFIX}{text}; use sys.set_int_max_str_digits() to increase the limit", None, "too_large")
+
+
+def _round_number(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
+    places = arguments.get("decimal_places", 0)
+    if type(places) is int and places < _ROUNDED_AWAY:
+        return run(entry, target, {**arguments, "decimal_places": _ROUNDED_AWAY})
+    return None
+
+
+def _recursive(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
+    if too_many_paths(target.root) or too_many_paths(target._current_dir):
+        return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
+    return None
+
+
+def _mend_booking(value: dict[str, Any]) -> None:
+    error = value.get("error")
+    if isinstance(error, str) and error.startswith("Invalid travel class. Must be one of "):
+        value["error"] = "Invalid travel class. Must be one of {'business', 'economy', 'first'}"
+
+
+def _mend_edit(value: dict[str, Any]) -> None:
+    head, found, fields = str(value.get("error", "")).partition("Invalid fields for update: ")
+    if found and not head:
+        value["error"] = found + ", ".join(sorted(fields.split(", ")))
+
+
+def _complains(value: list[Any]) -> bool:
+    first = value[0] if value else None
+    return (isinstance(first, dict) and "error" in first) or (isinstance(first, str) and first.startswith("Error: "))
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON would read it back, sharing nothing with the state."""
+    kind = type(value)
+    if kind is dict:
+        return {
+            key if type(key) is str else _key(key): item if type(item) in ATOMS else _plain(item)
+            for key, item in value.items()
+        }
+    if kind is list or kind is tuple:
+        return [item if type(item) in ATOMS else _plain(item) for item in value]
+    return value if kind in ATOMS else str(value)
+
+
+def _key(key: Any) -> str:
+    return json.dumps(key) if isinstance(key, (bool, type(None))) else str(key)

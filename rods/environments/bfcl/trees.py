@@ -1,0 +1,176 @@
+"""The file system's graph of directories and files: copied, compared, counted and written down.
+
+It is a graph and not a tree: copying a directory shares its children between both places, moving one leaves the
+children's `parent` pointing at the old directory, and a directory copied into itself holds itself. The API classes
+behave so, and a copy must go on behaving so; therefore every walk here remembers what it has seen and uses no
+recursion. Equality is the classes' own: name and contents, parents ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+MAX_PATHS = 20_000  # recursive tools (find, du) are refused in a graph with more paths than this
+
+
+def view(system: Any) -> Any:
+    """A file system object of its own over the same directories: enough for `cd`."""
+    fresh = object.__new__(type(system))
+    fresh.__dict__.update(system.__dict__)
+    return fresh
+
+
+def copy_tree(system: Any) -> Any:
+    """An independent file system whose directories are copies and whose files are still shared."""
+    copies: dict[int, Any] = {}
+    for directory in _directories(system):
+        fresh = object.__new__(type(directory))
+        fresh.name = directory.name
+        copies[id(directory)] = fresh
+    contents: dict[int, dict[str, Any]] = {}
+    for directory in _directories(system):
+        fresh = copies[id(directory)]
+        fresh.parent = copies[id(directory.parent)] if directory.parent is not None else None
+        held = directory.contents
+        if id(held) not in contents:  # a moved directory shares its dict with the one it left behind
+            kind = type(directory)
+            contents[id(held)] = {
+                name: copies[id(item)] if type(item) is kind else item for name, item in held.items()
+            }
+        fresh.contents = contents[id(held)]
+    fresh = view(system)
+    fresh.root = copies[id(system.root)]
+    fresh._current_dir = copies[id(system._current_dir)]
+    return fresh
+
+
+def own_file(system: Any, name: Any) -> None:
+    """Replaces file `name` of the current directory by a copy, wherever the same file is held. Directories must be
+    the system's own. Does nothing when there is no such file."""
+    directory = system._current_dir
+    try:
+        file = directory.contents.get(name)
+    except TypeError:  # an unhashable name: the tool itself will complain
+        return
+    if file is None or type(file) is type(directory):
+        return
+    fresh = object.__new__(type(file))
+    fresh.__dict__.update(file.__dict__)
+    for holder in _directories(system):
+        held = holder.contents
+        for key, item in held.items():
+            if item is file:
+                held[key] = fresh
+
+
+def same_tree(one: Any, expected: Any) -> bool:
+    """Whether two directories are equal as the classes say: names equal, and contents equal as dicts."""
+    kind = type(expected)
+    seen: set[tuple[int, int]] = set()
+    waiting = [(one, expected)]
+    while waiting:
+        left, right = waiting.pop()
+        if left is right or (id(left), id(right)) in seen:
+            continue
+        seen.add((id(left), id(right)))
+        if left.name != right.name or len(left.contents) != len(right.contents):
+            return False
+        others = right.contents
+        for name, item in left.contents.items():
+            if name not in others:
+                return False
+            other = others[name]
+            if item is other:
+                continue
+            if type(item) is not type(other):
+                return False
+            if type(item) is kind:
+                waiting.append((item, other))
+            elif item.name != other.name or item.content != other.content:
+                return False
+    return True
+
+
+def too_many_paths(directory: Any, limit: int = MAX_PATHS) -> bool:
+    """Whether a recursive walk from `directory` would visit more than `limit` entries (endless ones included)."""
+    count = 0
+    kind = type(directory)
+    waiting = [directory]
+    while waiting:
+        held = waiting.pop().contents
+        count += len(held)
+        if count > limit:
+            return True
+        waiting.extend(item for item in held.values() if type(item) is kind)
+    return False
+
+
+def encode_system(system: Any) -> dict[str, Any]:
+    """The graph as JSON: a list of directories and one of files, referring to each other by position."""
+    directories = list(_directories(system))
+    place = {id(directory): index for index, directory in enumerate(directories)}
+    kind = type(system.root)
+    files: list[Any] = []
+    file_place: dict[int, int] = {}
+    contents: list[list[list[Any]]] = []
+    held_place: dict[int, int] = {}
+    for directory in directories:
+        if id(directory.contents) in held_place:
+            continue
+        held_place[id(directory.contents)] = len(contents)
+        entries: list[list[Any]] = []
+        for name, item in directory.contents.items():
+            if type(item) is kind:
+                entries.append([name, "directory", place[id(item)]])
+                continue
+            if id(item) not in file_place:
+                file_place[id(item)] = len(files)
+                files.append([item.name, item.content])
+            entries.append([name, "file", file_place[id(item)]])
+        contents.append(entries)
+    return {
+        "directories": [
+            [d.name, None if d.parent is None else place[id(d.parent)], held_place[id(d.contents)]] for d in directories
+        ],
+        "contents": contents,
+        "files": files,
+        "root": place[id(system.root)],
+        "current": place[id(system._current_dir)],
+    }
+
+
+def decode_system(system: Any, record: dict[str, Any]) -> None:
+    """Puts the graph written by `encode_system` into `system`. Raises ValueError when the record is not one."""
+    directory_type = type(system.root)
+    file_type = directory_type._add_file.__globals__["File"]
+    try:
+        files = [file_type(name, content) for name, content in record["files"]]
+        directories = [directory_type(name, None) for name, _, _ in record["directories"]]
+        found = {"directory": directories, "file": files}
+        contents = [
+            {name: found[sort][index] for name, sort, index in entries} for entries in record["contents"]
+        ]
+        for directory, (_, parent, held) in zip(directories, record["directories"], strict=True):
+            directory.parent = None if parent is None else directories[parent]
+            directory.contents = contents[held]
+        system.root = directories[record["root"]]
+        system._current_dir = directories[record["current"]]
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"not a file system snapshot: {error}") from error
+
+
+def _directories(system: Any) -> Iterator[Any]:
+    """Every directory that can be reached, each once, in a fixed order."""
+    kind = type(system.root)
+    seen: set[int] = set()
+    waiting = [system._current_dir, system.root]
+    while waiting:
+        directory = waiting.pop()
+        if id(directory) in seen:
+            continue
+        seen.add(id(directory))
+        yield directory
+        if directory.parent is not None:
+            waiting.append(directory.parent)
+        waiting.extend(item for item in directory.contents.values() if type(item) is kind)

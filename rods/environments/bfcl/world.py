@@ -1,0 +1,265 @@
+"""BFCL's multi-turn world: the benchmark's own API classes behind our executor.
+
+A task's state is {"classes": [names, in order], "config": {class: its scenario}, "long_context": bool}; a snapshot adds
+"objects" for what has changed since. `reset` builds the objects of a state once and keeps them, never to be written;
+a world shares them, and owns a copy of an object from its first write on. So a fresh world costs microseconds,
+reading costs no copy, and comparing two worlds skips whatever neither has touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from rods.calls import Call
+from rods.canonical import content_id
+from rods.environments.base import Features, Instance, Result, Tool
+from rods.environments.bfcl import wheel
+from rods.environments.bfcl.arithmetic import TARGET
+from rods.environments.bfcl.bounds import MAX_TEXT, over
+from rods.environments.bfcl.classes import MODULES, STATELESS, Api, load
+from rods.environments.bfcl.copies import copy_object, copy_plain, decode, encode, same_object
+from rods.environments.bfcl.effects import FILE_SYSTEM, SCRATCH, Effect
+from rods.environments.bfcl.execution import PREFIX, Entry, entry, few_digits, many_digits, precisely, run
+from rods.environments.bfcl.trees import (
+    copy_tree,
+    decode_system,
+    encode_system,
+    own_file,
+    same_tree,
+    view,
+)
+from rods.environments.worker import Overrun, Worker
+from rods.errors import UserError
+
+BEHAVIOUR = 1  # to be raised when equal calls may give other results (the golden transcript's test forces it)
+KEPT_STATES = 1_024  # initial states whose objects are kept
+_SMALL = frozenset({bool, type(None)})
+_TREE = "directories of the file system"  # owned apart from the object that points to them
+_UNWRITTEN = SCRATCH | {"_api_description"}
+
+
+class Bfcl:
+    """The environment. `file` is the wheel, checked by `wheel.path`."""
+
+    name = "bfcl"
+    features = Features()
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.apis: dict[str, Api] = load(file)
+        self._tools = {name: tool for api in self.apis.values() for name, tool in api.tools.items()}
+        self._entries = {
+            name: entry(self.apis[tool.group].type, tool, self._precise) for name, tool in self._tools.items()
+        }
+        self.hash = content_id(
+            {
+                "wheel": wheel.SHA256,
+                "behaviour": BEHAVIOUR,
+                "tools": [[tool.group, tool.schema(), _bounds(tool)] for tool in self._tools.values()],
+            }
+        )
+        self.entries_of = cache(self._entries_of)
+        self._built = lru_cache(KEPT_STATES)(self._build)
+        self._worker = Worker(TARGET)
+
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def tools_of(self, classes: Sequence[str]) -> tuple[str, ...]:
+        """The names of the documented tools of `classes`, in the benchmark's order."""
+        return tuple(name for group in classes for name in self.apis[group].tools)
+
+    def parameters(self) -> dict[str, tuple[str, ...]]:
+        """The positional order of every tool's parameters."""
+        return {name: tool.parameter_names for name, tool in self._tools.items()}
+
+    def reset(self, state: Mapping[str, Any] | None) -> World:
+        if state is None:
+            state = {"classes": list(MODULES), "config": {}}
+        try:
+            key = orjson.dumps(state)
+        except TypeError as error:
+            raise ValueError(f"the state is not JSON: {error}") from error
+        return World(self._built(key))
+
+    def _build(self, key: bytes) -> _Initial:
+        state = orjson.loads(key)
+        _check_state(state)
+        long_context = state.get("long_context", False)
+        objects: dict[str, Any] = {}
+        for name in state["classes"]:
+            instance = self.apis[name].type()
+            changed = state.get("objects", {}).get(name)
+            try:
+                if name not in STATELESS:
+                    scenario = {} if changed is not None else state["config"].get(name, {})
+                    instance._load_scenario(scenario, long_context=long_context)
+                if changed is not None and name == FILE_SYSTEM:
+                    decode_system(instance, changed)
+                elif changed is not None:
+                    instance.__dict__.update(decode(changed))
+            except Exception as error:  # a scenario can break its class in any way
+                raise ValueError(f"state of {name}: {type(error).__name__}: {error}") from error
+            objects[name] = instance
+        return _Initial(key, tuple(objects), self.entries_of(tuple(objects)), objects)
+
+    def _entries_of(self, classes: tuple[str, ...]) -> dict[str, Entry]:
+        return {name: self._entries[name] for name in self.tools_of(classes)}
+
+    def _precise(self, entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
+        """Few digits in-process, many in the worker, more not at all."""
+        if few_digits(arguments):
+            return precisely(entry, target, arguments)
+        if (refusal := many_digits(arguments)) is not None:
+            return refusal
+        if not arguments.keys() <= set(entry.tool.parameter_names):
+            return None  # the call itself will fail, and say how
+        request = {"wheel": str(self.file), "name": entry.tool.name, "arguments": dict(arguments)}
+        try:
+            text = self._worker.call(request)["text"]
+        except Overrun as overrun:
+            return Result(f"{PREFIX}{overrun}", None, "timeout" if overrun.kind == "timeout" else "too_large")
+        failed = text.startswith((PREFIX, "{'error'"))
+        return Result(text, None if failed else text, "tool" if failed else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Initial:
+    """An initial state: its JSON bytes, and its objects, which are never written."""
+
+    key: bytes
+    classes: tuple[str, ...]
+    entries: Mapping[str, Entry]
+    objects: Mapping[str, Any]
+
+
+class World:
+    """One living world (`Instance`). Not for two threads at once."""
+
+    __slots__ = ("_equal", "_initial", "_objects", "_owned")
+
+    def __init__(self, initial: _Initial) -> None:
+        self._initial = initial
+        self._objects: dict[str, Any] = dict(initial.objects)
+        self._owned: set[str] = set()  # classes whose object no other world holds
+        self._equal: dict[str, Any] = {}  # per class, the other world's object last found equal
+
+    def call(self, call: Call) -> Result:
+        entry = self._initial.entries.get(call.name)
+        if entry is None:
+            return Result(f"{PREFIX}name '{call.name}' is not defined", None, "unknown_tool")
+        arguments = call.arguments
+        shared = bool(entry.defaults)
+        for value in arguments.values():
+            kind = type(value)
+            if kind is str and len(value) <= MAX_TEXT or kind in _SMALL:
+                continue
+            if (why := over(value)) is not None:
+                return Result(f"{PREFIX}{call.name}: {why}", None, "bounds")
+            shared = shared or kind is list or kind is dict
+        if shared:  # the tool may keep what it is given
+            arguments = copy_plain({**entry.defaults, **arguments})
+        target = self._objects[entry.group] if entry.effect is Effect.NOTHING else self._own(entry, arguments)
+        if entry.before is not None and (result := entry.before(entry, target, arguments)) is not None:
+            return result
+        return run(entry, target, arguments)
+
+    def snapshot(self) -> dict[str, Any]:
+        state: dict[str, Any] = orjson.loads(self._initial.key)
+        for name, instance in self._objects.items():
+            if instance is self._initial.objects[name]:
+                continue
+            if name == FILE_SYSTEM:
+                record = encode_system(instance)
+            else:
+                record = encode({key: item for key, item in vars(instance).items() if key not in _UNWRITTEN})
+            state.setdefault("objects", {})[name] = record
+        return state
+
+    def fork(self) -> World:
+        self._owned.clear()
+        fresh = World.__new__(World)
+        fresh._initial = self._initial
+        fresh._objects = self._objects.copy()
+        fresh._owned = set()
+        fresh._equal = {}
+        return fresh
+
+    def same_state(self, other: Instance) -> bool:
+        """The benchmark's state check, class by class (FACTS: public attributes, by Python's `!=`)."""
+        if not isinstance(other, World) or self._initial.classes != other._initial.classes:
+            return False
+        theirs = other._objects
+        for name, mine in self._objects.items():
+            expected = theirs[name]
+            if mine is expected or self._equal.get(name) is expected:
+                continue
+            if name == FILE_SYSTEM:
+                if mine.long_context != expected.long_context or not same_tree(mine.root, expected.root):
+                    return False
+            elif not same_object(mine, expected):
+                return False
+            if name not in other._owned:  # what nobody owns is never written again
+                self._equal[name] = expected
+        return True
+
+    def _own(self, entry: Entry, arguments: Mapping[str, Any]) -> Any:
+        """The object that the call may write: a copy of the shared one, unless it is this world's own already."""
+        group, owned = entry.group, self._owned
+        target = self._objects[group]
+        if group != FILE_SYSTEM:
+            if group not in owned:
+                target = self._objects[group] = copy_object(target)
+                owned.add(group)
+        elif entry.effect is Effect.PLACE:
+            if group not in owned:
+                target = self._objects[group] = view(target)
+                owned.add(group)
+            return target  # where it stands is no part of the state that is compared
+        else:
+            if _TREE not in owned:
+                target = self._objects[group] = copy_tree(target)
+                owned.update((group, _TREE))
+            if entry.effect is Effect.FILES:
+                own_file(target, arguments.get("file_name"))
+        self._equal.pop(group, None)
+        return target
+
+
+def _check_state(state: Any) -> None:
+    if not isinstance(state, dict) or not {"classes", "config"} <= state.keys():
+        raise ValueError("the state needs 'classes' and 'config'")
+    if unknown := state.keys() - {"classes", "config", "long_context", "objects"}:
+        raise ValueError(f"unknown fields {sorted(unknown)} in the state")
+    classes, config = state["classes"], state["config"]
+    if not isinstance(classes, list) or not all(name in MODULES for name in classes if isinstance(name, str)):
+        raise ValueError(f"'classes' must be a list of {', '.join(MODULES)}; it is {classes!r}")
+    if len(set(classes)) != len(classes):
+        raise ValueError("'classes' names a class twice")
+    if not isinstance(config, dict) or not all(isinstance(scenario, dict) for scenario in config.values()):
+        raise ValueError("'config' must hold one object for each class")
+    if not isinstance(state.get("long_context", False), bool):
+        raise ValueError("'long_context' must be true or false")
+
+
+def _bounds(tool: Tool) -> dict[str, Any]:
+    return {parameter.name: dict(parameter.bounds) for parameter in tool.parameters if parameter.bounds}
+
+
+@cache
+def _environment(file: Path) -> Bfcl:
+    return Bfcl(file)
+
+
+def environment(cache: Path | None = None) -> Bfcl:
+    """The environment over the fetched wheel, made once a process. Raises UserError when the data are missing."""
+    try:
+        return _environment(wheel.path(cache))
+    except ModuleNotFoundError as error:
+        raise UserError(f"no module {error.name!r}", where="environment 'bfcl'", remedy="pip install mpmath") from error
