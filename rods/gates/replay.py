@@ -12,13 +12,19 @@ from rods.tasks import Task
 Results = tuple[tuple[Result, ...], ...]  # one tuple a turn
 
 
+class StateRejected(Exception):
+    """The environment does not accept the task's initial state."""
+
+
 def run(environment: Environment, task: Task) -> Results:
     """The results of all ground-truth calls of `task` in a fresh instance.
 
-    Raises ValueError when the environment rejects the state, InfrastructureError when the machinery broke (that is
-    never the task's fault).
+    Raises StateRejected, and InfrastructureError when the machinery broke (that is never the task's fault).
     """
-    instance = environment.reset(task.state)
+    try:
+        instance = environment.reset(task.state)
+    except ValueError as error:
+        raise StateRejected(f"the initial state is rejected: {error}") from error
     results = tuple(tuple(instance.call(call) for call in turn) for turn in task.calls)
     for turn in results:
         for result in turn:
@@ -27,8 +33,12 @@ def run(environment: Environment, task: Task) -> Results:
     return results
 
 
-def faults(task: Task, results: Results, recorded: Sequence[Sequence[str]] | None) -> list[str]:
-    """What is wrong with `results`: calls that failed, and texts other than those `recorded` (None: none are)."""
+def faults(environment: Environment, task: Task, results: Results) -> list[str]:
+    """What is wrong with `results`: calls that failed, and texts other than those that the task's provenance records
+    (`results`, one list of texts a turn). A record counts only where the environment is deterministic."""
+    recorded = task.provenance.get("results") if environment.features.deterministic else None
+    if recorded is not None and not _texts(recorded):
+        return ["provenance.results must be one list of texts a turn"]
     reasons = []
     for turn, (calls, seen) in enumerate(zip(task.calls, results, strict=True)):
         for index, (call, result) in enumerate(zip(calls, seen, strict=True)):
@@ -42,11 +52,7 @@ def faults(task: Task, results: Results, recorded: Sequence[Sequence[str]] | Non
 
 
 def replay(environment: Environment, task: Task) -> list[str]:
-    """Why the task's ground truth does not hold; empty when it does.
-
-    Results must equal those in the task's provenance (`results`: texts, turn by turn) if it has any. Where the
-    environment declares itself not deterministic only failures count. Raises InfrastructureError, see `run`.
-    """
+    """Why the task's ground truth does not hold; empty when it does. Raises InfrastructureError, see `run`."""
     return replayed(environment, task)[1]
 
 
@@ -56,12 +62,9 @@ def replayed(environment: Environment, task: Task) -> tuple[Results | None, list
         return None, strange
     try:
         results = run(environment, task)
-    except ValueError as error:
-        return None, [f"the initial state is rejected: {error}"]
-    recorded = task.provenance.get("results") if environment.features.deterministic else None
-    if recorded is not None and not _texts(recorded):
-        return results, ["provenance.results must be one list of texts a turn"]
-    return results, faults(task, results, recorded)
+    except StateRejected as error:
+        return None, [str(error)]
+    return results, faults(environment, task, results)
 
 
 def foreign(environment: Environment, task: Task) -> list[str]:

@@ -8,8 +8,8 @@ Two tasks match when one of these holds:
   8 words has no 8-gram: it matches only an equal query (after normalisation) with equal calls in its turn. The fixed
   sentence with which held-out tools return is nobody's own and never compared.
 
-The index answers exactly, not by sampling. Two sets with Jaccard ≥ ½ share an element among the first ⌊n/2⌋ + 1 of
-each, in any common order (prefix filtering), so only about half of the grams are stored.
+The index answers exactly, not by sampling. A query of n grams shares at least ⌈n/2⌉ of them with whatever it matches,
+so any ⌊n/2⌋ + 1 of its grams lead to every match; the rarest are asked, which keeps common phrases cheap.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class SimilarityIndex:
         self._truths: dict[int, list[int]] = {}
         self._states: dict[int, list[int]] = {}
         self._short: dict[int, list[int]] = {}  # (query, calls) → tasks
-        self._grams: list[tuple[int, array[int]]] = []  # a long query: its task, its sorted gram hashes
-        self._prefixes: dict[int, int | list[int]] = {}  # gram hash → long queries that have it in their prefix
+        self._long: list[tuple[int, array[int]]] = []  # a long query: its task, its gram hashes
+        self._grams: dict[int, int | list[int]] = {}  # gram hash → the long queries that have it
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -107,37 +107,27 @@ class SimilarityIndex:
                 yield Match(rule, other, turn)
 
     def _add_long(self, number: int, grams: array[int]) -> None:
-        query = len(self._grams)
-        self._grams.append((number, grams))
-        for gram in grams[: _prefix(len(grams))]:
-            known = self._prefixes.get(gram)
+        query = len(self._long)
+        self._long.append((number, grams))
+        for gram in grams:
+            known = self._grams.get(gram)
             if known is None:
-                self._prefixes[gram] = query  # most grams have one owner: no list for them
+                self._grams[gram] = query  # most grams have one owner: no list for them
             elif isinstance(known, int):
-                self._prefixes[gram] = [known, query]
+                self._grams[gram] = [known, query]
             else:
                 known.append(query)
 
     def _alike(self, grams: array[int]) -> Iterator[int]:
-        candidates: set[int] = set()
-        for gram in grams[: _prefix(len(grams))]:
-            known = self._prefixes.get(gram)
-            if isinstance(known, int):
-                candidates.add(known)
-            elif known is not None:
-                candidates.update(known)
+        owners = [self._grams.get(gram, ()) for gram in grams]
+        rarest = sorted(([each] if isinstance(each, int) else each for each in owners), key=len)
+        candidates = {query for each in rarest[: len(grams) // 2 + 1] for query in each}
         own = set(grams)
         for candidate in candidates:
-            number, others = self._grams[candidate]
-            if self._owners[number]:
-                shared = len(own.intersection(others))
-                if shared >= THRESHOLD * (len(own) + len(others) - shared):
-                    yield number
-
-
-def _prefix(grams: int) -> int:
-    """How many of a query's sorted grams must be looked up: n − ⌈n/2⌉ + 1."""
-    return grams // 2 + 1
+            number, others = self._long[candidate]
+            shared = len(own.intersection(others))
+            if shared >= THRESHOLD * (len(own) + len(others) - shared):
+                yield number
 
 
 def _truth(task: Task) -> int | None:
@@ -158,7 +148,7 @@ def _holds(value: Any) -> bool:
 
 
 def _queries(task: Task) -> Iterator[tuple[int, int | array[int]]]:
-    """(turn, sorted gram hashes) of each query of the task's own; for a short one the hash of itself and its calls."""
+    """(turn, gram hashes) of each query of the task's own; for a short one the hash of itself and its calls."""
     for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
         words = _words(text)
         if words == RETURN_WORDS:
@@ -166,7 +156,7 @@ def _queries(task: Task) -> Iterator[tuple[int, int | array[int]]]:
         if len(words) < GRAM:
             yield turn, _hash([words, [call.as_json() for call in calls]])
         else:
-            yield turn, array("q", sorted(set(_grams(words))))
+            yield turn, array("q", set(_grams(words)))
 
 
 def _words(text: str) -> list[str]:
