@@ -32,11 +32,22 @@ PATCHABLE: frozenset[str] = frozenset({"param_gen_failed", "decompose_failed", "
 
 
 class ComposeError(Exception):
-    """A step of composing failed. `function` and `turn` (from 0) say where; `detail` is the evidence."""
+    """A step of composing failed. `function` and `turn` (from 0) say where; `detail` is the evidence; `call` is the
+    call that failed, `domain` the domain in which there was nothing to choose: what a repair starts from."""
 
-    def __init__(self, type: ErrorType, detail: str, *, function: str | None = None, turn: int | None = None) -> None:
+    def __init__(
+        self,
+        type: ErrorType,
+        detail: str,
+        *,
+        function: str | None = None,
+        turn: int | None = None,
+        call: Call | None = None,
+        domain: str | None = None,
+    ) -> None:
         super().__init__(f"{type}: {detail}")
         self.type, self.detail, self.function, self.turn = type, detail, function, turn
+        self.call, self.domain = call, domain
 
     def as_json(self) -> dict[str, Any]:
         return {"type": self.type, "function": self.function, "turn": self.turn, "detail": self.detail}

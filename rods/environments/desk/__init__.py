@@ -1,9 +1,37 @@
-"""Desk: a small office world of our own, for demonstrations, tests and docs (contacts, mail, calendar, files, ledger)."""
+"""Desk: a small office world of our own, for demonstrations, tests and docs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
 from rods.environments.desk.world import Desk
+from rods.tasks import TASK_TYPES, Task, TaskType
+
+if TYPE_CHECKING:
+    from rods.composing.records import Draft
 
 
 def environment() -> Desk:
     return Desk()
+
+
+def generate(random_seed: int, train: int, held_out: int) -> list[Task]:
+    """See `generator.generate`: originals, then held-out tasks that match none of them."""
+    from rods.environments.desk import generator  # needs rods.composing, which needs the environments: only on demand
+
+    return generator.generate(random_seed, train, held_out)
+
+
+def fresh_tasks(random_seed: int, purpose: str, types: Sequence[TaskType] = TASK_TYPES) -> Iterator[tuple[Task, Draft]]:
+    """See `generator.fresh_tasks`: endlessly many tasks with their drafts."""
+    from rods.environments.desk import generator
+
+    return generator.fresh_tasks(random_seed, purpose, types)
+
+
+def words() -> list[str]:
+    """See `vocabulary.words`: every word that desk can show or ask for."""
+    from rods.environments.desk import vocabulary
+
+    return vocabulary.words()

@@ -6,6 +6,11 @@ entries covers all of it (`vocabulary.words`). Addresses and ids cannot be guess
 
 from __future__ import annotations
 
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday")
 HOURS = tuple(range(8, 18))
 TEAMS = ("sales", "design", "legal", "support", "press", "research")
@@ -13,20 +18,20 @@ ROOMS = ("oak", "pine", "birch", "maple", "cedar", "elm", "willow", "ash")
 FOLDERS = ("drafts", "archive", "public", "private", "shared", "old", "urgent", "weekly")
 ACCOUNTS = ("cash", "savings", "payroll", "travel", "office", "reserve", "events", "taxes")
 
-NAMES = tuple(
+NAMES = _words(
     "ada ben carla dan eva finn gina hugo iris jonas kara leo mina nils olga paul quinn rosa sam tara uma victor "
-    "wanda xavier yara zoe amir bella cyrus dora".split()
+    "wanda xavier yara zoe amir bella cyrus dora"
 )
 ADDRESSES = tuple(f"box{number}" for number in range(10, 40))
-TOPICS = tuple(
+TOPICS = _words(
     "budget launch picnic audit workshop festival merger survey retreat auction parade contract wedding concert "
-    "seminar banquet exhibition tournament inspection renovation fundraiser reunion premiere excursion".split()
+    "seminar banquet exhibition tournament inspection renovation fundraiser reunion premiere excursion"
 )
-FILES = tuple(
+FILES = _words(
     "memo notes agenda report outline invoice summary proposal roster schedule manual poster letter menu checklist "
-    "script brochure diary ticket map".split()
+    "script brochure diary ticket map"
 )
-VENDORS = tuple("acme globex initech umbra vortex nimbus zenith orbit lumen cobalt falcon titan".split())
+VENDORS = _words("acme globex initech umbra vortex nimbus zenith orbit lumen cobalt falcon titan")
 TEXTS = (
     "all approved",
     "running late",

@@ -18,8 +18,34 @@ ToolFunction = Callable[..., dict[str, Any]]
 MAX_ENTRIES = 200  # of a kind (files, events, mails, …): keeps results and snapshots small whatever a policy does
 
 
+REFUSALS = (
+    "no such contact",
+    "contact exists",
+    "too many contacts",
+    "no such mail",
+    "too many mails",
+    "no such event",
+    "hour taken",
+    "room taken",
+    "too many events",
+    "too many guests",
+    "no such file",
+    "file exists",
+    "file locked",
+    "file not locked",
+    "too many files",
+    "no such account",
+    "same account",
+    "not enough money",
+    "no such bill",
+    "bill paid",
+    "too many bills",
+    "no change",
+)
+
+
 class Refused(Exception):
-    """A tool's precondition does not hold. The message is what the policy reads."""
+    """A tool's precondition does not hold. The message, one of `REFUSALS`, is what the policy reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,191 @@
+"""Stage II: binds the arguments of a plan and executes it in a fresh environment (004 §3.3, Appendix D).
+
+Every argument's flow is recorded as it is bound. Repeats of values across turns are chosen on purpose now and then, so
+that a rewrite can refer back to them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rods.calls import Call
+from rods.canonical import canonical
+from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Said, Scene, Slot, Source
+from rods.composing.records import BoundCall, ComposeError, Draft, Flow, Plan
+from rods.environments.base import Environment, Instance, Result
+
+THEMATIC = 0.7  # probability of the story's topic where a domain offers it
+REPEAT = 0.3  # probability of a value that an earlier turn mentioned, where the domain offers one
+
+
+@dataclass(slots=True)
+class _Thing:
+    value: Any
+    flow: Flow
+    noun: str
+    turn: int
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What the conversation has put on the table so far."""
+
+    things: dict[str, _Thing] = field(default_factory=dict)
+    mentioned: dict[str, list[Any]] = field(default_factory=dict)  # said in earlier turns, by domain, latest last
+    fresh: dict[str, list[Any]] = field(default_factory=dict)  # said in this turn
+    lone: dict[str, Any] = field(default_factory=dict)  # the only value of its domain in the last turn that had any
+
+    def end_turn(self) -> None:
+        for domain, values in self.fresh.items():
+            self.mentioned.setdefault(domain, []).extend(values)
+            self.lone[domain] = values[0] if len(values) == 1 else None
+        self.fresh.clear()
+
+
+def realise(
+    environment: Environment, catalogue: Catalogue, plan: Plan, state: Mapping[str, Any], rng: random.Random
+) -> Draft:
+    """Binds and executes `plan` from `state` in a fresh instance.
+
+    Raises ComposeError: `func_sample_failed` (an unknown recipe, or a thing that nobody gave), `decompose_failed` (a
+    recipe's steps differ from the planned tools), `param_gen_failed` (nothing to choose from, or a result without the
+    wanted field), `vm_exec_failed` (a call was refused), `duplicate_func` (the same call twice in a turn).
+    """
+    try:
+        instance = environment.reset(state)
+    except ValueError as error:
+        raise ComposeError("vm_exec_failed", f"the initial state is illegal: {error}") from error
+    memory = _Memory()
+    turns = []
+    for number, planned in enumerate(plan.turns):
+        recipes = [_recipe(catalogue, name, number) for name in planned.recipes]
+        if tuple(tool for recipe in recipes for tool in recipe.tools) != planned.tools:
+            raise ComposeError("decompose_failed", "the recipes do not give the planned tools", turn=number)
+        calls: list[BoundCall] = []
+        for recipe in recipes:
+            binder = _Binder(catalogue, plan.narrative, instance, memory, number, len(calls), recipe, rng)
+            calls += binder.bound()
+        seen = [canonical(bound.call.as_json()) for bound in calls]
+        for index, one in enumerate(seen):
+            if one in seen[:index]:
+                name = calls[index].call.name
+                raise ComposeError("duplicate_func", f"{calls[index].call} twice", function=name, turn=number)
+        memory.end_turn()
+        turns.append(tuple(calls))
+    return Draft(plan, state, tuple(turns))
+
+
+def _recipe(catalogue: Catalogue, name: str, turn: int) -> Recipe:
+    recipe = catalogue.recipes.get(name)
+    if recipe is None:
+        raise ComposeError("func_sample_failed", f"no recipe {name!r}", function=name, turn=turn)
+    return recipe
+
+
+@dataclass(slots=True)
+class _Binder:
+    """Binds and runs one recipe."""
+
+    catalogue: Catalogue
+    narrative: Mapping[str, str]
+    instance: Instance
+    memory: _Memory
+    turn: int
+    offset: int  # calls of this turn before the recipe's
+    recipe: Recipe
+    rng: random.Random
+    chosen: dict[str, Any] = field(default_factory=dict)
+    slots: dict[str, Slot] = field(default_factory=dict)
+    results: list[Result] = field(default_factory=list)
+    state: dict[str, Any] | None = None  # a snapshot, until the next call
+
+    def bound(self) -> list[BoundCall]:
+        made: list[tuple[Call, dict[str, Flow]]] = []
+        for index, step in enumerate(self.recipe.steps):
+            flows: dict[str, Flow] = {}
+            arguments: dict[str, Any] = {}
+            for parameter, source in step.arguments.items():
+                arguments[parameter], flows[parameter] = self._value(source, index, parameter)
+            call = Call(step.tool, arguments)
+            result = self.instance.call(call)
+            self.state = None
+            if result.error is not None:
+                detail = f"{call} gave {result.text}"
+                raise ComposeError("vm_exec_failed", detail, function=call.name, turn=self.turn, call=call)
+            self.results.append(result)
+            made.append((call, flows))
+        for kind in self.recipe.ends:
+            self.memory.things.pop(kind, None)
+        for kind, gift in self.recipe.gives.items():
+            value, flow = self._value(gift.value, len(made), "")
+            self.memory.things[kind] = _Thing(value, flow, self._noun(gift.noun), self.turn)
+        return [
+            BoundCall(call, result, flows, self.recipe.name, self.slots)
+            for (call, flows), result in zip(made, self.results, strict=True)
+        ]
+
+    def _value(self, source: Source, step: int, parameter: str) -> tuple[Any, Flow]:
+        if isinstance(source, Said):
+            if source.slot not in self.chosen:
+                self._choose(source, step)
+            self._fills(source.slot, step, parameter)
+            return self.chosen[source.slot], Flow("user")
+        if isinstance(source, Got):
+            value = self.results[source.step].value
+            try:
+                for key in source.path:
+                    value = value[key]
+            except (KeyError, IndexError, TypeError) as error:
+                tool = self.recipe.steps[source.step].tool
+                detail = f"{self.results[source.step].text} has nothing at {list(source.path)}"
+                raise ComposeError("param_gen_failed", detail, function=tool, turn=self.turn) from error
+            return value, Flow("result", (self.turn, self.offset + source.step))
+        if isinstance(source, Known):
+            thing = self.memory.things.get(source.kind)
+            if thing is None:
+                detail = f"{self.recipe.name} needs a {source.kind} and none was given"
+                raise ComposeError("func_sample_failed", detail, function=self.recipe.name, turn=self.turn)
+            self.chosen[source.kind] = thing.value
+            if source.kind not in self.slots:
+                self.slots[source.kind] = Slot(source.kind, thing.noun, thing=True, repeats=True)
+            self._fills(source.kind, step, parameter)
+            flow = thing.flow
+            if flow.source == "user" and thing.turn < self.turn:
+                flow = Flow("earlier")
+            return thing.value, flow
+        return source.value, Flow("user")
+
+    def _choose(self, source: Said, step: int) -> None:
+        if self.state is None:
+            self.state = self.instance.snapshot()
+        scene = Scene(self.state, self.chosen, self.narrative, self.memory.mentioned)
+        values = list(self.catalogue.domains[source.domain](scene))
+        if not values:
+            tool = self.recipe.steps[min(step, len(self.recipe.steps) - 1)].tool
+            detail = f"nothing to choose from in the domain {source.domain!r}"
+            raise ComposeError("param_gen_failed", detail, function=tool, turn=self.turn, domain=source.domain)
+        earlier = self.memory.mentioned.get(source.domain, [])
+        known = [value for value in values if value in earlier]
+        topic = self.narrative.get("topic")
+        if source.domain in self.catalogue.thematic and topic in values and self.rng.random() < THEMATIC:
+            value = topic
+        elif known and self.rng.random() < REPEAT:
+            value = self.rng.choice(known)
+        else:
+            value = self.rng.choice(values)
+        self.chosen[source.slot] = value
+        latest = self.memory.lone.get(source.domain) == value and source.domain not in self.memory.fresh
+        self.memory.fresh.setdefault(source.domain, []).append(value)
+        self.slots[source.slot] = Slot(source.domain, str(value), repeats=latest)
+
+    def _fills(self, slot: str, step: int, parameter: str) -> None:
+        old = self.slots[slot]
+        if parameter and (step, parameter) not in old.fills:
+            fills = (*old.fills, (step, parameter))
+            self.slots[slot] = Slot(old.domain, old.text, old.thing, old.repeats, fills)
+
+    def _noun(self, slot: str) -> str:
+        return self.slots[slot].text if slot in self.slots else str(self.chosen.get(slot, slot))

@@ -1,0 +1,235 @@
+"""What composing knows of an environment: recipes, domains of values, worlds and their repair, and a phrase book.
+
+An environment becomes composable by supplying one `Catalogue`, either built in or as `environment.catalogue()` of a
+user's own. Nothing else in `rods/composing` knows any environment.
+
+- A **recipe** is a HIGH-LEVEL function: a named sequence of BOTTOM-LEVEL calls (`steps`) in which every argument has a
+  source: `Said` by the user (a value drawn from a domain), `Got` from the result of an earlier step of the recipe,
+  `Known` from an earlier recipe (a *thing*, such as the event just created), or `Implied` by the recipe's own wording.
+- A **domain** is a function that lists the values which are sensible at this moment (`Scene`: the state now, what the
+  recipe has chosen so far, the story). It need not check every precondition: a failing call is repaired or replanned.
+- A **thing** is a value of some kind that a recipe puts into the conversation (`gives`) and later recipes may take up
+  (`Known`), be it by its noun ("the launch event") or, in a holistic rewrite, by a back reference ("it").
+- `make_state`, `patch` and `pad` make an initial state, mend one in which a call failed, and lengthen one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from rods.composing.records import ComposeError, Draft
+from rods.environments import load
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A value of `domain` that the user says, under the name `slot` in the recipe's phrases. A slot that two steps
+    share has one value."""
+
+    slot: str
+    domain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """A value from the result of step `step` of the same recipe, at `path` (keys and list indexes)."""
+
+    step: int
+    path: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A thing of `kind` that an earlier recipe gave; in phrases its slot is named like its kind."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Implied:
+    """A constant that the recipe's phrases imply without saying it (a flag, a unit)."""
+
+    value: Any
+
+
+Source = Said | Got | Known | Implied
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of a recipe. Arguments left out take the tool's default."""
+
+    tool: str
+    arguments: Mapping[str, Source] = field(default_factory=dict)
+
+
+def step(tool: str, **sources: str) -> Step:
+    """A step in short notation: `slot:domain` is Said, `0.address` or `0.mails.0` Got, `^event` Known."""
+    return Step(tool, {parameter: source(text) for parameter, text in sources.items()})
+
+
+def source(text: str) -> Said | Got | Known:
+    """Reads the short notation of a source. Raises ValueError for anything else."""
+    if text.startswith("^"):
+        return Known(text[1:])
+    slot, colon, domain = text.partition(":")
+    if colon:
+        return Said(slot, domain)
+    number, *path = text.split(".")
+    if not number.isdigit() or not path:
+        raise ValueError(f"{text!r} is neither slot:domain, step.path nor ^kind")
+    return Got(int(number), tuple(int(key) if key.isdigit() else key for key in path))
+
+
+@dataclass(frozen=True, slots=True)
+class Gift:
+    """A thing that a recipe leaves behind: its value, and the slot whose words name it."""
+
+    value: Said | Got | Known
+    noun: str
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """A HIGH-LEVEL function. `phrases` are imperative clauses without a full stop, with `{slot}` fields; each must name
+    every slot (Said slots and Known kinds) exactly once. `ends` are kinds of things that exist no longer afterwards."""
+
+    name: str
+    steps: tuple[Step, ...]
+    phrases: tuple[str, ...]
+    gives: Mapping[str, Gift] = field(default_factory=dict)
+    ends: tuple[str, ...] = ()
+
+    @cached_property
+    def tools(self) -> tuple[str, ...]:
+        return tuple(step.tool for step in self.steps)
+
+    @cached_property
+    def needs(self) -> frozenset[str]:
+        """The kinds of things that must have been given before."""
+        return frozenset(source.kind for source in self._sources() if isinstance(source, Known))
+
+    @cached_property
+    def says(self) -> Mapping[str, str]:
+        """The domain of each slot that the user says."""
+        return {source.slot: source.domain for source in self._sources() if isinstance(source, Said)}
+
+    def _sources(self) -> list[Source]:
+        return [source for step in self.steps for source in step.arguments.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What a phrase may say for one of its fields: a said value of `domain`, or a thing of kind `domain` (`thing`).
+
+    `text` are the words, for a thing those of its noun. `repeats` marks what an earlier turn has already mentioned and
+    nothing of its kind since, so that a back reference is clear. `fills` are the (step, parameter) it goes to.
+    """
+
+    domain: str
+    text: str
+    thing: bool = False
+    repeats: bool = False
+    fills: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A narrative: `opening` leads into the first turn, `later` into the following ones, `closing` into the last.
+    Fields are those of the plan's narrative (`{topic}`)."""
+
+    name: str
+    opening: tuple[str, ...]
+    later: tuple[str, ...]
+    closing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a kind of thing, or a repeated value, is referred to: by its noun (`{noun}`), or back."""
+
+    explicit: tuple[str, ...]
+    back: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PhraseBook:
+    """The words of an environment's users. All templates are written for this project.
+
+    `frames[n]` hold n clauses ({0}, {1}, …) and make whole sentences. `links` open a later turn without a story.
+    `vague[domain]` are blurred forms of a value and `supply[domain]` the sentences that supply it afterwards
+    ({value}); a domain without them is never blurred. `again[domain]` refers back to a said value of that domain.
+    """
+
+    frames: Mapping[int, tuple[str, ...]]
+    links: tuple[str, ...]
+    stories: tuple[Story, ...]
+    things: Mapping[str, Words]
+    vague: Mapping[str, tuple[str, ...]]
+    supply: Mapping[str, tuple[str, ...]]
+    again: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    longest: int = 40  # words a turn; longer wordings drop their lead
+
+
+@dataclass(slots=True)
+class Scene:
+    """What a domain sees. `state` is the state now; `chosen` what the recipe has bound so far, by slot (said values)
+    or kind (things); `narrative` the plan's; `mentioned` the values said in earlier turns, by domain."""
+
+    state: Mapping[str, Any]
+    chosen: Mapping[str, Any]
+    narrative: Mapping[str, str]
+    mentioned: Mapping[str, Sequence[Any]]
+
+
+Domain = Callable[[Scene], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Everything that composing needs of one environment.
+
+    - `environment`: the name under which `rods.environments.load` finds it.
+    - `make_state(recipes, avoid, narrative, rng)`: an initial state in which these recipes have a fair chance, with
+      other names, numbers and contents than `avoid` (the seed's state, or None).
+    - `patch(state, error, rng)`: a partial state to be merged into `state` so that what failed may succeed, or None.
+    - `pad(draft, spoken, rng)`: the draft's initial state with many more entries, none of which `spoken` (lower-case
+      words of the task) could mean.
+    - `topics(rng)`: fields of a fresh narrative besides its story's name.
+    - `thematic`: domains in which the story's topic is the first choice.
+    - `siblings`: a tool that is easily taken for the key; `swaps`: two arguments of a tool that are easily swapped.
+    - `lookups`: tools that only read.
+    - `shown`: at most so many tools are shown with a task: all of the classes in use, thinned out by chance.
+    - `ordinary`: tool and parameter names that are also ordinary words, so that users may say them.
+    """
+
+    environment: str
+    recipes: Mapping[str, Recipe]
+    domains: Mapping[str, Domain]
+    book: PhraseBook
+    make_state: Callable[[Sequence[Recipe], Mapping[str, Any] | None, Mapping[str, str], random.Random], dict[str, Any]]
+    patch: Callable[[Mapping[str, Any], ComposeError, random.Random], dict[str, Any] | None]
+    pad: Callable[[Draft, frozenset[str], random.Random], dict[str, Any]]
+    topics: Callable[[random.Random], dict[str, str]]
+    thematic: frozenset[str] = frozenset()
+    siblings: Mapping[str, str] = field(default_factory=dict)
+    swaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    lookups: frozenset[str] = frozenset()
+    shown: int = 40
+    ordinary: frozenset[str] = frozenset()
+
+
+def catalogue_for(environment_name: str) -> Catalogue:
+    """The catalogue of a built-in environment, or of a user's own through its `catalogue()`.
+
+    Raises ComposeError("no_prompts") when the environment has none, UserError when there is no such environment.
+    """
+    supply = getattr(load(environment_name), "catalogue", None)
+    catalogue = supply() if callable(supply) else None
+    if not isinstance(catalogue, Catalogue):
+        raise ComposeError("no_prompts", f"environment {environment_name!r} has no catalogue to compose from")
+    return catalogue

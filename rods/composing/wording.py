@@ -1,0 +1,130 @@
+"""Words a draft: what the user says in each turn, from the catalogue's phrase book.
+
+Two ways, so that the pipeline's `rewrite` switch changes something real (004 §3.3 and Appendix R):
+
+- `word` writes turn by turn (Stage II): every turn names everything anew, as if it stood alone.
+- `rewrite` renders the whole conversation at once (Stage III): turns are linked, and what an earlier turn mentioned is
+  referred back to ("it", "the same account").
+
+With `narrative` the plan's story is told; without, there is no connecting story. A turn in which no call is right has
+the text "" here: `forms.apply` moves the request of the following turn into it. No tool or parameter is ever named.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rods.composing.catalogue import Catalogue, PhraseBook, Recipe, Slot, Story
+from rods.composing.records import BoundCall, ComposeError, Draft
+
+BACK = 0.75  # probability that a holistic rewrite refers back where it clearly can
+MENTION = 0.4  # probability that a turn worded alone mentions the story's topic
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One recipe of a turn, with what may be said about it."""
+
+    recipe: Recipe
+    slots: Mapping[str, Slot]
+
+
+def requests(catalogue: Catalogue, turn: Sequence[BoundCall]) -> list[Request]:
+    """The recipes of a turn in order. Raises ComposeError("conversation_construct_failed") when calls and recipes do
+    not fit together."""
+    found = []
+    index = 0
+    while index < len(turn):
+        recipe = catalogue.recipes[turn[index].recipe]
+        calls = turn[index : index + len(recipe.steps)]
+        if tuple(bound.call.name for bound in calls) != recipe.tools:
+            raise ComposeError("conversation_construct_failed", f"the calls of {recipe.name} are incomplete")
+        found.append(Request(recipe, turn[index].slots))
+        index += len(recipe.steps)
+    return found
+
+
+def word(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.Random) -> tuple[str, ...]:
+    """One text a turn, each written by itself: no back references, at most a mention of the story's topic.
+
+    Raises ComposeError("query_gen_failed") when a phrase lacks a field.
+    """
+    book = catalogue.book
+    story = _story(book, draft) if narrative else None
+    texts = []
+    for turn in draft.turns:
+        lead = ""
+        if story is not None and turn and rng.random() < MENTION:
+            lead = rng.choice(story.opening).format_map(draft.plan.narrative)
+        texts.append(_turn(book, requests(catalogue, turn), lead, holistic=False, rng=rng))
+    return tuple(texts)
+
+
+def rewrite(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.Random) -> tuple[str, ...]:
+    """All turns in one go: linked by the story (or by plain links without one), with back references.
+
+    Raises ComposeError("query_gen_failed") when a phrase lacks a field.
+    """
+    book = catalogue.book
+    story = _story(book, draft) if narrative else None
+    spoken = [index for index, turn in enumerate(draft.turns) if turn]
+    texts = []
+    for index, turn in enumerate(draft.turns):
+        lead = ""
+        if index in spoken:
+            if story is None:
+                lead = rng.choice(book.links) if index != spoken[0] and rng.random() < 0.5 else ""
+            elif index == spoken[0]:
+                lead = rng.choice(story.opening)
+            elif index == spoken[-1]:
+                lead = rng.choice(story.closing)
+            else:
+                lead = rng.choice(story.later)
+            lead = lead.format_map(draft.plan.narrative)
+        texts.append(_turn(book, requests(catalogue, turn), lead, holistic=True, rng=rng))
+    return tuple(texts)
+
+
+def _story(book: PhraseBook, draft: Draft) -> Story | None:
+    wanted = draft.plan.narrative.get("story")
+    return next((story for story in book.stories if story.name == wanted), None)
+
+
+def _turn(book: PhraseBook, asked: Sequence[Request], lead: str, *, holistic: bool, rng: random.Random) -> str:
+    if not asked:
+        return ""
+    clauses = [_clause(book, request, holistic=holistic, rng=rng) for request in asked]
+    sentences = []
+    widest = max(book.frames)
+    while clauses:
+        size = min(len(clauses), widest)
+        sentences.append(_sentence(rng.choice(book.frames[size]).format(*clauses[:size])))
+        clauses = clauses[size:]
+    text = " ".join(sentences)
+    if lead and len(lead.split()) + len(text.split()) <= book.longest:
+        text = f"{_sentence(lead)} {text}" if lead[-1] in ".!?" else _sentence(f"{lead} {text[0].lower()}{text[1:]}")
+    return text
+
+
+def _clause(book: PhraseBook, request: Request, *, holistic: bool, rng: random.Random) -> str:
+    fields = {}
+    for name, slot in request.slots.items():
+        if slot.thing:
+            words = book.things[slot.domain]
+            back = holistic and slot.repeats and rng.random() < BACK
+            fields[name] = rng.choice(words.back if back else words.explicit).format(noun=slot.text)
+        elif holistic and slot.repeats and slot.domain in book.again and rng.random() < BACK:
+            fields[name] = rng.choice(book.again[slot.domain])
+        else:
+            fields[name] = slot.text
+    try:
+        return rng.choice(request.recipe.phrases).format_map(fields)
+    except KeyError as error:
+        detail = f"a phrase of {request.recipe.name} has the unknown field {error}"
+        raise ComposeError("query_gen_failed", detail, function=request.recipe.name) from error
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]

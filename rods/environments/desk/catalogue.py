@@ -1,0 +1,57 @@
+"""Desk's catalogue for `rods/composing`."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+from rods.composing.catalogue import Catalogue
+from rods.environments.desk import pools
+from rods.environments.desk.domains import DOMAINS
+from rods.environments.desk.phrases import BOOK
+from rods.environments.desk.recipes import RECIPES
+from rods.environments.desk.worlds import make_state, pad, patch
+
+SHOWN = 14  # tools shown with a task: prompts stay short
+
+_PAIRS = (
+    ("add_income", "add_expense"),
+    ("copy_file", "move_file"),
+    ("lock_file", "unlock_file"),
+    ("reply_mail", "forward_mail"),
+    ("flag_mail", "delete_mail"),
+    ("find_event", "list_day"),
+    ("move_event", "cancel_event"),
+    ("add_contact", "change_address"),
+    ("find_bill", "add_bill"),
+    ("read_file", "list_folder"),
+    ("write_file", "create_file"),
+)
+SIBLINGS = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
+SWAPS = {"transfer_money": ("source", "target"), "copy_file": ("file", "copy"), "send_mail": ("subject", "text")}
+_READERS = (
+    "find_contact list_team search_mail read_mail find_event list_day list_folder read_file get_balance find_bill"
+)
+
+
+@cache
+def catalogue() -> Catalogue:
+    return Catalogue(
+        environment="desk",
+        recipes=RECIPES,
+        domains=DOMAINS,
+        book=BOOK,
+        make_state=make_state,
+        patch=patch,
+        pad=pad,
+        topics=_topics,
+        thematic=frozenset({"subject", "new_subject", "title", "new_title"}),
+        siblings=SIBLINGS,
+        swaps=SWAPS,
+        lookups=frozenset(_READERS.split()),
+        shown=SHOWN,
+    )
+
+
+def _topics(rng: random.Random) -> dict[str, str]:
+    return {"topic": rng.choice(pools.TOPICS)}

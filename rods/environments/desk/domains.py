@@ -1,0 +1,91 @@
+"""Which values are sensible at a moment, by domain: what desk's users choose from when they ask for something.
+
+A domain looks at the state, but not at everything: that an hour is taken, a file locked or an account too poor shows
+only when the call runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from rods.composing.catalogue import Domain, Scene
+from rods.environments.desk import pools
+
+_HOURS = tuple(pools.HOURS)
+
+
+def _files(scene: Scene) -> dict[str, Any]:
+    files: dict[str, Any] = scene.state["files"]
+    return files
+
+
+def _lone(values: list[str]) -> list[str]:
+    """The values that occur exactly once, in order of the alphabet."""
+    return sorted(value for value, count in Counter(values).items() if count == 1)
+
+
+def _others(pool: Sequence[str], taken: set[str]) -> list[str]:
+    return [value for value in pool if value not in taken]
+
+
+def _subjects(scene: Scene) -> list[str]:
+    return [mail["subject"] for mail in scene.state["mail"]["inbox"].values()]
+
+
+def _titles(scene: Scene) -> list[str]:
+    return [event["title"] for event in scene.state["calendar"]["events"].values()]
+
+
+def _addresses(scene: Scene) -> set[str]:
+    return {contact["address"] for contact in scene.state["contacts"].values()}
+
+
+def _targets(scene: Scene) -> list[str]:
+    return [name for name in scene.state["ledger"]["accounts"] if name != scene.chosen.get("source")]
+
+
+def _vendors(scene: Scene) -> list[str]:
+    return _lone([bill["vendor"] for bill in scene.state["ledger"]["bills"].values() if not bill["paid"]])
+
+
+def _other_folder(scene: Scene) -> list[str]:
+    file = _files(scene).get(scene.chosen.get("file", ""), {})
+    return [name for name in pools.FOLDERS if name not in (file.get("folder"), scene.chosen.get("folder"))]
+
+
+def _other_team(scene: Scene) -> list[str]:
+    contact = scene.state["contacts"].get(scene.chosen.get("name", ""), {})
+    return [team for team in pools.TEAMS if team != contact.get("team")]
+
+
+DOMAINS: dict[str, Domain] = {
+    "contact": lambda scene: list(scene.state["contacts"]),
+    "new_name": lambda scene: _others(pools.NAMES, set(scene.state["contacts"])),
+    "address": lambda scene: _others(pools.ADDRESSES, _addresses(scene)),
+    "new_address": lambda scene: _others(pools.ADDRESSES, _addresses(scene)),
+    "team": lambda scene: pools.TEAMS,
+    "other_team": _other_team,
+    "lone_team": lambda scene: _lone([contact["team"] for contact in scene.state["contacts"].values()]),
+    "subject": lambda scene: _lone(_subjects(scene)),
+    "new_subject": lambda scene: pools.TOPICS,
+    "text": lambda scene: pools.TEXTS,
+    "title": lambda scene: _lone(_titles(scene)),
+    "new_title": lambda scene: _others(pools.TOPICS, set(_titles(scene))),
+    "day": lambda scene: pools.DAYS,
+    "lone_day": lambda scene: _lone([event["day"] for event in scene.state["calendar"]["events"].values()]),
+    "hour": lambda scene: _HOURS,
+    "room": lambda scene: pools.ROOMS,
+    "file": lambda scene: list(_files(scene)),
+    "new_file": lambda scene: _others(pools.FILES, set(_files(scene))),
+    "locked_file": lambda scene: [name for name, file in _files(scene).items() if file["locked"]],
+    "folder": lambda scene: pools.FOLDERS,
+    "other_folder": _other_folder,
+    "lone_folder": lambda scene: _lone([file["folder"] for file in _files(scene).values()]),
+    "account": lambda scene: list(scene.state["ledger"]["accounts"]),
+    "target": _targets,
+    "amount": lambda scene: pools.AMOUNTS,
+    "vendor": _vendors,
+    "new_vendor": lambda scene: _others(pools.VENDORS, set(_vendors(scene))),
+}

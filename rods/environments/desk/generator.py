@@ -1,0 +1,107 @@
+"""Desk's generator of tasks: originals for runs, and an endless stream for warm starts. Deterministic from a seed.
+
+The procedure is that of variants without a seed: a keyed random shape is planned, given a world, executed, worded as a
+whole and put into the form of its type. `provenance` is that of `rods.composing.forms`: true flows, recipes, traits.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rods.canonical import keyed_random
+from rods.composing import binding, forms, judging, planning, states, wording
+from rods.composing.catalogue import Catalogue
+from rods.composing.planning import Shape
+from rods.composing.records import ComposeError, Draft
+from rods.environments import load
+from rods.environments.base import Environment
+from rods.environments.desk.catalogue import catalogue
+from rods.gates.similarity import SimilarityIndex
+from rods.tasks import TASK_TYPES, Split, Task, TaskType
+
+REPAIRS = 4  # patches a world before a task is planned anew
+CLASSES = ("contacts", "mail", "calendar", "files", "ledger")
+
+
+def generate(random_seed: int, train: int, held_out: int) -> list[Task]:
+    """`train` originals, then `held_out` tasks apart from them; the four types in equal shares.
+
+    No two tasks match by the near-duplicate rule (DESIGN §5.6): not in ground truth, not in initial state, not in a
+    turn's own query. The held-out tasks do not depend on how many originals are asked for. One in five of them is for
+    validation, the others for the test. Equal arguments give equal bytes.
+    """
+    index = SimilarityIndex()
+    held = _apart(random_seed, "held-out", held_out, index)
+    originals = _apart(random_seed, "original", train, index)
+    # Types cycle with period 4, so a period of 5 gives each of them its share of the validation tasks.
+    splits: list[Split] = ["validation" if place % 5 == 0 else "test" for place in range(held_out)]
+    return originals + [replace(task, split=split) for task, split in zip(held, splits, strict=True)]
+
+
+def _apart(random_seed: int, purpose: str, count: int, index: SimilarityIndex) -> list[Task]:
+    """`count` tasks that match nothing in `index`, which they join."""
+    tasks: list[Task] = []
+    for place in range(count):
+        type = TASK_TYPES[place % len(TASK_TYPES)]
+        for redraw in itertools.count():
+            task, _ = fresh_task(random_seed, f"{purpose} {redraw}", place, type)
+            if index.find(task) is None:
+                break
+        index.add(task)
+        tasks.append(task)
+    return tasks
+
+
+def fresh_tasks(random_seed: int, purpose: str, types: Sequence[TaskType] = TASK_TYPES) -> Iterator[tuple[Task, Draft]]:
+    """Endlessly many accepted tasks with their drafts, keyed by seed and purpose, cycling through `types`."""
+    index = 0
+    while True:
+        yield fresh_task(random_seed, purpose, index, types[index % len(types)])
+        index += 1
+
+
+def fresh_task(random_seed: int, purpose: str, index: int, type: TaskType) -> tuple[Task, Draft]:
+    """The `index`-th task of that type: the first of its attempts that composes and is accepted by the judge."""
+    book, environment = catalogue(), load("desk")
+    attempt = 0
+    while True:
+        rng = keyed_random(random_seed, purpose, index, type, attempt)
+        try:
+            task, draft = _compose(book, environment, type, rng)
+        except ComposeError:
+            attempt += 1
+            continue
+        if not judging.judge(book, task, draft):
+            return task, draft
+        attempt += 1
+
+
+def _compose(book: Catalogue, environment: Environment, type: TaskType, rng: random.Random) -> tuple[Task, Draft]:
+    usable = frozenset(rng.sample(CLASSES, rng.choice((2, 2, 3))))
+    plan = planning.sketch(book, _shape(type, rng), type, usable=usable, rng=rng)
+    state = states.fresh_state(book, plan, None, rng)
+    choices = rng.getrandbits(64)
+    for patches in range(REPAIRS + 1):
+        try:
+            draft = binding.realise(environment, book, plan, state, random.Random(choices))
+            break
+        except ComposeError as error:
+            mended = states.repair(book, plan, state, error, rng) if patches < REPAIRS else None
+            if mended is None:
+                raise
+            state = mended
+    texts = wording.rewrite(book, draft, narrative=True, rng=rng)
+    return forms.apply(book, environment, draft, texts, type, rng), draft
+
+
+def _shape(type: TaskType, rng: random.Random) -> Shape:
+    """Two to four turns of one to three calls; the types with a turn without calls get it on top."""
+    counts = [rng.choice((1, 2, 2, 3)) for _ in range(rng.choice((2, 3, 3, 4)))]
+    if type in ("miss_func", "miss_param"):
+        if len(counts) == 4:
+            counts.pop()
+        counts.insert(rng.randrange(len(counts)), 0)
+    return Shape(tuple(counts))
