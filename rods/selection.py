@@ -1,8 +1,8 @@
 """Which tasks become seeds (004 §3.2, Appendices B and R): pure rules over the groups of one step.
 
-A candidate is an active task whose latest group lies in the boundary zone of the configured reward. Groups of types
-have quotas; inside each, candidates are ranked by score. Work is O(batch) a step, whatever the pool's size; only
-`candidates = "pool"` looks at more. Nothing here reads a clock, a disk or a shared generator.
+A seed is an active task whose latest group lies in the boundary zone of the configured reward. Groups of types have
+quotas; inside each, candidates are ranked by score. Work is O(candidates): the batch of a step, whatever the pool's
+size, unless `candidates = "pool"` asks for more. Nothing here reads a clock, a disk or a shared generator.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from rods.canonical import keyed_random
 from rods.config import Config, Selection, Stage
 from rods.observations import Group
 from rods.tasks import TaskType
+from rods.tracker import Window
 
 DIGITS = 12  # decimals that survive before any comparison (DESIGN §5.2)
 
@@ -52,7 +53,6 @@ class Moments(NamedTuple):
 
     mean: float
     variance: float
-    valid: int
 
 
 def moments(group: Group, reward: Literal["progress", "binary"]) -> Moments | None:
@@ -73,39 +73,63 @@ def moments(group: Group, reward: Literal["progress", "binary"]) -> Moments | No
         values = [rollout.resolved for rollout in rollouts]
     total = sum(values)
     spread = count * sum(value * value for value in values) - total * total
-    return Moments(round(total / (count * scale), DIGITS), round(spread / (count * scale) ** 2, DIGITS), count)
+    return Moments(round(total / (count * scale), DIGITS), round(spread / (count * scale) ** 2, DIGITS))
+
+
+class Reading(NamedTuple):
+    """What is known of a task's latest group. `moments` is None where it says nothing about a boundary (not counted,
+    or scored by a format reward); `truncated` tasks are never seeds (DESIGN §5.7)."""
+
+    task: str
+    moments: Moments | None
+    truncated: bool = False
+
+
+def readings(groups: Iterable[Group], rules: Selection) -> list[Reading]:
+    """The step's own candidates. Re-tests are none; a task that occurs twice is read by its last group."""
+    latest = {group.task: group for group in groups if group.role == "active"}
+    return [_reading(group, rules) for group in latest.values()]
+
+
+def window_reading(window: Window) -> Reading:
+    """The reading of the tracker's window, for `candidates = "pool"`."""
+    known = window.count > 0
+    return Reading(
+        window.task,
+        Moments(window.latest_mean, window.latest_variance) if known else None,
+        window.zone == "truncated",
+    )
 
 
 def select(
     step: int,
-    groups: Sequence[Group],
+    candidates: Iterable[Reading],
     active: Mapping[str, TaskFacts],
     last_picked: Mapping[str, int],
     config: Config,
 ) -> list[Pick]:
     """The seeds of `step`, best first; at most `selection.seeds_per_step`.
 
-    `groups`: those of the step just finished in slot order, or with `candidates = "pool"` the latest of every task.
-    `active`: the active tasks. `last_picked`: the step in which a task was last picked (not dropped as stale).
+    `candidates`: the step's readings, or with `candidates = "pool"` those of all windows (with `order = "random"` also
+    of tasks never seen, so that the whole pool takes part). `active`: the active tasks. `last_picked`: the step in
+    which a task was last picked (not dropped as stale).
     """
     rules = config.selection
     if rules.seeds_per_step == 0:
         return []
-    latest = {group.task: group for group in groups}  # a task may occur twice in a step: the zone reads its last group
-    candidates: list[Pick] = []
-    for task in _candidate_ids(latest, active, rules):
-        facts = active.get(task)
+    ranked: list[Pick] = []
+    for reading in candidates:
+        facts = active.get(reading.task)
         if facts is None or facts.generation >= rules.max_generation:
             continue
-        last = last_picked.get(task)
+        last = last_picked.get(reading.task)
         if last is not None and step - last <= rules.exclusion_steps:
             continue
-        scored = _score(step, task, latest.get(task), config)
-        if scored is not None:
-            score, why = scored
-            candidates.append(Pick(step, task, facts.type, score, {**why, "generation": facts.generation}))
-    candidates.sort(key=lambda pick: (-pick.score, pick.task))
-    return _within_quotas(candidates, rules)
+        score = _score(step, reading, config)
+        if score is not None:
+            ranked.append(Pick(step, reading.task, facts.type, score, _why(reading, facts, rules)))
+    ranked.sort(key=lambda pick: (-pick.score, pick.task))
+    return _within_quotas(ranked, rules)
 
 
 def reachable_maximum(rules: Selection, types: Iterable[TaskType]) -> int:
@@ -128,33 +152,31 @@ def selects(stage: Stage) -> bool:
     return stage.expand and stage.reward in ("progress", "binary")
 
 
-def _candidate_ids(latest: Mapping[str, Group], active: Mapping[str, TaskFacts], rules: Selection) -> Iterable[str]:
-    if rules.order == "random" and rules.candidates == "pool":
-        return active  # "uniformly at random from the entire training pool regardless of their reward" (004 R)
-    return latest
+def _reading(group: Group, rules: Selection) -> Reading:
+    usable = group.counted and group.reward in ("progress", "binary")
+    return Reading(group.task, moments(group, rules.boundary) if usable else None, group.truncated)
 
 
-def _score(step: int, task: str, group: Group | None, config: Config) -> tuple[float, dict[str, Any]] | None:
-    """The task's score and the numbers behind it; None when it is no candidate."""
-    rules = config.selection
-    why: dict[str, Any] = {"order": rules.order}
-    found = None
-    if group is not None:
-        if group.role != "active" or group.truncated:
-            return None
-        found = moments(group, rules.boundary)
-        if found is not None:
-            why |= {"reward": rules.boundary, "mean": found.mean, "variance": found.variance, "valid": found.valid}
-    if rules.order == "random":
-        return round(keyed_random(config.random_seeds.daemon, "select", step, task).random(), DIGITS), why
-    if group is None or found is None or not group.counted or group.reward not in ("progress", "binary"):
+def _score(step: int, reading: Reading, config: Config) -> float | None:
+    """The task's score in [0, 1]; None when it is no seed."""
+    rules, found = config.selection, reading.moments
+    if reading.truncated:
         return None
-    if not config.zones.boundary_low <= found.mean <= config.zones.boundary_high:
+    if rules.order == "random":  # "regardless of their reward" (004 Appendix R)
+        return round(keyed_random(config.random_seeds.daemon, "select", step, reading.task).random(), DIGITS)
+    if found is None or not config.zones.boundary_low <= found.mean <= config.zones.boundary_high:
         return None
     if rules.skip_zero_variance and found.variance == 0:
         return None
-    score = found.variance if rules.order == "variance" else round(4 * found.mean * (1 - found.mean), DIGITS)
-    return score, why
+    return found.variance if rules.order == "variance" else round(4 * found.mean * (1 - found.mean), DIGITS)
+
+
+def _why(reading: Reading, facts: TaskFacts, rules: Selection) -> dict[str, Any]:
+    """The numbers behind a pick."""
+    why: dict[str, Any] = {"order": rules.order, "generation": facts.generation}
+    if reading.moments is not None:
+        why |= {"reward": rules.boundary, "mean": reading.moments.mean, "variance": reading.moments.variance}
+    return why
 
 
 def _within_quotas(ranked: Sequence[Pick], rules: Selection) -> list[Pick]:
@@ -182,4 +204,4 @@ def _uneven(values: Sequence[Fraction]) -> Moments:
     """Moments when rollouts of one group expect different numbers of turns (only a foreign trainer writes such)."""
     mean = sum(values) / Fraction(len(values))
     variance = sum((value - mean) ** 2 for value in values) / len(values)
-    return Moments(round(float(mean), DIGITS), round(float(variance), DIGITS), len(values))
+    return Moments(round(float(mean), DIGITS), round(float(variance), DIGITS))

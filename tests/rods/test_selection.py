@@ -10,8 +10,19 @@ from hypothesis import strategies as st
 
 from rods.config import Config, parse_config
 from rods.observations import End, Group, Rollout
-from rods.selection import TaskFacts, moments, reachable_maximum, select, selects, stage_rules
+from rods.selection import (
+    Reading,
+    TaskFacts,
+    moments,
+    reachable_maximum,
+    readings,
+    select,
+    selects,
+    stage_rules,
+    window_reading,
+)
 from rods.tasks import TaskType
+from rods.tracker import Tracker
 
 
 def config(**selection: Any) -> Config:
@@ -33,7 +44,7 @@ def base(*names: str) -> dict[str, TaskFacts]:
 
 
 def picked(groups: list[Group], active: dict[str, TaskFacts], rules: Config, step: int = 1, **last: int) -> list[str]:
-    return [pick.task for pick in select(step, groups, active, last, rules)]
+    return [pick.task for pick in select(step, readings(groups, rules.selection), active, last, rules)]
 
 
 def test_only_the_boundary_zone_is_picked_and_the_midpoint_comes_first() -> None:
@@ -84,7 +95,7 @@ def test_a_truncated_group_is_never_a_seed_not_even_at_random() -> None:
 def test_cut_rollouts_and_infrastructure_failures_stay_out_of_the_statistics() -> None:
     mixed = group("a", [1, 3, 0, 0], ends=["finished", "finished", "finished", "infrastructure"])
     found = moments(mixed, "progress")
-    assert found is not None and found.valid == 3 and found.mean == round(4 / 12, 12)
+    assert found is not None and found.mean == round(4 / 12, 12)
     broken = group("b", [1, 3, 0, 0, 0], ends=["finished", "finished", *["infrastructure"] * 3])  # type: ignore[list-item]
     assert picked([broken], base("b"), config()) == []
 
@@ -146,8 +157,9 @@ def test_random_selection_ignores_rewards_and_depends_on_nothing_but_its_key() -
     active = base("mastered", "hard", "boundary", "unseen")
     rules = config(order="random", seeds_per_step=3, groups=[["base"]])
     assert set(picked(groups, active, rules)) == {"mastered", "hard", "boundary"}
-    whole_pool = config(order="random", candidates="pool", seeds_per_step=4, groups=[["base"]])
-    assert set(picked(groups, active, whole_pool)) == set(active)
+    unseen = [*readings(groups, rules.selection), Reading("unseen", None)]
+    wide = config(order="random", candidates="pool", seeds_per_step=4, groups=[["base"]])
+    assert {pick.task for pick in select(1, unseen, active, {}, wide)} == set(active)
     assert picked(groups, active, rules) == picked(groups[::-1], active, rules)
     orders = {tuple(picked(groups, active, rules, step=step)) for step in range(1, 20)}
     assert len(orders) > 3
@@ -161,15 +173,39 @@ def test_a_task_that_occurs_twice_is_read_by_its_last_group_and_picked_once() ->
     assert picked(twice[::-1], base("a"), config()) == []
 
 
+def test_the_whole_pool_is_read_from_the_trackers_windows() -> None:
+    rules = config(candidates="pool")
+    tracker = Tracker(rules.zones)
+    cut: list[End] = ["length"] * 2
+    for step, one in enumerate([group("a", [4, 4]), group("a", [1, 3]), group("b", [0, 0]), group("c", [1, 3])], 1):
+        tracker.apply([{"kind": "group", "step": step, **one.as_json()}])
+    tracker.apply([{"kind": "group", "step": 5, **group("c", [1, 3], ends=cut).as_json()}])
+    candidates = [window_reading(window) for window in tracker.windows()]
+    assert [pick.task for pick in select(6, candidates, base("a", "b", "c"), {}, rules)] == ["a"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(7, 9)), min_size=1, max_size=16), st.booleans())
+def test_selection_and_tracker_read_a_group_alike(drawn: list[tuple[int, int]], whole: bool) -> None:
+    rollouts = tuple(Rollout(done, of, int(done == of), 0.0, done / of, "finished") for done, of in drawn)
+    one = Group("a", 1, "identity", "progress", (0.0, 1.0), rollouts)
+    rules = config(boundary="binary" if whole else "progress")
+    tracker = Tracker(rules.zones, rules.selection.boundary)
+    tracker.apply([{"kind": "group", "step": 1, **one.as_json()}])
+    window = tracker.window("a")
+    assert window is not None
+    assert readings([one], rules.selection) == [window_reading(window)]
+
+
 def test_a_pick_says_why() -> None:
-    (pick,) = select(7, [group("a", [1, 3])], {"a": TaskFacts("miss_func", 1)}, {}, config())
+    rules = config()
+    (pick,) = select(7, readings([group("a", [1, 3])], rules.selection), {"a": TaskFacts("miss_func", 1)}, {}, rules)
     assert pick.id == "7-a" and pick.type == "miss_func" and pick.score == 1.0
     assert pick.why == {
         "order": "proxy",
         "reward": "progress",
         "mean": 0.5,
         "variance": 0.0625,
-        "valid": 2,
         "generation": 1,
     }
 
@@ -207,7 +243,7 @@ def test_any_step_yields_distinct_active_boundary_tasks_within_the_limits(
     active = {f"t{i}": TaskFacts(kinds[i % 3], i % 4) for i in range(0, 30, 2)}
     groups = [group(f"t{number}", resolved, expected=3) for number, resolved in drawn]
     rules = config(seeds_per_step=seeds, pass_on_quota=pass_on)
-    picks = select(5, groups, active, {}, rules)
+    picks = select(5, readings(groups, rules.selection), active, {}, rules)
     assert len(picks) <= seeds and len({pick.task for pick in picks}) == len(picks)
     assert [pick.score for pick in picks] == sorted((pick.score for pick in picks), reverse=True)
     for pick in picks:
