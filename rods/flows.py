@@ -1,11 +1,12 @@
 """Where the value of every ground-truth argument came from, inferred from texts, results and state (004 §3.3).
 
-The order in which places are asked is the order in which a reader would believe them: what the user says in this turn,
-what was said before, what an earlier call returned (the nearest call that *brought* the value, not one that only
-repeats its own argument), the tool's default, the initial state. Whatever is found nowhere was said in other words.
+Places are asked in the order in which a reader would believe them: what the user says in this turn, the tool's default,
+what a call of this turn returned, what was said in earlier turns, what a call of an earlier turn returned, the initial
+state. Of several calls the nearest counts that *brought* the value, not one that only repeats its own argument.
+Whatever is found nowhere was said in other words.
 
 Small values (1, True, "a") occur everywhere by accident. For them a result counts only when the name of its field is
-akin to the argument's (`id` and `event_id`), and such a result is believed before a number in the text.
+akin to the argument's (`id` and `event_id`), and it is believed before what was said earlier.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Sequence[Sequence[Resu
             defaults = {p.name: p.default for p in tools[call.name].parameters if not p.required}
             found.append(
                 {
-                    name: _flow(name, value, now, earlier, outputs, defaults, state)
+                    name: _flow(name, value, turn, now, earlier, outputs, defaults, state)
                     for name, value in call.arguments.items()
                 }
             )
@@ -126,30 +127,27 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Sequence[Sequence[Resu
 def _flow(
     argument: str,
     value: Any,
+    turn: int,
     now: _Text,
     earlier: Sequence[_Text],
     outputs: Sequence[_Output],
     defaults: Mapping[str, Any],
     state: set[Any],
 ) -> Flow:
-    producer = next((output.position for output in reversed(outputs) if output.brought(argument, value)), None)
-    small = is_small(value)
-    default = argument in defaults and _key(defaults[argument]) == _key(value)
-    if small and producer is not None and not default:
-        return Flow("result", producer)
     if now.says(value):
         return Flow("user")
-    if default:
+    if argument in defaults and _key(defaults[argument]) == _key(value):
         return Flow("default")
-    if not small and any(text.says(value) for text in earlier):
-        return Flow("earlier")
+    producer = next((output.position for output in reversed(outputs) if output.brought(argument, value)), None)
     if producer is not None:
-        return Flow("result", producer)
+        looked_up = producer[0] == turn  # asked for in this very turn, so hardly remembered from an earlier text
+        if looked_up or is_small(value) or not any(text.says(value) for text in earlier):
+            return Flow("result", producer)
     if any(text.says(value) for text in earlier):
         return Flow("earlier")
     if mention := next((output.position for output in reversed(outputs) if output.mentions(value)), None):
         return Flow("result", mention)
-    if not small and all(_key(leaf) in state for _, leaf in _leaves(value)):
+    if not is_small(value) and all(_key(leaf) in state for _, leaf in _leaves(value)):
         return Flow("state")
     return Flow("user")
 
