@@ -51,12 +51,12 @@ class LogWriter:
     file's size and refused.
     """
 
-    def __init__(self, path: Path, *, after: int | None = None) -> None:
-        """Opens for append and moves a torn tail aside. `after`: the seq that precedes a part that does not exist yet
-        (default: the last seq of the parts that precede it)."""
+    def __init__(self, path: Path, *, log: Path | None = None) -> None:
+        """Opens for append and moves a torn tail aside. `log` names the whole log when `path` is one part of it (a
+        name with a star)."""
         self.path = path
         new = not path.exists()
-        self.seq = self._last_seq(path) if after is None else after
+        self.seq = _last_seq(path, log or path)
         self._descriptor = _open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._broken = False
         self.size = os.fstat(self._descriptor).st_size
@@ -82,7 +82,8 @@ class LogWriter:
 
     def append_group(self, records: Sequence[Record], closing: Record) -> int:
         """Appends `records` and the record that closes them, in one write. Returns the closing record's seq."""
-        return self.append([*records, {**closing, "first": self.seq + 1}])
+        named = {"id": closing["id"], "kind": closing["kind"], "first": self.seq + 1, **closing}
+        return self.append([*records, named])
 
     def rotate(self) -> Path | None:
         """Closes the live part under the name that carries its first seq; None when it is still empty."""
@@ -167,15 +168,6 @@ class LogWriter:
         self._descriptor = _open(self.path, os.O_RDWR | os.O_APPEND)
         self._broken = False
 
-    @staticmethod
-    def _last_seq(path: Path) -> int:
-        """The last seq in the parts before `path`'s live part."""
-        for part in reversed([part for part in segments(path) if part != path]):
-            found, _ = last_record(part)
-            if found is not None:
-                return int(found["seq"])
-        return 0
-
     def _repair_tail(self) -> None:
         """Reads the last whole line, and moves the bytes after it to `<name>.torn.<offset>`."""
         found, end = last_record(self.path)
@@ -192,6 +184,15 @@ class LogWriter:
             self.size = end
         os.fdatasync(self._descriptor)
         self.durable = self.size
+
+
+def _last_seq(path: Path, log: Path) -> int:
+    """The last seq in the parts of `log` before `path`, which is the last one."""
+    for part in reversed([part for part in segments(log) if part != path]):
+        found, _ = last_record(part)
+        if found is not None:
+            return int(found["seq"])
+    return 0
 
 
 def sync_file(path: Path) -> None:

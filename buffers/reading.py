@@ -102,9 +102,7 @@ class Tail:
             looks += 1
             try:
                 if self._part is None:
-                    if not parts:
-                        return
-                    entered = self._enter(parts[0])
+                    entered = self._enter_first(parts)
                 else:
                     here = self._index(parts)
                     if here is None:
@@ -113,9 +111,7 @@ class Tail:
                         if os.fstat(file.fileno()).st_ino != self._inode:
                             continue
                         yield from self._from(file, parts[here])
-                    if here + 1 == len(parts):
-                        return
-                    entered = self._enter(parts[here + 1])
+                    entered = self._enter_first(parts[here + 1 :])
             except FileNotFoundError:
                 continue
             if entered is None:
@@ -128,6 +124,13 @@ class Tail:
     def _index(self, parts: list[Path]) -> int | None:
         """Which of `parts` holds the position; it may have been renamed meanwhile."""
         return next((index for index, part in enumerate(parts) if part.stat().st_ino == self._inode), None)
+
+    def _enter_first(self, parts: list[Path]) -> bool | None:
+        """Moves the position to the first of `parts` that is not empty, if the next record stands there."""
+        for part in parts:
+            if (entered := self._enter(part)) is not None:
+                return entered
+        return None
 
     def _enter(self, part: Path) -> bool | None:
         """Moves the position to the start of `part` if that is where the next record stands; None: still empty."""

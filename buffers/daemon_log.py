@@ -1,0 +1,169 @@
+"""The daemon's side of the run folder: picks, variants, rejections (DESIGN §4, *Pick*).
+
+One process holds these logs at a time. Every method that writes returns once what it wrote is on the disk, and the
+order picked → expanded → finished is the caller's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from buffers.locks import Ownership
+from buffers.log import LogWriter, record, sync_file
+from buffers.reading import segments
+from buffers.run import Run
+from buffers.seeds import Seeds
+from rods.errors import RefusedError
+from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, expanded_segment
+from rods.tasks import Task
+
+PROCESS = "daemon"
+
+
+class DaemonLog:
+    """Owns seeds.jsonl, the expanded log and rejected.jsonl. Opening folds them; picks whose variants are all in the
+    expanded log are finished at once, the others wait in `state.unfinished` for the caller.
+
+    Raises RefusedError when another process owns them.
+    """
+
+    def __init__(self, run: Run) -> None:
+        run.check_environments()
+        self.run = run
+        self._ownership = Ownership(run.path, SEEDS, PROCESS)
+        try:
+            self._seeds = LogWriter(run.path / SEEDS)
+            self._rejected = LogWriter(run.path / REJECTED)
+            self._epoch = self._part = 0
+            self._expanded = self._open_expanded()
+            self.state = Seeds(run.path, strict=True)
+            self.state.poll()
+            self._finish_complete()
+        except BaseException:
+            self._ownership.release()
+            raise
+
+    def read_epoch(self, epoch: int) -> None:
+        """Notes the epoch of a step record that the daemon has read: the next variant goes into that part, or stays in
+        a later one."""
+        self._epoch = max(self._epoch, epoch)
+
+    def picked(self, step: int, epoch: int, picks: Sequence[Mapping[str, Any]]) -> None:
+        """Records that `step` was considered, and its picks in order (perhaps none). A pick needs `task`; `type`,
+        `score` and `why` go with it. What led to them is made durable first."""
+        if step in self.state.considered:
+            raise RefusedError(f"step {step} was considered before", where=str(self._seeds.path))
+        sync_file(self.run.path / OBSERVATIONS)
+        sync_file(self.run.path / POOL)
+        records = [
+            record(
+                "picked",
+                [step, pick["task"]],
+                **{**pick, "pick": f"{step}-{pick['task']}", "step": step, "epoch": epoch, "rank": rank},
+            )
+            for rank, pick in enumerate(picks)
+        ]
+        closing = record("considered", [step], step=step, epoch=epoch, picks=len(records), time=round(time.time(), 3))
+        self._seeds.append_group(records, closing)
+        self.state.poll()
+
+    def expanded(self, pick: str, index: int, task: Task, provenance: Mapping[str, Any]) -> bool:
+        """Records an accepted variant, the `index`-th (from 0) of `pick`. False: it was there already."""
+        if (pick, index) in self.state.written:
+            return False
+        seed = self.state.unfinished.get(pick)
+        if seed is None:
+            raise RefusedError(f"no unfinished pick {pick}", where=str(self._seeds.path))
+        if self._epoch > self._part:
+            self._expanded.close()
+            self._part = self._epoch
+            path = self.run.path / expanded_segment(self._part)
+            self._expanded = LogWriter(path, log=self.run.path / EXPANDED)
+        variant = dataclasses.replace(task, provenance=provenance)
+        self._expanded.append(
+            [
+                record(
+                    "expanded",
+                    [pick, index],
+                    pick=pick,
+                    index=index,
+                    step=seed.step,
+                    rank=seed.rank,
+                    task=variant.as_json(),
+                    time=round(time.time(), 3),
+                )
+            ]
+        )
+        self.state.poll()
+        return True
+
+    def rejected(
+        self, pick: str, index: int, *, stage: str, error: str, evidence: Any, raw: str = "", attempt: int = 0
+    ) -> None:
+        """Records a candidate that failed: in which stage of the pipeline, why, and what it looked like."""
+        self._rejected.append(
+            [
+                record(
+                    "rejected",
+                    [pick, index, attempt, self._rejected.seq + 1],
+                    pick=pick,
+                    index=index,
+                    attempt=attempt,
+                    stage=stage,
+                    error=error,
+                    evidence=evidence,
+                    raw=raw,
+                    time=round(time.time(), 3),
+                )
+            ]
+        )
+
+    def finished(self, pick: str, accepted: Sequence[str], discarded: int, dropped_stale: str | None = None) -> None:
+        """Closes a pick: its accepted variants, how many candidates were discarded, or why it was dropped unstarted."""
+        seed = self.state.unfinished.get(pick)
+        if seed is None:
+            raise RefusedError(f"no unfinished pick {pick}", where=str(self._seeds.path))
+        self._seeds.append(
+            [
+                record(
+                    "finished",
+                    [pick],
+                    pick=pick,
+                    step=seed.step,
+                    task=seed.task,
+                    accepted=list(accepted),
+                    discarded=discarded,
+                    dropped_stale=dropped_stale,
+                    time=round(time.time(), 3),
+                )
+            ]
+        )
+        self.state.poll()
+
+    def close(self) -> None:
+        for writer in (self._seeds, self._expanded, self._rejected):
+            writer.close()
+        self._ownership.release()
+
+    def __enter__(self) -> DaemonLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _open_expanded(self) -> LogWriter:
+        """The latest part of the expanded log; epoch 0's when there is none."""
+        parts = [part for part in segments(self.run.path / EXPANDED) if part.name.count(".") == 1]
+        last = parts[-1] if parts else self.run.path / expanded_segment(0)
+        self._part = int(last.stem.removeprefix("expanded_epoch_"))
+        return LogWriter(last, log=self.run.path / EXPANDED)
+
+    def _finish_complete(self) -> None:
+        wanted = self.run.config.pipeline.variants_per_seed
+        for pick in list(self.state.unfinished.values()):
+            if len(pick.variants) >= wanted:
+                self.finished(pick.pick, [pick.variants[index] for index in sorted(pick.variants)], 0)

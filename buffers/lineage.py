@@ -1,0 +1,55 @@
+"""Which attempt's steps are live (DESIGN §4, *Start*): a later start drops what earlier attempts did beyond its
+`from_step`. Nothing is deleted; folds leave it out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+
+from buffers.reading import BLOCK, Record, is_record, segments
+
+MARK = b'"kind":"start"'
+
+
+class Lineage:
+    """The starts of a run, in order."""
+
+    def __init__(self) -> None:
+        self.attempt = 0  # the latest; 0 before the first start
+        self._limits: dict[int, int] = {}  # attempt → the last of its steps that later starts kept
+
+    def add(self, start: Record) -> bool:
+        """Takes a `start` record; False when it was known."""
+        attempt, from_step = start["attempt"], start["from_step"]
+        if attempt <= self.attempt:
+            return False
+        for earlier in range(self.attempt + 1):
+            self._limits[earlier] = min(from_step, self._limits.get(earlier, from_step))
+        self.attempt = attempt
+        return True
+
+    def live(self, attempt: int, step: int) -> bool:
+        """Whether what `attempt` did at `step` still counts."""
+        limit = self._limits.get(attempt)
+        return limit is None or step <= limit
+
+
+def known_starts(path: Path) -> Lineage:
+    """The starts in a log of observations, found without parsing the rest: folds that know them beforehand read the
+    log once, however often it was rewound. Relies on records being compact JSON (docs/protocol.md)."""
+    lineage = Lineage()
+    for part in segments(path):
+        with part.open("rb") as file:
+            rest = b""
+            while data := file.read(BLOCK):
+                data = rest + data
+                end = data.rfind(b"\n") + 1
+                rest = data[end:]
+                position = data.find(MARK, 0, end)
+                while position >= 0:
+                    line = data[data.rfind(b"\n", 0, position) + 1 : data.find(b"\n", position)]
+                    if is_record(line) and (record := orjson.loads(line))["kind"] == "start":
+                        lineage.add(record)
+                    position = data.find(MARK, position + 1, end)
+    return lineage

@@ -1,0 +1,132 @@
+"""The fold of observations.jsonl: live steps, the tracker, the latest attempt (DESIGN §4).
+
+Readers of any process follow the log with `Observations`; it folds anew when a start drops steps that it has folded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from buffers.lineage import Lineage, known_starts
+from buffers.reading import Record, Tail
+from buffers.run import Run
+from rods.canonical import ID_DIGITS
+from rods.observations import Group
+from rods.runfolder import OBSERVATIONS
+from rods.tracker import Tracker
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A live closed step: its closing record and the records of its groups in order of index."""
+
+    record: Record
+    records: list[Record]
+
+    @property
+    def attempt(self) -> int:
+        return int(self.record["attempt"])
+
+    @property
+    def step(self) -> int:
+        return int(self.record["step"])
+
+    @property
+    def epoch(self) -> int:
+        return int(self.record["epoch"])
+
+    @property
+    def stage(self) -> int:
+        return int(self.records[0]["stage"])
+
+    @property
+    def groups(self) -> list[Group]:
+        return [Group.from_json(record) for record in self.records]
+
+
+class Observations:
+    """Follows a run's observations. The tracker holds the live steps that `steps` or `poll` have passed."""
+
+    lineage: Lineage
+    tracker: Tracker
+    last_step: int  # live and closed; 0 before the first
+    epoch: int  # of that step
+    made_by: dict[int, tuple[int, str]]  # live step → its attempt and the digest of what it reported
+    _tail: Tail
+    _waiting: list[Record]
+
+    def __init__(self, run: Run, *, strict: bool = False) -> None:
+        self.path = run.path / OBSERVATIONS
+        self._config, self._strict = run.config, strict
+        self.rewound = False  # whether the last poll met a start that dropped steps
+        self._kept = 0  # the step that this start went back to
+        self._fold_anew()
+
+    @property
+    def attempt(self) -> int:
+        """The latest attempt; 0 before the first start."""
+        return self.lineage.attempt
+
+    def live(self, attempt: int, step: int) -> bool:
+        """Whether `step` is closed, counts, and was made by `attempt`. Step 0 always is: nothing was done yet."""
+        return step == 0 or (step in self.made_by and self.made_by[step][0] == attempt)
+
+    def poll(self) -> list[Step]:
+        """Live steps that were closed since the last poll. After a rewind (`rewound`) the tracker holds what is left,
+        and only steps after the ones left are returned."""
+        return list(self.steps())
+
+    def steps(self) -> Iterator[Step]:
+        """The same, one by one: for a long history. Take it to its end."""
+        self.rewound = False
+        again = True
+        shown = 0
+        while again:
+            again = False
+            for step in self._follow():
+                if step is None:
+                    again = self.rewound = True
+                    shown = self._kept
+                    self._fold_anew()
+                    break
+                if step.step > shown:
+                    yield step
+
+    def _follow(self) -> Iterator[Step | None]:
+        """Folds what is new; None when a start drops steps that were folded."""
+        for record in self._tail.records():
+            kind = record["kind"]
+            if kind == "group":
+                self._waiting.append(record)
+            elif kind == "step":
+                groups = self._waiting
+                self._waiting = []
+                if self.lineage.live(record["attempt"], record["step"]):
+                    self.tracker.apply(groups)
+                    self.last_step = record["step"]
+                    self.epoch = record["epoch"]
+                    self.made_by[self.last_step] = (record["attempt"], record["digest"])
+                    yield Step(record, groups)
+            elif kind == "start" and self.lineage.add(record) and record["from_step"] < self.last_step:
+                self._kept = record["from_step"]
+                yield None
+
+    def _fold_anew(self) -> None:
+        self.lineage = known_starts(self.path)
+        self.tracker = Tracker(self._config.zones, self._config.selection.boundary)
+        self.last_step = 0
+        self.epoch = 0
+        self.made_by = {}
+        self._tail = Tail(self.path, strict=self._strict)
+        self._waiting = []
+
+
+def digest(epoch: int, policy_step: int, groups: list[dict[str, Any]]) -> str:
+    """What makes two reports of one step the same: 20 hex digits over everything reported."""
+    report = orjson.dumps([epoch, policy_step, groups], option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(report).hexdigest()[:ID_DIGITS]

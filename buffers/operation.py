@@ -1,0 +1,43 @@
+"""operation.<process>.jsonl: every start of a process, with what may change from start to start (DESIGN §4)."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import rods
+from buffers.locks import Owner
+from buffers.log import LogWriter, record
+from buffers.run import Run
+from rods.runfolder import operation
+
+
+def log_start(run: Run, process: str, **facts: Any) -> None:
+    """Appends a `start` record of `process`: where it runs, its operation half, versions, and `facts`. The caller owns
+    the process's other logs, so this one has no other writer. Never pass a secret."""
+    writer = LogWriter(run.path / operation(process))
+    try:
+        writer.append(
+            [
+                record(
+                    "started",
+                    [process, writer.seq + 1],
+                    process=process,
+                    time=round(time.time(), 3),
+                    **{key: value for key, value in Owner.this(process).as_json().items() if key in PLACE},
+                    command=sys.argv,
+                    folder=str(Path.cwd()),
+                    versions={"rods": rods.__version__, "python": platform.python_version()},
+                    operation=run.config.operation.model_dump(mode="json"),
+                    **facts,
+                )
+            ]
+        )
+    finally:
+        writer.close()
+
+
+PLACE = ("host", "pid", "boot_id", "job")

@@ -1,0 +1,205 @@
+"""The pool: which tasks are trained on, folded from tasks.jsonl, the starts and pool.jsonl (DESIGN §4).
+
+`Pool` is the state and the effect of each record on it. `PoolView` follows a living run: it folds anew when a start
+drops epochs, and knows the content of variants from the expanded log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from buffers.observations import Observations
+from buffers.reading import Record, Tail, read
+from buffers.run import Run
+from buffers.staging import Staging
+from rods.retirement import TOO_HARD
+from rods.runfolder import POOL
+from rods.tasks import Task, TaskType
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A task of the pool. `epoch` admitted it; its groups of steps after `since` count for retirement."""
+
+    task_id: str
+    type: TaskType
+    generation: int  # 0 for originals
+    epoch: int = 0
+    since: int = 0
+
+    @property
+    def generated(self) -> bool:
+        return self.generation > 0
+
+    @staticmethod
+    def given(task: Task) -> Member:
+        """A task given at the start. A fork gives variants too, which its parent wrote."""
+        return Member(task.id, task.type, int(task.provenance.get("generation", 0)))
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """A variant that has left the pool: by which rule, in which epoch, after which step."""
+
+    member: Member
+    rule: str
+    epoch: int
+    step: int
+
+
+class Pool:
+    """State after some `epoch` record."""
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        self.active = {member.task_id: member for member in members}
+        self.retired: dict[str, Retired] = {}
+        self.decided: set[int] = set()  # seqs of variants that were injected or refused
+        self.epochs: list[Record] = []  # `epoch` records, by number
+
+    def copy(self) -> Pool:
+        other = Pool(())
+        other.active, other.retired = dict(self.active), dict(self.retired)
+        other.decided, other.epochs = set(self.decided), list(self.epochs)
+        return other
+
+    @property
+    def generated(self) -> list[Member]:
+        """Active variants, by id."""
+        return sorted((member for member in self.active.values() if member.generated), key=lambda one: one.task_id)
+
+    @property
+    def too_hard(self) -> list[Retired]:
+        """What re-tests may bring back, by id."""
+        return sorted(
+            (gone for gone in self.retired.values() if gone.rule in TOO_HARD), key=lambda one: one.member.task_id
+        )
+
+    def apply(self, record: Record) -> None:
+        """The effect of one record of a closed, live group."""
+        kind = record["kind"]
+        if kind == "injected":
+            self.decided.add(record["expanded"])
+            self.active[record["task"]] = Member(
+                record["task"], record["type"], record["generation"], record["epoch"], record["step"]
+            )
+        elif kind == "refused":
+            self.decided.add(record["expanded"])
+        elif kind == "retired":
+            member = self.active.pop(record["task"])
+            self.retired[member.task_id] = Retired(member, record["rule"], record["epoch"], record["step"])
+        elif kind == "revived":
+            gone = self.retired.pop(record["task"])
+            member = gone.member
+            self.active[member.task_id] = Member(
+                member.task_id, member.type, member.generation, record["epoch"], gone.step
+            )
+        elif kind == "epoch":
+            self.epochs.append(record)
+
+
+class PoolView:
+    """Follows the live pool. `observations` must be polled first: it knows which attempts count."""
+
+    pool: Pool
+    injected: dict[str, int]  # variant that was injected in a live epoch → its seq in the expanded log
+    _tail: Tail
+    _waiting: list[Record]
+
+    def __init__(self, run: Run, observations: Observations, *, strict: bool = False) -> None:
+        self.run = run
+        self.staging = Staging(run.path, strict=strict)
+        self.fixed: dict[int, int] = {}  # epoch number → the expanded_seq that its first closed record fixed
+        self._observations, self._strict = observations, strict
+        self._given = {task.id: task for task in run.tasks}
+        self._fold_anew()
+
+    @property
+    def active(self) -> dict[str, Member]:
+        return self.pool.active
+
+    @property
+    def retired(self) -> dict[str, Retired]:
+        return self.pool.retired
+
+    @property
+    def epoch(self) -> int:
+        """The number of the latest live epoch; -1 before the first merge."""
+        return len(self.pool.epochs) - 1
+
+    @property
+    def stage(self) -> int:
+        """The curriculum stage of that epoch, counted from 1."""
+        return int(self.pool.epochs[-1]["stage"]) if self.pool.epochs else 1
+
+    def task(self, task_id: str) -> Task:
+        """A given task or a variant that was injected. Raises KeyError for any other id."""
+        given = self._given.get(task_id)
+        return given if given is not None else self.staging.task(self.injected[task_id])
+
+    def generation(self, task_id: str) -> int:
+        """0 for originals; KeyError for what is neither active nor retired."""
+        found = self.pool.active.get(task_id)
+        return found.generation if found is not None else self.pool.retired[task_id].member.generation
+
+    def poll(self) -> list[Record]:
+        """Folds what is new; returns the new live `epoch` records."""
+        self.staging.poll()
+        if any(not self._live(epoch) for epoch in self.pool.epochs):
+            self._fold_anew()
+        new = []
+        for group in self._groups():
+            for record in group:
+                self.pool.apply(record)
+                if record["kind"] == "injected":
+                    self.injected[record["task"]] = record["expanded"]
+            new.append(group[-1])
+        return new
+
+    def _groups(self) -> Iterator[list[Record]]:
+        """New closed groups of live epochs, each ending in its `epoch` record."""
+        for record in self._tail.records():
+            self._waiting.append(record)
+            if record["kind"] == "epoch":
+                group = self._waiting
+                self._waiting = []
+                self.fixed.setdefault(record["epoch"], record["expanded_seq"])
+                if self._live(record):
+                    yield group
+
+    def _live(self, epoch: Record) -> bool:
+        return self._observations.lineage.live(epoch["attempt"], epoch["step"])
+
+    def _fold_anew(self) -> None:
+        self.pool = Pool(initial(self.run))
+        self._tail = Tail(self.run.path / POOL, strict=self._strict)
+        self._waiting = []
+        self.injected = {}
+
+
+def initial(run: Run) -> list[Member]:
+    """The members before epoch 0."""
+    return [Member.given(task) for task in run.training.values()]
+
+
+def pool_at(run: Run, observations: Observations, epoch: int) -> Pool:
+    """The live pool behind the record of `epoch`. Raises KeyError when there is none."""
+    pool = Pool(initial(run))
+    group: list[Record] = []
+    for record in read(run.path / POOL):
+        group.append(record)
+        if record["kind"] == "epoch":
+            if observations.lineage.live(record["attempt"], record["step"]):
+                for member in group:
+                    pool.apply(member)
+                if record["epoch"] == epoch:
+                    return pool
+            group = []
+    raise KeyError(epoch)
+
+
+def counts(pool: Pool) -> dict[str, Any]:
+    """How many tasks are active, by origin."""
+    generated = sum(member.generated for member in pool.active.values())
+    return {"active": len(pool.active), "originals": len(pool.active) - generated, "generated": generated}

@@ -1,0 +1,80 @@
+"""The fold of seeds.jsonl and the expanded log: what the daemon has considered, picked, written and finished.
+
+The daemon continues from it after a start; in lockstep the trainer reads the watermark (DESIGN §4, *Pick*).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from buffers.reading import Record, Tail
+from rods.runfolder import EXPANDED, SEEDS
+
+
+@dataclass(slots=True)
+class Unfinished:
+    """A pick without its `finished` record. `variants` are those of it in the expanded log: index → task id."""
+
+    pick: str
+    step: int
+    epoch: int
+    task: str
+    rank: int
+    record: Record
+    variants: dict[int, str] = field(default_factory=dict)
+
+
+class Seeds:
+    """Follows seeds.jsonl and the expanded log."""
+
+    def __init__(self, folder: Path, *, strict: bool = False) -> None:
+        self.considered: set[int] = set()
+        self.last_considered = 0
+        self.unfinished: dict[str, Unfinished] = {}
+        self.last_picked: dict[str, int] = {}  # task → the latest step that picked it and did not drop it as stale
+        self.expanded: dict[str, str] = {}  # variant → its pick
+        self.written: set[tuple[str, int]] = set()  # (pick, index) of every variant in the expanded log
+        self._open: dict[int, int] = {}  # step → its unfinished picks
+        self._watermark = 0
+        self._seeds = Tail(folder / SEEDS, strict=strict)
+        self._variants = Tail(folder / EXPANDED, strict=strict)
+
+    @property
+    def watermark(self) -> int:
+        """The last step such that every step up to it is considered and every pick finished."""
+        while self._watermark + 1 in self.considered and not self._open.get(self._watermark + 1):
+            self._watermark += 1
+        return self._watermark
+
+    def poll(self) -> None:
+        """Folds what is new. Picks come first: a variant's pick is durable before it."""
+        for record in self._seeds.records():
+            self.apply(record)
+        for record in self._variants.records():
+            self.apply(record)
+
+    def apply(self, record: Record) -> None:
+        kind = record["kind"]
+        if kind == "picked":
+            pick = record["pick"]
+            self.unfinished[pick] = Unfinished(
+                pick, record["step"], record["epoch"], record["task"], record["rank"], record
+            )
+            self.last_picked[record["task"]] = record["step"]
+            self._open[record["step"]] = self._open.get(record["step"], 0) + 1
+        elif kind == "considered":
+            self.considered.add(record["step"])
+            self.last_considered = max(self.last_considered, record["step"])
+        elif kind == "finished":
+            gone = self.unfinished.pop(record["pick"], None)
+            if gone is None:
+                return
+            self._open[gone.step] -= 1
+            if record["dropped_stale"] is not None and self.last_picked.get(gone.task) == gone.step:
+                del self.last_picked[gone.task]
+        elif kind == "expanded":
+            self.written.add((record["pick"], record["index"]))
+            self.expanded[record["task"]["id"]] = record["pick"]
+            if (pick := self.unfinished.get(record["pick"])) is not None:
+                pick.variants[record["index"]] = record["task"]["id"]

@@ -1,0 +1,65 @@
+"""Accepted variants, read from the expanded log: candidates for a merge, and the content of what was injected."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from buffers.reading import Record, Tail, segments
+from rods.runfolder import EXPANDED
+from rods.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A variant waiting for a decision. `content` is the task as JSON, not yet believed."""
+
+    seq: int
+    pick: str
+    step: int
+    rank: int  # of the pick among those of its step
+    index: int  # of the variant among those of its pick
+    content: Any
+
+    @property
+    def pick_order(self) -> tuple[int, int, int, int]:
+        return self.step, self.rank, self.index, self.seq
+
+
+class Staging:
+    """Follows the expanded log. What is decided for good may be forgotten; a fold from the start reads it again."""
+
+    def __init__(self, folder: Path, *, strict: bool = False) -> None:
+        self.path = folder / EXPANDED
+        self._tail = Tail(self.path, strict=strict)
+        self._candidates: dict[int, Candidate] = {}
+
+    @property
+    def seq(self) -> int:
+        """The highest seq below which no seq is missing among those read."""
+        return self._tail.seq
+
+    def poll(self) -> list[Candidate]:
+        """Reads on; returns what is new."""
+        new = [_candidate(record) for record in self._tail.records()]
+        self._candidates.update((candidate.seq, candidate) for candidate in new)
+        return new
+
+    def candidates(self, upto: int, decided: Container[int], *, by_pick: bool) -> list[Candidate]:
+        """What waits up to seq `upto`: in the order of the log, or of the picks."""
+        waiting = [one for one in self._candidates.values() if one.seq <= upto and one.seq not in decided]
+        return sorted(waiting, key=lambda one: one.pick_order) if by_pick else waiting
+
+    def task(self, seq: int) -> Task:
+        """The variant at `seq`. Raises KeyError or ValueError for one that is unknown or no task."""
+        return Task.from_json(self._candidates[seq].content)
+
+    def parts(self) -> list[Path]:
+        """The files of the log."""
+        return segments(self.path)
+
+
+def _candidate(record: Record) -> Candidate:
+    return Candidate(record["seq"], record["pick"], record["step"], record["rank"], record["index"], record["task"])

@@ -1,0 +1,64 @@
+"""tracker.json: what the tracker knows, for people and `jq` (DESIGN §4). A fold of the observations; it may be lost."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import orjson
+
+from buffers.atomic import replace
+from buffers.observations import Observations
+from buffers.pool import PoolView
+from buffers.run import Run
+from rods.runfolder import TRACKER
+from rods.tracker import Window
+
+VERSION = 1
+EVERY = 10.0  # seconds between writes that nobody asked for
+BUDGET = 0.005  # of the time may go into them
+
+
+class TrackerStore:
+    """Writes tracker.json: when it must, and otherwise as often as it may."""
+
+    def __init__(self, run: Run) -> None:
+        self.path = run.path / TRACKER
+        self._due = time.monotonic()
+
+    def write(self, observations: Observations, view: PoolView, *, force: bool) -> bool:
+        """Returns whether the file was replaced."""
+        started = time.monotonic()
+        if not force and started < self._due:
+            return False
+        replace(self.path, orjson.dumps(content(observations, view)) + b"\n")
+        ended = time.monotonic()
+        self._due = ended + max(EVERY, (ended - started) / BUDGET)
+        return True
+
+
+def content(observations: Observations, view: PoolView) -> dict[str, Any]:
+    """Every task that a live step has named, with its windows."""
+    windows: dict[str, list[Window]] = {}
+    for window in observations.tracker.windows():
+        windows.setdefault(window.task, []).append(window)
+    tasks = {}
+    for task_id in observations.tracker.tasks:
+        member = view.active.get(task_id)
+        gone = view.retired.get(task_id)
+        if member is None and gone is not None:
+            member = gone.member
+        tasks[task_id] = {
+            "type": member.type if member else None,
+            "origin": None if member is None else "variant" if member.generated else "original",
+            "active": gone is None and member is not None,
+            "last_step": observations.tracker.last_step(task_id),
+            "windows": [window.as_json() for window in windows.get(task_id, ())],
+        }
+    return {
+        "version": VERSION,
+        "attempt": observations.attempt,
+        "step": observations.last_step,
+        "epoch": view.epoch,
+        "tasks": tasks,
+    }

@@ -1,0 +1,181 @@
+"""The trainer's side of the run folder: starts, steps, merges, tracker.json (DESIGN §4).
+
+One process holds the observations at a time. Every method that writes returns once what it wrote is on the disk.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+from buffers.locks import Ownership
+from buffers.log import LogWriter, record
+from buffers.merging import Epoch, Merger
+from buffers.observations import Observations, digest
+from buffers.pool import PoolView
+from buffers.run import Run
+from buffers.tracker_store import TrackerStore
+from rods.errors import RefusedError, UserError
+from rods.observations import Group
+from rods.runfolder import OBSERVATIONS
+from rods.tasks import Task
+
+PROCESS = "trainer"
+
+
+class TrainerLog:
+    """Owns observations.jsonl and tracker.json. Opening folds the logs and writes nothing; `start` begins an attempt.
+
+    Raises RefusedError when another process owns the observations.
+    """
+
+    def __init__(self, run: Run, process: str = PROCESS) -> None:
+        run.check_environments()
+        self.run = run
+        self._process = process
+        self._ownership = Ownership(run.path, OBSERVATIONS, process)
+        try:
+            self._writer = LogWriter(run.path / OBSERVATIONS)
+            self.observations = Observations(run, strict=True)
+            for _ in self.observations.steps():
+                pass
+            self.view = PoolView(run, self.observations, strict=True)
+            self.view.poll()
+        except BaseException:
+            self._ownership.release()
+            raise
+        self._store = TrackerStore(run)
+        self._merger: Merger | None = None
+        self._started = False
+
+    @property
+    def attempt(self) -> int:
+        return self.observations.attempt
+
+    @property
+    def last_step(self) -> int:
+        """The last live closed step."""
+        return self.observations.last_step
+
+    @property
+    def epoch(self) -> int:
+        """The latest live epoch; -1 before the first merge."""
+        return self.view.epoch
+
+    def live(self, attempt: int, step: int) -> bool:
+        """Whether a checkpoint of (attempt, step) may be resumed."""
+        return self.observations.live(attempt, step)
+
+    def task(self, task_id: str) -> Task:
+        """A given task or one that was injected."""
+        return self.view.task(task_id)
+
+    def start(self, from_step: int | None = None) -> int:
+        """Begins an attempt at `from_step` (default: the last live step); later steps and epochs are dropped from all
+        folds, never deleted. Returns the attempt's number, counted from 1."""
+        last = self.last_step
+        from_step = last if from_step is None else from_step
+        if not 0 <= from_step <= last:
+            raise RefusedError(
+                f"cannot continue from step {from_step}: the log's last live step is {last}",
+                where=str(self._writer.path),
+                remedy=f"give a step from 0 to {last}",
+            )
+        attempt = self.attempt + 1
+        self._writer.append(
+            [record("start", [attempt], attempt=attempt, from_step=from_step, time=round(time.time(), 3))]
+        )
+        self._follow()
+        self._started = True
+        return attempt
+
+    def write_step(self, step: int, epoch: int, groups: Sequence[Group], policy_step: int | None = None) -> bool:
+        """Records the groups of a rollout batch, before the update that they lead to. False: the same report of this
+        step was there already. Raises RefusedError for a different one and for a step out of turn."""
+        if not self._started:
+            raise RefusedError("no attempt was started", where=str(self._writer.path), remedy="call start() first")
+        if not groups:
+            raise UserError(f"step {step} has no groups", where=str(self._writer.path))
+        policy_step = step - 1 if policy_step is None else policy_step
+        reported = [_checked(group, step) for group in groups]
+        mark = digest(epoch, policy_step, reported)
+        if step in self.observations.made_by:
+            if self.observations.made_by[step][1] == mark:
+                return False
+            raise RefusedError(
+                f"step {step} was recorded with other contents",
+                where=str(self._writer.path),
+                remedy=f"to do it again, start an attempt from step {step - 1}",
+            )
+        if step != self.last_step + 1:
+            raise RefusedError(
+                f"step {step} does not follow step {self.last_step}",
+                where=str(self._writer.path),
+                remedy=f"send step {self.last_step + 1}",
+            )
+        attempt = self.attempt
+        records = [
+            record("group", [attempt, step, index], attempt=attempt, step=step, index=index, **content)
+            for index, content in enumerate(reported)
+        ]
+        closing = record(
+            "step",
+            [attempt, step],
+            attempt=attempt,
+            step=step,
+            epoch=epoch,
+            groups=len(records),
+            policy_step=policy_step,
+            digest=mark,
+            time=round(time.time(), 3),
+        )
+        self._writer.append_group(records, closing)
+        self._follow()
+        return True
+
+    def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None) -> Epoch:
+        """Opens `epoch` in curriculum stage `stage` (from 1): decides and records the merge, or returns the recorded
+        one. In lockstep it first waits for the daemon and calls `waiting` meanwhile, about ten times a second; raises
+        DeadlineError after `operation.deadline_seconds`."""
+        if self._merger is None:
+            self._merger = Merger(self.run, self.observations, self.view, self._process)
+        opened = self._merger.merge(epoch, stage, waiting)
+        self.write_tracker(force=True)
+        return opened
+
+    def write_tracker(self, *, force: bool = False) -> bool:
+        """Replaces tracker.json when it is due: every 10 s while that costs less than 0.5 % of the time."""
+        return self._store.write(self.observations, self.view, force=force)
+
+    def close(self) -> None:
+        self._writer.close()
+        if self._merger is not None:
+            self._merger.close()
+        self._ownership.release()
+
+    def __enter__(self) -> TrainerLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _follow(self) -> None:
+        """The fold takes up what was just written, by the same code as at a start."""
+        for _ in self.observations.steps():
+            pass
+        self.view.poll()
+
+
+def _checked(group: Group, step: int) -> dict[str, Any]:
+    """The group as JSON. Raises UserError for a reward that JSON cannot say."""
+    for rollout in group.rollouts:
+        if not math.isfinite(rollout.format) or (rollout.reward is not None and not math.isfinite(rollout.reward)):
+            raise UserError(
+                f"a rollout of task {group.task} earned {rollout.reward} (format {rollout.format})",
+                where=f"step {step}",
+                remedy="report None for what must not count",
+            )
+    return group.as_json()
