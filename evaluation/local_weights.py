@@ -1,0 +1,48 @@
+"""Scoring with local weights: the trainer's rollout engine on a checkpoint's policy folder (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from rods import dialects, environments
+from rods.canonical import keyed_random
+from rods.config import Config
+from rods.driving import Job
+from rods.goals import GroundTruth
+from rods.observations import Rollout
+from rods.rewards import score
+from rods.tasks import Task
+from trainer.rollouts import Engine
+
+BATCH = 256  # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a batch
+
+
+class LocalWeights:
+    """A causal language model with its tokenizer, on a GPU if there is one."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self.config = config
+        self.engine = Engine.load(folder, config.rollouts)
+        if torch.cuda.is_available():
+            self.engine.model.to("cuda")
+
+    def rollouts(self, tasks: Sequence[Task], count: int) -> Iterator[tuple[Task, list[Rollout]]]:
+        policy, seed = self.config.policy, self.config.random_seeds.rollouts
+        dialect = dialects.load(policy.dialect, self.config.curriculum.stages[-1].prompt)
+        per_batch = max(1, BATCH // count)
+        for first in range(0, len(tasks), per_batch):
+            part = tasks[first : first + per_batch]
+            jobs = []
+            for task in part:
+                environment = environments.load(task.environment.name)
+                goal = GroundTruth(environment, task)
+                job = Job(task, environment, dialect, goal, max_steps=self.config.rollouts.max_steps)
+                jobs += [job] * count
+            key = keyed_random(seed, "held_out", first).getrandbits(63)
+            samples = self.engine.rollouts(jobs, random_seed=key)
+            for index, task in enumerate(part):
+                own = samples[index * count : (index + 1) * count]
+                yield task, [score(sample.trace, "progress") for sample in own]

@@ -1,0 +1,81 @@
+"""Statistics of held-out scores: means with intervals, and differences paired over the same tasks.
+
+The task is the unit: rollouts of one task are averaged first, and the standard error is taken over tasks. Pairing the
+same tasks (and the same rollout seeds) at both ends removes what makes tasks easy or hard. Intervals are 95 %, from
+Student's t; below two tasks there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over `tasks` tasks, its standard error, and its 95 % interval [low, high]."""
+
+    mean: float
+    standard_error: float
+    low: float
+    high: float
+    tasks: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "mean": self.mean,
+            "standard_error": self.standard_error,
+            "interval": [self.low, self.high],
+            "tasks": self.tasks,
+        }
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """The mean of `values`, one a task. Below two tasks the interval is infinite. Raises ValueError for none."""
+    if not values:
+        raise ValueError("no task to average")
+    count = len(values)
+    mean = math.fsum(values) / count
+    if count < 2:
+        return Estimate(mean, math.inf, -math.inf, math.inf, count)
+    error = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1) / count)
+    half = t_quantile(count - 1) * error
+    return Estimate(mean, error, mean - half, mean + half, count)
+
+
+def paired(before: Mapping[str, float], after: Mapping[str, float]) -> Estimate:
+    """The mean of after − before over tasks. Raises ValueError when the two do not score the same tasks."""
+    if before.keys() != after.keys():
+        raise ValueError(f"not paired: {len(before.keys() ^ after.keys())} tasks were scored only once")
+    return estimate([after[task] - before[task] for task in sorted(before)])
+
+
+def t_quantile(freedom: int) -> float:
+    """The 0.975 quantile of Student's t with `freedom` ≥ 1 degrees of freedom.
+
+    Found by bisection on the exact distribution function (Abramowitz and Stegun 26.7.3 and 26.7.4), to 1e-9.
+    """
+    low, high = 1.9, 13.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(middle, freedom) < 0.95 else (low, middle)
+    return (low + high) / 2
+
+
+def _within(t: float, freedom: int) -> float:
+    """P(|T| ≤ t)."""
+    angle = math.atan(t / math.sqrt(freedom))
+    square = math.cos(angle) ** 2
+    if freedom % 2:
+        term, total = math.cos(angle), 0.0
+        for i in range(1, freedom - 1, 2):
+            total += term
+            term *= square * (i + 1) / (i + 2)
+        return 2 / math.pi * (angle + math.sin(angle) * total)
+    term, total = 1.0, 0.0
+    for i in range(0, freedom - 1, 2):
+        total += term
+        term *= square * (i + 1) / (i + 2)
+    return math.sin(angle) * total

@@ -1,0 +1,99 @@
+"""`rods-train RUN [--config FILE]`: creates the run if need be, resumes it otherwise, and trains to its end.
+
+Exit codes are those of `rods.errors`: 0 the run is finished, 2 bad input, 3 refused (another trainer, another
+identity), 4 the daemon did not reach its mark in time (lockstep), 5 stopped on request after a clean checkpoint (by
+SIGINT, SIGTERM or `operation.step_limit`): start the same command again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import structlog
+
+from buffers.log import disk_error
+from buffers.operation import log_start
+from buffers.run import Run
+from rods import logs, runfolder
+from rods.config import read_config
+from rods.errors import EXIT_OK, EXIT_REQUEUE, RodsError
+from rods.sources import load_tasks
+from trainer.policy import TrainingStopped
+from trainer.signals import StopRequest
+from trainer.training_run import TrainingRun
+
+log = structlog.get_logger()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    raise SystemExit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """One start of the trainer; returns the exit code. A person's mistake is one line on standard error."""
+    parser = argparse.ArgumentParser(prog="rods-train", description="Train the policy of a run folder.")
+    parser.add_argument("run", type=Path, metavar="RUN", help="the run folder")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; creates the run if there is none")
+    options = parser.parse_args(arguments)
+    try:
+        with StopRequest() as request:
+            return _train(open_run(options.run, options.config), request)
+    except RodsError as error:
+        return _say(str(error), error.exit_code)
+    except OSError as error:
+        known = disk_error(error, Path(error.filename or options.run))
+        return _say(str(known), known.exit_code)
+    except KeyboardInterrupt:
+        return _say("interrupted inside a step; the same command continues from the last checkpoint", 130)
+
+
+def open_run(path: Path, config_file: Path | None) -> Run:
+    """The run in `path`. With a configuration file it is created where there is none, joined where another process
+    was faster, and refused where its identity differs (UserError, RefusedError)."""
+    config = None if config_file is None else read_config(config_file)
+    if config is None or config_file is None or runfolder.exists(path):
+        found = Run.open(path, config)
+        found.check_environments()
+        return found
+    return Run.create(path, config, load_tasks(config.data, config_file.parent))
+
+
+def _train(run: Run, request: StopRequest) -> int:
+    logs.configure("trainer", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
+    structlog.contextvars.bind_contextvars(run=run.name)
+    with TrainingRun(run, lambda: request.asked) as training:
+        if training.finished:
+            log.info("nothing to do: the run is finished", step=training.step)
+            return EXIT_OK
+        log_start(run, "trainer", packages=_packages(run.config.policy.kind))
+        try:
+            if run.config.policy.kind == "simulated":
+                from trainer import simulated
+
+                simulated.train(training)
+            else:
+                from trainer import trl_grpo  # torch only where weights are
+
+                trl_grpo.train(training)
+        except TrainingStopped as stopped:
+            log.info("stopped", reason=stopped.reason)
+        log.info("end", step=training.step, reason=training.stopping)
+        return EXIT_OK if training.stopping == "finished" else EXIT_REQUEUE
+
+
+def _packages(kind: str) -> dict[str, str]:
+    """The versions of what the policy runs on."""
+    names = () if kind == "simulated" else ("torch", "trl", "transformers", "accelerate")
+    return {name: metadata.version(name) for name in names}
+
+
+def _say(text: str, code: int) -> int:
+    print(f"rods-train: {text}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    main()

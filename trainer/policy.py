@@ -1,0 +1,80 @@
+"""The contract between a run and whatever is trained in it.
+
+A policy module offers `train(run: TrainingRun) -> None` and drives the run, never the other way round, because TRL owns
+its own loop:
+
+    run.begin(policy)                       # loads the resumed checkpoint, or saves the untrained policy as step 0
+    while run.stopping is None:
+        batch = run.next_batch()            # merges first where an epoch begins; raises TrainingStopped while waiting
+        groups, traces = roll out batch.slots
+        run.record(batch, groups, traces)   # durable before the update that it describes
+        update the weights
+        run.after_update()                  # checkpoints when one is due
+
+`run.stopping` turns from None into a reason only inside `after_update` and `next_batch`, so a step is never torn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from rods.config import Stage
+from rods.errors import RodsError
+from rods.observations import RewardKind, Role
+from rods.tasks import Task
+
+Stopping = Literal["finished", "signal", "step_limit"]
+
+
+class TrainingStopped(RodsError):
+    """Raised by `next_batch` when the run stops before another batch exists. Policies let it pass."""
+
+    def __init__(self, reason: Stopping) -> None:
+        self.reason: Stopping = reason
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSlot:
+    """One place in a batch. Its group is `groups[index]` of the step. `role` retest: the task is retired."""
+
+    index: int
+    task: Task
+    role: Role = "active"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the next rollout batch rolls out: always `training.batch_tasks` slots; a task may occur twice.
+
+    `step` counts from 1, `epoch` from 0, `stage` from 1; `rules` is the stage's configuration. `traced` says that
+    this step's traces are kept, so that a policy need not build them otherwise. Picklable: rank 0 may broadcast it;
+    `order_hash` lets the ranks compare.
+    """
+
+    step: int
+    epoch: int
+    stage: int
+    rules: Stage
+    slots: tuple[BatchSlot, ...]
+    order_hash: str
+    traced: bool = False
+
+    @property
+    def reward(self) -> RewardKind:
+        return self.rules.reward
+
+
+class Policy(Protocol):
+    """What a checkpoint needs of a policy: its files, complete enough that training continues exactly where it was
+    (weights, optimizer, schedule, generators of its own)."""
+
+    def save(self, folder: Path) -> None:
+        """Writes its files into the empty `folder`. The caller fsyncs and hashes them."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Restores what `save` wrote. Raises UserError when the files do not fit the configuration."""
+        ...

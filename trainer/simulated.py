@@ -1,0 +1,133 @@
+"""The simulated policy: a trainer's part without weights, for tests, load and study of the loop.
+
+It is never evidence for the method: its learning is assumed here, not measured.
+
+The model. Every task has a fixed difficulty; the policy has one number, its skill, on the same scale. A turn is
+resolved with the probability σ((skill − difficulty) / WIDTH), independently of the others. A step whose groups all
+disagree (reward variance above 0) raises the skill by `policy.growth`, a step where a share of them does, by that
+share. So mastered and hopeless tasks teach nothing, which is the one claim about GRPO that the loop rests on.
+
+Every draw is keyed by (random_seeds.rollouts, step, slot, rollout): a resumed run repeats itself exactly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from rods.canonical import canonical
+from rods.config import Config
+from rods.errors import UserError
+from rods.observations import Group, RewardKind, Rollout
+from rods.rewards import RANGES
+from rods.tasks import Task
+from trainer.policy import Batch
+
+if TYPE_CHECKING:
+    from trainer.training_run import TrainingRun
+
+WIDTH = 0.12  # how fast the chance of a turn falls as difficulty passes skill
+SPREAD = (-0.1, 1.1)  # the keyed part of a difficulty is uniform in this range
+TYPE_OFFSET = {"base": -0.05, "long_context": 0.0, "miss_func": 0.05, "miss_param": 0.05}
+EXTRA_CALL = 0.02  # difficulty per call beyond one a turn
+VARIANT_NOISE = 0.08  # a variant lies within so much of its root
+STATE = "simulated.json"
+
+
+def difficulty(task: Task) -> float:
+    """The difficulty of `task`, keyed by its id; a variant takes its root's key and a little noise of its own."""
+    root = str(task.provenance.get("root", task.id))
+    low, high = SPREAD
+    value = low + (high - low) * _uniform(1, "difficulty", root)[0] + TYPE_OFFSET[task.type]
+    value += EXTRA_CALL * (sum(len(turn) for turn in task.calls) - task.expected_turns)
+    if root != task.id:
+        value += VARIANT_NOISE * (2 * _uniform(1, "variant", task.id)[0] - 1)
+    return value
+
+
+def turn_chance(task: Task, skill: float) -> float:
+    """The probability that one turn of `task` is resolved."""
+    return 1 / (1 + math.exp(-(skill - difficulty(task)) / WIDTH))
+
+
+def rollout(task: Task, skill: float, reward: RewardKind, *key: str | int) -> Rollout:
+    """One episode, drawn with `key` and nothing else. The simulated policy never breaks the format by accident: its
+    format rewards rise with the same chance as its turns."""
+    chance = turn_chance(task, skill)
+    resolved = sum(draw < chance for draw in _uniform(task.expected_turns, "rollout", *key))
+    binary = int(resolved == task.expected_turns)
+    progress = resolved / task.expected_turns
+    form = RANGES["format"][1] * progress
+    value = {"progress": progress, "binary": float(binary), "format": form, "format_codes": form}[reward]
+    return Rollout(resolved, task.expected_turns, binary, form, value, "finished")
+
+
+class SimulatedPolicy:
+    """Skill, and how practice raises it. Its state is one number in one file."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.skill = config.policy.skill
+
+    def save(self, folder: Path) -> None:
+        (folder / STATE).write_bytes(orjson.dumps({"skill": self.skill}))
+
+    def load(self, folder: Path) -> None:
+        path = folder / STATE
+        try:
+            self.skill = float(orjson.loads(path.read_bytes())["skill"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"not a simulated policy's state ({error})", where=str(path)) from error
+
+    def groups(self, batch: Batch) -> list[Group]:
+        """The rollouts of a batch, one group a slot."""
+        seed, count = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task
+        return [
+            Group(
+                slot.task.id,
+                batch.stage,
+                "identity",
+                batch.reward,
+                RANGES[batch.reward],
+                tuple(
+                    rollout(slot.task, self.skill, batch.reward, seed, batch.step, slot.index, index)
+                    for index in range(count)
+                ),
+                slot.role,
+            )
+            for slot in batch.slots
+        ]
+
+    def practise(self, groups: Sequence[Group]) -> None:
+        """One update: what disagrees teaches. Rounded, so that equal histories give equal skill on every machine."""
+        informative = sum(len({item.reward for item in group.rollouts}) > 1 for group in groups)
+        self.skill = round(self.skill + self.config.policy.growth * informative / len(groups), 12)
+
+
+def train(run: TrainingRun) -> None:
+    """Drives `run` to its end in a plain loop, at `operation.steps_per_second` if that is set."""
+    policy = SimulatedPolicy(run.config)
+    run.begin(policy)
+    pause = 1 / run.config.operation.steps_per_second if run.config.operation.steps_per_second else 0.0
+    due = time.monotonic()
+    while run.stopping is None:
+        batch = run.next_batch()
+        groups = policy.groups(batch)
+        run.record(batch, groups)
+        policy.practise(groups)
+        run.after_update()
+        if pause:
+            due = max(due + pause, time.monotonic() - 1.0)  # after a wait, catch up for at most a second
+            time.sleep(max(0.0, due - time.monotonic()))
+
+
+def _uniform(count: int, *key: str | int) -> list[float]:
+    """`count` numbers in [0, 1) from the key alone."""
+    data = hashlib.shake_256(canonical(["simulated", *key])).digest(4 * count)
+    return [int.from_bytes(data[4 * i : 4 * i + 4], "big") / 2**32 for i in range(count)]

@@ -1,0 +1,245 @@
+"""The run that a policy drives: epochs, slots, batches, records, checkpoints, heartbeat, traces.
+
+`TrainingRun` owns the trainer's side of the run folder. What it promises follows from one order: a step's groups are
+durable before the update that they cause, a merge is durable before any step of its epoch, and a checkpoint is taken
+only between two rollout batches (DESIGN §4). The trainer waits for the daemon only in lockstep, at a merge.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import structlog
+
+from buffers.locks import Heartbeat
+from buffers.run import Run
+from buffers.merging import Epoch
+from buffers.trainer_log import TrainerLog
+from rods.errors import DeadlineError, RefusedError
+from rods.observations import Group
+from rods.ordering import batch as slots_of_batch
+from rods.ordering import steps_per_epoch
+from trainer import curriculum
+from trainer.checkpoints import Checkpoint, Checkpoints, Position
+from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
+from trainer.traces import Traces
+
+LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
+
+log = structlog.get_logger()
+
+
+class TrainingRun:
+    """One start of the trainer on a run folder: from its first record (`start`) to its last checkpoint.
+
+    A context manager: leaving it releases the ownership of the logs. `asked_to_stop` is polled between steps and while
+    waiting in lockstep. Raises RefusedError when another trainer owns the run.
+    """
+
+    def __init__(self, run: Run, asked_to_stop: Callable[[], bool] = lambda: False) -> None:
+        self.run, self.config, self.path = run, run.config, run.path
+        self.stopping: Stopping | None = None
+        self._asked_to_stop = asked_to_stop
+        self.log = TrainerLog(run)
+        self._heartbeat = Heartbeat(run.path, "trainer").start()
+        self._traces = Traces(run.path, self.config.operation.trace_bytes, self.config.operation.trace_every)
+        self._checkpoints = Checkpoints(run.path)
+        self.resumed: Checkpoint | None = self._checkpoints.newest(self.log.live)
+        at = None if self.resumed is None else self.resumed.position
+        self.step, self._cursor = (0, 0) if at is None else (at.step, at.cursor)
+        self._epoch_number = 0 if at is None else at.epoch
+        self._epoch: Epoch | None = None
+        self._policy: Policy | None = None
+        self._outstanding: Batch | None = None
+        self._saved: int | None = None if at is None else at.step
+        self._steps_here = 0
+        self._logged = -math.inf
+        self.tell("starting")
+
+    def __enter__(self) -> TrainingRun:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._heartbeat.stop()
+        self.log.close()
+
+    def tell(self, state: str, **fields: Any) -> None:
+        """Says in the heartbeat file what the trainer is doing (`tell("warm start", done=0.35)`)."""
+        self._heartbeat.beat(step=self.step, epoch=self._epoch_number, state=state, **fields)
+
+    def preparing(self, state: str, done: float) -> None:
+        """To be called often in what comes before `begin` (a warm start): tells how much is `done` (0–1), and raises
+        TrainingStopped once the run was asked to stop."""
+        self.tell(state, done=round(done, 3))
+        if self._asked_to_stop():
+            self.stopping = "signal"
+            raise TrainingStopped("signal")
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are taken: `training.steps`, or every epoch of the curriculum. A checkpoint remembers the
+        latter, so that a finished run is known without opening its epoch."""
+        if self.step >= self.config.training.steps:
+            return True
+        if self._epoch is None:
+            return self.resumed is not None and bool(self.resumed.position.curriculum.get("finished"))
+        over = self._cursor >= self._batches
+        return over and curriculum.stage_of(self.config.curriculum, self._epoch_number + 1) is None
+
+    def begin(self, policy: Policy) -> None:
+        """Appends the `start` record, puts `policy` where the checkpoint left it (or saves it, untrained, as step 0),
+        and opens the epoch. To be called once, before the first `next_batch`."""
+        self._policy = policy
+        attempt = self.log.start(self.step)
+        for folder in self._checkpoints.set_aside(self.log.live, self.resumed):
+            log.warning("an incomplete checkpoint was moved aside", folder=str(folder))
+        log.info("start", attempt=attempt, from_step=self.step, resumed=self.resumed is not None)
+        self._open(self._epoch_number)
+        if self.resumed is not None:
+            self._check_order(self.resumed)
+            policy.load(self.resumed.policy)
+        else:
+            self._save()
+        self._settle()
+
+    def next_batch(self) -> Batch:
+        """The slots of the next step; where the epoch is over, the merge comes first.
+
+        Raises TrainingStopped when the run stops instead, DeadlineError when lockstep waited in vain (a checkpoint
+        was taken just before).
+        """
+        assert self._policy is not None, "begin comes first"
+        assert self._outstanding is None, f"step {self._outstanding and self._outstanding.step} was never recorded"
+        self._settle()
+        if self.stopping is not None:
+            raise TrainingStopped(self.stopping)
+        if self._cursor >= self._batches:
+            try:
+                self._open(self._epoch_number + 1)
+            except (DeadlineError, TrainingStopped):
+                self._save()
+                raise
+        epoch = self._opened
+        slots = slots_of_batch(epoch.slots, self.config.training.batch_tasks, self._cursor)
+        self._outstanding = Batch(
+            step=self.step + 1,
+            epoch=epoch.number,
+            stage=epoch.stage,
+            rules=curriculum.stage(self.config.curriculum, epoch.stage),
+            slots=tuple(BatchSlot(index, self.log.task(slot.task_id), slot.role) for index, slot in enumerate(slots)),
+            order_hash=epoch.order_hash,
+            traced=self._traces.wanted(self.step + 1),
+        )
+        return self._outstanding
+
+    def record(self, batch: Batch, groups: Sequence[Group], traces: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Makes the groups of `batch` durable, one a slot in order; to be called before the update that they cause.
+
+        `traces` are JSON objects, one a rollout, wanted when `batch.traced`. Raises ValueError when the groups are not
+        those of the batch.
+        """
+        if self._outstanding is not batch:
+            raise ValueError(f"step {batch.step} is not the step that is due")
+        if [group.task for group in groups] != [slot.task.id for slot in batch.slots]:
+            raise ValueError(f"step {batch.step}: the groups are not those of the batch's slots, in order")
+        self.log.write_step(batch.step, batch.epoch, groups)
+        self._traces.write(batch.step, self.log.attempt, traces)
+        self._outstanding = None
+        self.step, self._cursor = batch.step, self._cursor + 1
+        self._steps_here += 1
+        self._log_step(batch, groups)
+
+    def after_update(self) -> None:
+        """To be called once every optimizer pass over the recorded batch is done: checkpoints when one is due and
+        decides whether the run stops here."""
+        self.log.write_tracker()
+        self._settle()
+        if self.stopping is not None or self.step % self.config.training.checkpoint_steps == 0:
+            self._save()
+        self.tell(self.stopping or "training")
+
+    def _settle(self) -> None:
+        limit = self.config.operation.step_limit
+        if self.finished:
+            self.stopping = "finished"
+        elif self._asked_to_stop():
+            self.stopping = "signal"
+        elif limit and self._steps_here >= limit:
+            self.stopping = "step_limit"
+
+    @property
+    def _opened(self) -> Epoch:
+        assert self._epoch is not None, "begin comes first"
+        return self._epoch
+
+    @property
+    def _batches(self) -> int:
+        """Steps in the open epoch; the last one is filled from the front of the order."""
+        return steps_per_epoch(len(self._opened.slots), self.config.training.batch_tasks)
+
+    def _open(self, number: int) -> None:
+        """Merges into epoch `number`, or reads its record where it is committed."""
+        stage = curriculum.stage_of(self.config.curriculum, number)
+        assert stage is not None, "finished comes first"
+        epoch = self.log.merge(number, stage, waiting=self._waiting)
+        if self._epoch is not None:
+            self._cursor = 0
+        self._epoch, self._epoch_number = epoch, number
+        log.info("epoch", epoch=number, stage=stage, step=epoch.step, tasks=len(epoch.slots), **epoch.counts)
+
+    def _waiting(self) -> None:
+        """While lockstep waits for the daemon."""
+        self.tell("waiting for the daemon")
+        if self._asked_to_stop():
+            self.stopping = "signal"
+            raise TrainingStopped("signal")
+
+    def _check_order(self, checkpoint: Checkpoint) -> None:
+        wanted, found = checkpoint.position.order_hash, self._opened.order_hash
+        if wanted != found:
+            raise RefusedError(
+                f"the logs give epoch {self._epoch_number} another order ({found}) than the checkpoint was taken in "
+                f"({wanted})",
+                where=str(checkpoint.folder),
+                remedy="`rods verify` says which record differs",
+            )
+
+    def _save(self) -> None:
+        """Takes a checkpoint here, unless this step has one."""
+        assert self._policy is not None
+        if self._saved == self.step:
+            return
+        epoch = self._opened
+        position = Position(
+            attempt=self.log.attempt,
+            step=self.step,
+            epoch=epoch.number,
+            cursor=self._cursor,
+            order_hash=epoch.order_hash,
+            pool_seq=epoch.pool_seq,
+            curriculum={"stage": epoch.stage, "finished": self.finished},
+            random=self.config.random_seeds.model_dump(),
+        )
+        began = time.monotonic()
+        checkpoint = self._checkpoints.write(position, self._policy.save)
+        self._saved = self.step
+        self._checkpoints.prune(self.log.live)
+        log.info(
+            "checkpoint", step=self.step, folder=checkpoint.folder.name, seconds=round(time.monotonic() - began, 3)
+        )
+
+    def _log_step(self, batch: Batch, groups: Sequence[Group]) -> None:
+        now = time.monotonic()
+        if now - self._logged < LOG_SECONDS:
+            return
+        self._logged = now
+        rewards = [rollout.reward for group in groups for rollout in group.rollouts if rollout.reward is not None]
+        informative = sum(len({rollout.reward for rollout in group.rollouts}) > 1 for group in groups)
+        mean = round(math.fsum(rewards) / len(rewards), 4) if rewards else None
+        log.info("step", step=batch.step, epoch=batch.epoch, reward=mean, informative=informative, groups=len(groups))
