@@ -61,11 +61,11 @@ elif [ "$(uname -s)" = Linux ]; then
 else
     echo "  PyTorch ($torch): about 100 MB"
 fi
-echo "  TRL, transformers, numpy, matplotlib and what they need: about 200 MB"
-[ "$extras" = train ] || echo "  pytest, mypy, ruff and other tools: about 40 MB"
+echo "  TRL, transformers, numpy, matplotlib and what they need: about 150 MB"
+[ "$extras" = train ] || echo "  pytest, mypy, ruff and other tools: about 30 MB"
 
 [ $new = no ] || "$python" -m venv --clear $venv
-quiet=--quiet
+quiet=-qq
 [ -t 1 ] && quiet=
 pip() { $venv/bin/python -m pip --disable-pip-version-check "$@" $quiet; }
 

@@ -1,0 +1,129 @@
+"""Shows the progress of `rods up`: a panel that redraws on a terminal, plain lines elsewhere, JSON lines for scripts.
+
+Draws what `console.progress` has read from the files; asks no process anything.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from console.output import plain, print_json
+from console.progress import Snapshot
+
+EVERY = 5.0  # seconds between plain lines
+
+
+class View(Protocol):
+    """Where progress and events go."""
+
+    def show(self, now: Snapshot) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None: ...
+
+
+def view(as_json: bool) -> View:
+    """The form that fits where standard output goes."""
+    if as_json:
+        return Lines(json=True)
+    return Panel() if sys.stdout.isatty() else Lines()
+
+
+class Lines:
+    """One line every few seconds, and one at the first and at every last look of a step count."""
+
+    def __init__(self, json: bool = False) -> None:
+        self.json = json
+        self._last: Snapshot | None = None
+        self._at = -EVERY
+
+    def show(self, now: Snapshot) -> None:
+        if now == self._last or (time.monotonic() - self._at < EVERY and not now.finished):
+            return
+        self._last, self._at = now, time.monotonic()
+        if self.json:
+            print_json({"event": "progress", **now.as_json()})
+        else:
+            print(now.line())
+        sys.stdout.flush()
+
+    def say(self, text: str) -> None:
+        if self.json:
+            print_json({"event": "said", "text": text})
+        else:
+            print(f"  {plain(text)}")
+        sys.stdout.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._last is not None:
+            self._at = -EVERY
+
+
+class Panel:
+    """A small table that redraws in place; events scroll by above it."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(highlight=False)
+        self._live = Live(console=self._console, refresh_per_second=4, transient=False)
+
+    def show(self, now: Snapshot) -> None:
+        self._live.update(_table(now))
+
+    def say(self, text: str) -> None:
+        self._live.console.print(f"  {plain(text)}", markup=False)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._live.stop()
+
+
+COLOURS = {"too_hard": "red", "boundary": "blue", "mastered": "green", "truncated": "bright_black"}
+
+
+def _table(now: Snapshot) -> Any:
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", justify="right")
+    table.add_column()
+    if now.preparing:
+        table.add_row("trainer", Text(now.preparing))
+    else:
+        table.add_row("step", Text(f"{now.step} of {now.steps}   epoch {now.epoch}   {now.pace()}"))
+    reward = "–" if now.reward is None else f"{now.reward:.3f}   (last 10 steps {now.recent:.3f})"
+    table.add_row("progress reward", Text(reward))
+    zones = Text()
+    for name, count in now.zones.items():
+        if count:
+            zones.append(f"{count} {name.replace('_', ' ')}   ", style=COLOURS[name])
+    table.add_row("tasks per zone", zones if now.zones else Text("–"))
+    table.add_row("pool", Text(f"{now.originals} originals + {now.generated} variants"))
+    table.add_row(
+        "variants",
+        Text(
+            f"{now.picked} seeds picked   {now.staged} staged   {now.injected} injected   {now.retired} retired"
+            + (f"   {now.revived} revived" if now.revived else "")
+        ),
+    )
+    bar = ProgressBar(total=max(1, now.steps), completed=now.step, width=60)
+    return Group(Text(), table, bar)

@@ -1,0 +1,116 @@
+"""`rods observe`: any program plays the trainer by writing lines of JSON to standard input (docs/protocol.md).
+
+A line is a group, `{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{"end_step": s}`, which closes
+step s. What a group leaves out is filled in from the open epoch: stage, reward kind, and of a rollout `binary`, `end`
+(`finished`) and `reward`. One line answers each closed step, after the step is on the disk.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+from cyclopts import Parameter
+
+from console.output import Json, RunFolder, print_json
+from rods.errors import UserError
+from rods.observations import Group
+
+if TYPE_CHECKING:
+    from buffers.trainer_log import TrainerLog
+
+FromStep = Annotated[
+    int | None,
+    Parameter(name="--from-step", help="Go back to this step: later ones no longer count. Default: the last."),
+]
+
+
+def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = False) -> None:
+    """Play the trainer: read groups of rollouts and {"end_step": s} from standard input, one JSON object a line.
+
+    Answers {"step", "attempt", "epoch", "recorded"} for each closed step once it is on the disk; "recorded" is false for
+    an identical step that was there already. A different one is refused with exit code 3.
+    """
+    from buffers.run import Run
+    from buffers.trainer_log import TrainerLog
+
+    with TrainerLog(Run.open(run), "observe") as log:
+        log.start(from_step)
+        for answer in take(log, sys.stdin.buffer):
+            if as_json:
+                print_json(answer)
+            else:
+                done = "recorded" if answer["recorded"] else "was recorded already"
+                print(f"step {answer['step']} of epoch {answer['epoch']} {done} (attempt {answer['attempt']})")
+            sys.stdout.flush()
+        log.write_tracker(force=True)
+
+
+def take(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Records the steps that `lines` close; yields one answer each. Raises UserError naming the line at fault."""
+    groups: list[Group] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"standard input, line {number}"
+        record = _parse(line, where)
+        log.view.poll()
+        if log.epoch < 0:
+            raise UserError("no epoch is open", where=where, remedy="run `rods merge RUN --epoch 0` first")
+        if "end_step" not in record:
+            groups.append(_group(record, log, where))
+            continue
+        step = record["end_step"]
+        if not isinstance(step, int) or isinstance(step, bool) or step < 1:
+            raise UserError(f"end_step is {step!r}", where=where, remedy="steps are whole numbers from 1")
+        recorded = log.write_step(step, record.get("epoch", log.epoch), groups, record.get("policy_step"))
+        log.write_tracker()
+        groups = []
+        yield {"step": step, "attempt": log.attempt, "epoch": record.get("epoch", log.epoch), "recorded": recorded}
+    if groups:
+        raise UserError(
+            f"{len(groups)} groups were not closed, so they were not recorded",
+            where="standard input",
+            remedy='end every step with {"end_step": s}',
+        )
+
+
+def _parse(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise UserError(f"not JSON ({error.msg})", where=where, remedy="write one JSON object a line") from error
+    if not isinstance(record, dict):
+        raise UserError("not a JSON object", where=where, remedy="write one JSON object a line")
+    return record
+
+
+def _group(record: dict[str, Any], log: TrainerLog, where: str) -> Group:
+    from rods.rewards import reward_range
+    from rods.selection import stage_rules
+
+    remedy = "see the group record in docs/protocol.md"
+    try:
+        log.task(record.get("task", ""))
+    except KeyError as error:
+        raise UserError(
+            f"task {record.get('task')!r} is not in this run", where=where, remedy="`rods merge` prints the tasks"
+        ) from error
+    kind = stage_rules(log.run.config, log.view.stage).reward
+    filled = {"stage": log.view.stage, "reward": {"kind": kind, "range": list(reward_range(kind))}, **record}
+    try:
+        filled["rollouts"] = [_rollout(rollout) for rollout in filled.get("rollouts", ())]
+        return Group.from_json(filled)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(str(error), where=where, remedy=remedy) from error
+
+
+def _rollout(given: dict[str, Any]) -> dict[str, Any]:
+    """Fills in what follows from the number of resolved turns."""
+    resolved, expected = given["resolved"], given["expected"]
+    filled = {"end": "finished", "binary": int(resolved == expected), **given}
+    if "reward" not in filled:
+        filled["reward"] = None if filled["end"] == "infrastructure" else resolved / expected
+    return filled

@@ -1,0 +1,205 @@
+"""Where a run stands, read from its files alone and kept up to date by polling. Feeds `rods up` and `rods status`.
+
+Every poll reads only what is new. Nothing is asked of the two processes, nothing is locked, and no torch is needed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from buffers.locks import heartbeat_path, owner
+from buffers.observations import Observations, Step
+from buffers.pool import PoolView
+from buffers.reading import Tail
+from buffers.run import Run
+from rods.runfolder import OBSERVATIONS, REJECTED, SEEDS
+from rods.selection import moments
+
+RECENT = 10  # steps that the running mean of the reward covers
+ZONES = ("too_hard", "boundary", "mastered", "truncated")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One look. `reward` is the mean progress reward of the last step's tasks, `recent` that of the last ten steps;
+    `zones` counts active tasks by the zone of their latest group. Two looks are equal when nothing has happened."""
+
+    step: int
+    steps: int
+    epoch: int
+    stage: int
+    attempt: int
+    reward: float | None
+    recent: float
+    zones: dict[str, int]
+    originals: int
+    generated: int
+    picked: int
+    considered: int  # the last step that the daemon has considered
+    outcomes: dict[str, int]  # finished picks
+    accepted: int
+    rejected: int
+    staged: int
+    injected: int
+    refused: int
+    retired: int
+    revived: int
+    preparing: str = ""  # what the trainer does while it has no step yet
+    finished: bool = False
+    seconds_per_step: float | None = field(default=None, compare=False)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def pace(self) -> str:
+        """How fast, and how long still, in words; empty before it is known."""
+        if self.seconds_per_step is None or self.finished:
+            return ""
+        left = self.seconds_per_step * (self.steps - self.step)
+        rest = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+        return f"{self.seconds_per_step:.1f} s a step, about {rest} left"
+
+    def line(self) -> str:
+        """One plain line."""
+        if self.preparing and self.reward is None:
+            return f"trainer: {self.preparing}"
+        reward = "–" if self.reward is None else f"{self.reward:.3f}"
+        zones = ", ".join(f"{count} {zone.replace('_', ' ')}" for zone, count in self.zones.items() if count) or "–"
+        return (
+            f"step {self.step}/{self.steps}  epoch {self.epoch}  reward {reward}  zones: {zones}  "
+            f"staged {self.staged}  injected {self.injected}  retired {self.retired}  "
+            f"pool {self.originals}+{self.generated}"
+        )
+
+
+class Progress:
+    """Follows one run. `step` is the last live step of the last poll."""
+
+    def __init__(self, path: Path) -> None:
+        self.run = Run.open(path)
+        self._observations = Observations(self.run)
+        self._pool = PoolView(self.run, self._observations)
+        self._seeds, self._rejected = Tail(path / SEEDS), Tail(path / REJECTED)
+        self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        self._outcomes: Counter[str] = Counter()
+        self._picked = self._accepted = self._failures = self._considered = 0
+        self._zones: dict[str, int] = {}
+        self._clock: deque[tuple[float, int]] = deque(maxlen=40)
+
+    @property
+    def step(self) -> int:
+        return self._observations.last_step
+
+    def poll(self, *, finished: bool = False) -> Snapshot:
+        """Reads what is new. `finished` marks the last look of all."""
+        steps = self._observations.poll()
+        if self._observations.rewound:
+            self._rewards.clear()
+            self._clock.clear()
+        for step in steps:
+            if (mean := _mean(step)) is not None:
+                self._rewards.append((step.step, mean))
+        epochs = self._pool.poll()
+        if steps or epochs or self._observations.rewound:
+            self._zones = self._count_zones()
+        if steps:
+            self._clock.append((time.monotonic(), self.step))
+        self._follow_daemon()
+        counts = Counter[str]()
+        for epoch in self._pool.pool.epochs:
+            counts.update({key: epoch["counts"][key] for key in ("injected", "refused", "retired", "revived")})
+        generated = len(self._pool.pool.generated)
+        return Snapshot(
+            step=self.step,
+            steps=self.run.config.training.steps,
+            epoch=max(0, self._pool.epoch),
+            stage=self._pool.stage,
+            attempt=self._observations.attempt,
+            reward=self._rewards[-1][1] if self._rewards else None,
+            recent=sum(mean for _, mean in self._rewards) / len(self._rewards) if self._rewards else 0.0,
+            zones=self._zones,
+            originals=len(self._pool.active) - generated,
+            generated=generated,
+            picked=self._picked,
+            considered=self._considered,
+            outcomes=dict(self._outcomes),
+            accepted=self._accepted,
+            rejected=self._failures,
+            staged=len(self._pool.staging.candidates(self._pool.staging.seq, self._pool.pool.decided, by_pick=False)),
+            injected=counts["injected"],
+            refused=counts["refused"],
+            retired=counts["retired"],
+            revived=counts["revived"],
+            preparing=self._preparing(),
+            finished=finished,
+            seconds_per_step=self._pace(),
+        )
+
+    def process(self, name: str) -> dict[str, Any]:
+        """What is known of `trainer` or `daemon`: {"alive", "pid", "host", "since", "state"}."""
+        holder = owner(self.run.path, OBSERVATIONS if name == "trainer" else SEEDS)
+        beat = self._heartbeat(name)
+        return {
+            "alive": holder is not None,
+            "pid": holder.pid if holder else beat.get("pid"),
+            "host": holder.host if holder else beat.get("host"),
+            "since": holder.since if holder else None,
+            "last_heartbeat": beat.get("time"),
+            "state": beat.get("state", ""),
+        }
+
+    def _count_zones(self) -> dict[str, int]:
+        counts = Counter(zone for task in self._pool.active if (zone := self._observations.tracker.zone(task)))
+        return {zone: counts[zone] for zone in ZONES}
+
+    def _follow_daemon(self) -> None:
+        for record in self._seeds.poll():
+            if record["kind"] == "picked":
+                self._picked += 1
+            elif record["kind"] == "considered":
+                self._considered = max(self._considered, record["step"])
+            elif record["kind"] == "finished":
+                self._outcomes[outcome(record)] += 1
+                self._accepted += len(record.get("accepted", ()))
+        self._failures += len(self._rejected.poll())
+
+    def _preparing(self) -> str:
+        """What the trainer says that it does before its first step; empty once there is one."""
+        if self._rewards:
+            return ""
+        beat = self._heartbeat("trainer")
+        done = beat.get("done")
+        share = f" {100 * done:.0f} %" if isinstance(done, (int, float)) else ""
+        return f"{beat.get('state', 'starting')}{share}"
+
+    def _heartbeat(self, name: str) -> dict[str, Any]:
+        try:
+            beat: dict[str, Any] = orjson.loads(heartbeat_path(self.run.path, name).read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return beat
+
+    def _pace(self) -> float | None:
+        if len(self._clock) < 2:
+            return None
+        (begin, first), (end, last) = self._clock[0], self._clock[-1]
+        return (end - begin) / (last - first) if last > first else None
+
+
+def outcome(finished: dict[str, Any]) -> str:
+    """What became of a pick, in one word: accepted, discarded or dropped_stale."""
+    if finished.get("dropped_stale"):
+        return "dropped_stale"
+    return "accepted" if finished.get("accepted") else "discarded"
+
+
+def _mean(step: Step) -> float | None:
+    """The mean progress reward of a step's groups."""
+    means = [found.mean for group in step.groups if (found := moments(group, "progress")) is not None]
+    return sum(means) / len(means) if means else None

@@ -1,0 +1,125 @@
+"""The report in sentences: what the run shows, and what it does not. Used by the page and by `make demo`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from console.report.history import ZONES, History
+from console.report.pool_plots import RULE_NAMES
+from console.report.variant_plots import delays_and_moves, first_means
+
+
+def numbers(history: History) -> dict[str, Any]:
+    """The figures that the sentences rest on, for `--json`."""
+    groups, zones = history.groups, history.config.zones
+    retired: Counter[str] = sum((epoch.retired for epoch in history.epochs), Counter())
+    first = first_means(history)
+    delays, moves = delays_and_moves(history)
+    inside = (first >= zones.boundary_low) & (first <= zones.boundary_high)
+    by_zone = {}
+    for index, zone in enumerate(ZONES):
+        chosen = groups.variance[(groups.zone == index) & ~np.isnan(groups.variance)]
+        if len(chosen):
+            by_zone[zone] = {"groups": len(chosen), "mean_variance": float(chosen.mean())}
+    return {
+        "steps": int(groups.step[-1]) if len(groups) else 0,
+        "epochs": len(history.epochs),
+        "attempts": history.attempts,
+        "picks": sum(history.picks.values()),
+        "picks_by_type": dict(history.picks),
+        "accepted": len(history.variants),
+        "rejected": sum(history.failures.values()),
+        "injected": sum(len(epoch.injected) for epoch in history.epochs),
+        "revived": sum(epoch.revived for epoch in history.epochs),
+        "refused": sum(epoch.refused for epoch in history.epochs),
+        "retired": dict(retired),
+        "first_reward": {"variants": len(first), "mean": _mean(first), "in_boundary": _mean(inside)},
+        "delay_steps": _mean(delays),
+        "seed_drift": _mean(moves),
+        "variance_by_zone": by_zone,
+        "heldout": history.heldout,
+    }
+
+
+def findings(history: History) -> list[str]:
+    """What the run shows, one plain sentence each; nothing where there is no data."""
+    found = numbers(history)
+    said = []
+    if history.heldout:
+        said.append(heldout_sentence(history.heldout))
+    if found["injected"]:
+        said.append(
+            f"{found['picks']} picks of boundary seeds gave {found['accepted']} accepted variants; "
+            f"{found['injected']} of them were injected at {found['epochs']} merges."
+        )
+    elif found["picks"]:
+        said.append(
+            f"{found['picks']} seeds were picked and {found['accepted']} variants accepted; none is injected yet."
+        )
+    if found["retired"]:
+        rules = ", ".join(f"{count} {RULE_NAMES[rule]}" for rule, count in sorted(found["retired"].items()))
+        said.append(f"{sum(found['retired'].values())} variants retired ({rules}); {found['revived']} came back.")
+    first = found["first_reward"]
+    if first["variants"]:
+        said.append(
+            f"At their first group after injection {first['variants']} variants earned {first['mean']:.2f} on average; "
+            f"{100 * first['in_boundary']:.0f} % of them landed in the boundary zone."
+        )
+    by_zone = found["variance_by_zone"]
+    if "boundary" in by_zone and len(by_zone) > 1:
+        parts = [f"{zone.replace('_', ' ')} {row['mean_variance']:.3f}" for zone, row in by_zone.items()]
+        said.append(f"Mean variance of the reward within a group, by zone: {', '.join(parts)}.")
+    if found["delay_steps"] is not None:
+        drift = (
+            ""
+            if found["seed_drift"] is None
+            else f"; meanwhile the seeds' own reward moved by {found['seed_drift']:+.2f}"
+        )
+        said.append(f"From pick to injection a variant took {found['delay_steps']:.1f} steps on average{drift}.")
+    return said or ["Nothing to say yet: no step is recorded."]
+
+
+def heldout_sentence(heldout: dict[str, Any]) -> str:
+    """Start, end and the paired difference with its interval, and whether that excludes zero."""
+    start, end, difference = heldout["start"], heldout["end"], heldout["difference"]["progress"]
+    low, high = difference["interval"]
+    verdict = "above 0" if low > 0 else "below 0" if high < 0 else "and includes 0"
+    return (
+        f"Held-out progress reward: {start['progress']['mean']:.3f} at step {start['step']}, "
+        f"{end['progress']['mean']:.3f} at step {end['step']}; paired difference {difference['mean']:+.3f} over "
+        f"{difference['tasks']} tasks, 95 % interval [{low:+.3f}, {high:+.3f}], which lies {verdict}."
+    ).replace("which lies and includes 0", "which includes 0")
+
+
+def limits(history: History) -> list[str]:
+    """What must not be read into this run."""
+    kind = history.config.policy.kind
+    said = []
+    if kind == "simulated":
+        said.append(
+            "The policy is simulated: it has no weights, and its rewards are drawn from a formula. This run shows how "
+            "the loop works; it is no evidence that the method helps."
+        )
+    if kind == "nano":
+        said.append(
+            "nano is a policy of under a million parameters on a small synthetic world. Its warm start was limited on "
+            "purpose: more supervised warm-up would beat reinforcement learning here."
+        )
+    said.append(
+        "One run says nothing about the worth of synthesised variants. That needs the same run on static data and with "
+        "randomly selected seeds, over several random seeds; `make bench` draws those comparisons for nano."
+    )
+    if history.heldout:
+        said.append(
+            "The held-out interval covers the chance of which tasks were drawn, for one training run; "
+            "it does not cover the chance of training itself."
+        )
+    said.append("The zones rest on few rollouts a group, so a task near a bound changes its zone by chance.")
+    return said
+
+
+def _mean(values: Any) -> float | None:
+    return float(np.mean(values)) if len(values) else None

@@ -1,0 +1,49 @@
+"""`rods status`: where a run stands, from its files alone."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from console.output import Json, RunFolder, plain, print_json
+
+
+def status(run: RunFolder, /, *, as_json: Json = False) -> None:
+    """Say where a run stands: progress, zones, pool, staging, and which processes live. Reads files only."""
+    from console.progress import Progress
+
+    progress = Progress(run)
+    now = progress.poll()
+    processes = {name: progress.process(name) for name in ("trainer", "daemon")}
+    waiting = now.considered > now.step and now.attempt > 1
+    if as_json:
+        values = now.as_json()
+        del values["seconds_per_step"], values["finished"]
+        print_json({"run": str(run), **values, "processes": processes, "set_back": waiting})
+        return
+    print(f"{run}: step {now.step} of {now.steps}, epoch {now.epoch}, stage {now.stage}, start {now.attempt}")
+    for name, facts in processes.items():
+        print(f"  {name:8} {plain(_process(facts))}")
+    if now.reward is not None:
+        print(f"  reward   {now.reward:.3f} in the last step, {now.recent:.3f} over the last ten")
+        print("  zones    " + ", ".join(f"{count} {zone.replace('_', ' ')}" for zone, count in now.zones.items()))
+    print(f"  pool     {now.originals} originals + {now.generated} variants active; {now.staged} staged")
+    print(f"  variants {now.injected} injected, {now.refused} refused, {now.retired} retired, {now.revived} revived")
+    outcomes = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(now.outcomes.items()))
+    print(f"  seeds    {now.picked} picked up to step {now.considered}" + (f"; {outcomes}" if outcomes else ""))
+    if waiting:
+        print(
+            f"  note     the trainer was set back to step {now.step}; the daemon picks again after step "
+            f"{now.considered}, the last one it has considered"
+        )
+
+
+def _process(facts: dict[str, Any]) -> str:
+    state = f", {facts['state']}" if facts["state"] else ""
+    if facts["alive"]:
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["since"]))
+        return f"running (pid {facts['pid']} on {facts['host']}, since {since}{state})"
+    if facts["last_heartbeat"] is None:
+        return "never started here"
+    age = max(0.0, time.time() - facts["last_heartbeat"])
+    return f"not running (last sign of life {age:.0f} s ago{state})"
