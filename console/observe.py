@@ -30,8 +30,8 @@ FromStep = Annotated[
 def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = False) -> None:
     """Play the trainer: read groups of rollouts and {"end_step": s} from standard input, one JSON object a line.
 
-    Answers {"step", "attempt", "epoch", "recorded"} for each closed step once it is on the disk; "recorded" is false for
-    an identical step that was there already. A different one is refused with exit code 3.
+    Answers each closed step once it is on the disk. An identical step that was there already is answered too, with
+    "recorded" false; a different one is refused with exit code 3.
     """
     from buffers.run import Run
     from buffers.trainer_log import TrainerLog
@@ -88,7 +88,7 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
 
 
 def _group(record: dict[str, Any], log: TrainerLog, where: str) -> Group:
-    from rods.rewards import reward_range
+    from rods.rewards import RANGES
     from rods.selection import stage_rules
 
     remedy = "see the group record in docs/protocol.md"
@@ -99,7 +99,7 @@ def _group(record: dict[str, Any], log: TrainerLog, where: str) -> Group:
             f"task {record.get('task')!r} is not in this run", where=where, remedy="`rods merge` prints the tasks"
         ) from error
     kind = stage_rules(log.run.config, log.view.stage).reward
-    filled = {"stage": log.view.stage, "reward": {"kind": kind, "range": list(reward_range(kind))}, **record}
+    filled = {"stage": log.view.stage, "reward": {"kind": kind, "range": list(RANGES[kind])}, **record}
     try:
         filled["rollouts"] = [_rollout(rollout) for rollout in filled.get("rollouts", ())]
         return Group.from_json(filled)

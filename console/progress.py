@@ -155,7 +155,9 @@ class Progress:
         }
 
     def _count_zones(self) -> dict[str, int]:
-        counts = Counter(zone for task in self._pool.active if (zone := self._observations.tracker.zone(task)))
+        counts: Counter[str] = Counter(
+            zone for task in self._pool.active if (zone := self._observations.tracker.zone(task))
+        )
         return {zone: counts[zone] for zone in ZONES}
 
     def _follow_daemon(self) -> None:

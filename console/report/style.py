@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,7 +23,7 @@ INK, FAINT = "#222222", "#DDDDDD"
 WIDTH, HEIGHT = 7.2, 3.1  # inches
 DPI = 150
 
-SETTINGS = {
+SETTINGS: Any = {
     "font.size": 9,
     "font.family": "DejaVu Sans",
     "axes.spines.top": False,
