@@ -20,7 +20,7 @@ import orjson
 
 from rods.calls import Call
 from rods.composing.records import Flow
-from rods.environments.base import Result, Tool
+from rods.environments.base import Parameter, Result, Tool
 from rods.tasks import Task
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?![\w])")
@@ -29,7 +29,8 @@ SPELLED = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
     *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
 )
-IN_WORDS = {word: float(number) for number, word in enumerate(SPELLED)}
+# "one" is left out: it is seldom a number ("the one in drafts").
+IN_WORDS = {word: float(number) for number, word in enumerate(SPELLED) if word != "one"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +112,10 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Sequence[Sequence[Resu
         now = _Text.of(text)
         found: list[dict[str, Flow]] = []
         for index, call in enumerate(calls):
-            defaults = {p.name: p.default for p in tools[call.name].parameters if not p.required}
+            parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
             found.append(
                 {
-                    name: _flow(name, value, turn, now, earlier, outputs, defaults, state)
+                    name: _flow(name, value, parameters.get(name), turn, now, earlier, outputs, state)
                     for name, value in call.arguments.items()
                 }
             )
@@ -127,16 +128,16 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Sequence[Sequence[Resu
 def _flow(
     argument: str,
     value: Any,
+    parameter: Parameter | None,
     turn: int,
     now: _Text,
     earlier: Sequence[_Text],
     outputs: Sequence[_Output],
-    defaults: Mapping[str, Any],
     state: set[Any],
 ) -> Flow:
     if now.says(value):
         return Flow("user")
-    if argument in defaults and _key(defaults[argument]) == _key(value):
+    if parameter is not None and not parameter.required and _key(parameter.default) == _key(value):
         return Flow("default")
     producer = next((output.position for output in reversed(outputs) if output.brought(argument, value)), None)
     if producer is not None:
@@ -147,7 +148,9 @@ def _flow(
         return Flow("earlier")
     if mention := next((output.position for output in reversed(outputs) if output.mentions(value)), None):
         return Flow("result", mention)
-    if not is_small(value) and all(_key(leaf) in state for _, leaf in _leaves(value)):
+    schema = parameter.schema if parameter is not None else {}
+    listed = "enum" in schema or "enum" in schema.get("items", {})  # the tool's document offers it, no need to look
+    if not listed and not is_small(value) and all(_key(leaf) in state for _, leaf in _leaves(value)):
         return Flow("state")
     return Flow("user")
 

@@ -20,6 +20,7 @@ from rods.calls import Call
 from rods.canonical import canonical, keyed_random
 from rods.checking.probe import Probe
 from rods.checking.report import Fault, Report
+from rods.checking.runaway import runaways
 from rods.checking.sampling import Sampler, illegal
 from rods.checking.schemas import tool_faults
 from rods.errors import Unsupported, UserError
@@ -50,6 +51,8 @@ def check_environment(name: str, tasks: Iterable[Task] = (), *, random_seed: int
         for tool_name, tool in environment.tools().items():
             for fault in tool_faults(tool_name, tool):
                 probe.fault(tool_name, *fault)
+    for tool_name, argument, what in runaways(name):
+        probe.fault(tool_name, argument, what, "bound the argument, or run the tool in a worker that can be killed")
     for task in tasks:
         with probe.guarded(f"task {task.id}"):
             for reason in replay(environment, task):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rods.calls import Call
-from rods.checking.schemas import fits
+from rods.checking.schemas import fits, limits
 from rods.environments.base import Parameter, Result, Tool
 from rods.flows import akin
 
@@ -49,7 +49,7 @@ class Sampler:
     def call(self, tool: Tool) -> Call:
         """A call within the declared bounds; optional arguments are given half of the time."""
         chosen = [each for each in tool.parameters if each.required or self.rng.random() < 0.5]
-        return Call(tool.name, {each.name: self.value(each.name, each.schema) for each in chosen})
+        return Call(tool.name, {each.name: self.value(each.name, limits(each)) for each in chosen})
 
     def value(self, name: str, schema: Mapping[str, Any]) -> Any:
         if "enum" in schema:
@@ -72,10 +72,9 @@ class Sampler:
         if kind == "null":
             return None
         if kind in ("integer", "number"):
-            low = schema.get("minimum", min(0, schema.get("maximum", 0)))
-            high = schema.get("maximum", low + 100)
-            # Small numbers more often than large ones, and now and then the bound itself.
-            top = self.rng.choice((low, min(high, low + 10), min(high, low + 1000), high))
+            lowest, highest = schema.get("minimum", 0), schema.get("maximum", 1000)
+            low = min(max(0, lowest), highest)  # small numbers more often than large ones, now and then the bound
+            top = self.rng.choice((low, min(highest, low + 10), min(highest, low + 1000), highest))
             return self.rng.randint(int(low), int(top)) if kind == "integer" else round(self.rng.uniform(low, top), 2)
         word = self.rng.choice(WORDS)
         shortest, longest = schema.get("minLength", 0), schema.get("maxLength", 40)
@@ -91,7 +90,7 @@ def illegal(tool: Tool, sampler: Sampler) -> Iterator[tuple[str, str, Call]]:
             yield "missing", parameter.name, Call(tool.name, {k: v for k, v in legal.items() if k != parameter.name})
         for wrong in _mistyped(parameter):
             yield "type", parameter.name, Call(tool.name, {**legal, parameter.name: wrong})
-        for wrong in _out_of_bounds(parameter.schema):
+        for wrong in _out_of_bounds(limits(parameter)):
             yield "bounds", parameter.name, Call(tool.name, {**legal, parameter.name: wrong})
 
 

@@ -34,9 +34,14 @@ def tool_faults(name: str, tool: Tool) -> Iterator[tuple[str, str, str]]:
             yield parameter.name, what, remedy
 
 
+def limits(parameter: Parameter) -> dict[str, Any]:
+    """The parameter's schema with the bounds that are checked but not shown."""
+    return {**parameter.schema, **parameter.bounds}
+
+
 def _parameter_faults(parameter: Parameter, bounded: bool) -> Iterator[tuple[str, str]]:
-    yield from _schema_faults(parameter.schema)
-    if bounded and (what := _unbounded(parameter.schema)):
+    yield from _schema_faults(limits(parameter))
+    if bounded and (what := _unbounded(limits(parameter))):
         yield what, "add the bound, or declare the tool bounded=False so that it runs in a worker"
     default = parameter.default
     if not parameter.required and default is not None and not fits(parameter.schema, default):
@@ -64,22 +69,22 @@ def _schema_faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _unbounded(schema: Mapping[str, Any]) -> str:
-    """What keeps the schema from bounding its values; empty when it does."""
+    """What keeps the schema from bounding its values; empty when it does. Floats have a size of their own."""
     kind = schema.get("type")
-    if "enum" in schema or kind in ("boolean", "null"):
+    if "enum" in schema or kind in ("boolean", "null", "number"):
         return ""
-    missing = {
+    bounds = {
         "string": ("maxLength",),
         "integer": ("minimum", "maximum"),
-        "number": ("minimum", "maximum"),
-        "array": ("maxItems", "items"),
-        "object": ("properties",),
+        "array": ("maxItems",),
+        "object": ("maxProperties",),
     }.get(str(kind))
-    if missing is None:
+    if bounds is None:
         return "has no type, so nothing bounds it"
-    if lacking := [key for key in missing if key not in schema]:
+    lacking = [bound for bound in bounds if bound not in schema]
+    if lacking and not (kind == "object" and "properties" in schema):
         return f"is of a bounded tool but has no {' and no '.join(lacking)}"
-    return next(filter(None, map(_unbounded, _inner(schema))), "")
+    return ""
 
 
 def _inner(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -101,8 +106,8 @@ def fits(schema: Mapping[str, Any], value: Any) -> bool:
         return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
     if isinstance(value, (list, tuple)):
         sized = schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value))
-        return bool(sized) and all(fits(schema.get("items", {}), item) for item in value)
+        return bool(sized) and ("items" not in schema or all(fits(schema["items"], item) for item in value))
     if isinstance(value, dict):
         properties = schema.get("properties", {})
-        return all(fits(properties.get(key, {}), item) for key, item in value.items())
+        return all(fits(properties[key], item) for key, item in value.items() if key in properties)
     return True

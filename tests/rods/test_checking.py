@@ -1,5 +1,7 @@
 """`rods data check` names every fault with line, field and remedy; `rods env check` finds each broken promise."""
 
+from functools import cache
+
 import orjson
 import pytest
 
@@ -13,6 +15,9 @@ from tests.rods.toy_environment import environment
 
 NAME = "tests.rods.toy_environment:"
 TOY = environment()
+
+
+probed = cache(check_environment)
 
 
 def record(**changes):
@@ -173,11 +178,13 @@ def test_an_environment_that_keeps_its_word_has_no_fault(name):
         ("misdescribed", "titles", "no maxLength"),
         ("misdescribed", "alias", "lists it as 'alias'"),
         ("neighbours", "count", "beside another instance"),
+        ("runaway", "power", "did not end"),
+        ("runaway", "repeat", "a result of 20000"),
         ("broken", NAME + "broken", "raised RuntimeError"),
     ],
 )
 def test_a_broken_promise_is_found(name, where, word):
-    report = check_environment(NAME + name)
+    report = probed(NAME + name)
     assert any(fault.where == where and word in fault.what for fault in report.faults), report.lines()
     assert all(fault.remedy for fault in report.faults)
 

@@ -257,5 +257,21 @@ def misdescribed() -> Environment:
     )
 
 
+class _Unbounded(World):
+    def power(self, base: int, exponent: int) -> Any:
+        return str(len(bin(base**exponent)))
+
+    def repeat(self, text: str) -> Any:
+        return text * 100
+
+
+def runaway() -> Environment:
+    number = {"type": "integer", "minimum": 0, "maximum": 10**10}
+    power = Tool("power", "Counters", "A power.", (Parameter("base", number), Parameter("exponent", number)))
+    text = {"type": "string", "maxLength": 10**6}
+    repeat = Tool("repeat", "Notes", "A text over and over.", (Parameter("text", text),))
+    return Toy("runaway", _Unbounded, tools={**TOOLS, "power": power, "repeat": repeat})
+
+
 def broken() -> Environment:
     raise RuntimeError("no data")

@@ -1,0 +1,116 @@
+"""Calls that would run away where arguments are not bounded: enormous numbers, texts and lists, deep nesting.
+
+They are made in a process of its own, `python -m rods.checking.runaway NAME FROM`, which prints what it is about to do
+and what came of it, and which an alarm kills when a call does not end: no promise of the environment is relied upon.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rods.calls import Call
+from rods.canonical import keyed_random
+from rods.checking.sampling import Sampler
+from rods.checking.schemas import limits
+from rods.environments import load
+from rods.environments.base import Tool
+
+SECONDS = 3.0  # a call must end within one; the rest is for a worker's start on a busy machine
+MEMORY = 4 << 30  # bytes of address space
+LONGEST = 1_000_000  # characters of a result
+HUGE: Mapping[str, tuple[Any, ...]] = {
+    "integer": (10**9, -(10**9), 10**18, 10**4000),
+    "number": (10**9, 1e308, 10**18, 10**4000),
+    "string": ("x" * 200_000, "(" * 5_000),
+    "array": ([7] * 100_000, ["x" * 10_000] * 100),
+    "object": ({str(key): key for key in range(50_000)},),
+}
+
+
+def attempts(tools: Mapping[str, Tool]) -> Iterator[tuple[str, Call]]:
+    """(what is huge, call) for every argument of every tool, and for all the numbers of a tool together."""
+    sampler = Sampler(keyed_random(0, "runaway"))
+    nested: Any = 7
+    for _ in range(500):
+        nested = [nested]
+    for tool in tools.values():
+        legal = {each.name: sampler.value(each.name, limits(each)) for each in tool.parameters}
+        kinds = {each.name: str(each.schema.get("type", "string")) for each in tool.parameters}
+        for name, kind in kinds.items():
+            for value in (*HUGE.get(kind, ()), nested):
+                yield name, Call(tool.name, {**legal, name: value})
+        numbers = [name for name, kind in kinds.items() if kind in ("integer", "number")]
+        if len(numbers) > 1:
+            yield " and ".join(numbers), Call(tool.name, {**legal, **dict.fromkeys(numbers, 10**9)})
+
+
+def runaways(name: str) -> Iterator[tuple[str, str, str]]:
+    """(tool, argument, what happened) for every argument with a call that did not end in time, raised, or gave an
+    enormous result; the first such call of each."""
+    told: set[tuple[str, str]] = set()
+    for tool, argument, what in _all_runaways(name):
+        if (tool, argument) not in told:
+            told.add((tool, argument))
+            yield tool, argument, what
+
+
+def _all_runaways(name: str) -> Iterator[tuple[str, str, str]]:
+    start = 0
+    while True:
+        command = [sys.executable, "-m", "rods.checking.runaway", name, str(start)]
+        path = os.pathsep.join(entry or "." for entry in sys.path)
+        done = subprocess.run(
+            command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+        )
+        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        for line in lines:
+            if "what" in line:
+                yield line["tool"], line["argument"], line["what"]
+        if done.returncode == 0:
+            return
+        if not lines or lines[-1].get("begins") is None:
+            yield name, "", f"broke the probe (exit {done.returncode}): {done.stderr.strip()[-200:]}"
+            return
+        died = "did not end" if done.returncode == -signal.SIGALRM else f"killed the process (exit {done.returncode})"
+        yield lines[-1]["tool"], lines[-1]["argument"], f"with an enormous value {died}"
+        start = lines[-1]["begins"] + 1
+
+
+def main() -> None:
+    name, start = sys.argv[1], int(sys.argv[2])
+    with contextlib.suppress(ValueError, OSError):  # not every system has this limit
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    environment = load(name)
+    instance = environment.reset(None)
+    for number, (argument, call) in enumerate(attempts(environment.tools())):
+        if number < start:
+            continue
+        place = {"tool": call.name, "argument": argument}
+        print(json.dumps({**place, "begins": number}), flush=True)
+        signal.setitimer(signal.ITIMER_REAL, SECONDS)  # the default action of SIGALRM ends the process
+        began = time.perf_counter()
+        try:
+            result = instance.call(call)
+        except Exception as error:  # noqa: BLE001 - the code under probe may raise anything; it is reported
+            what = f"with an enormous value raised {type(error).__name__}: {str(error)[:120]}"
+        else:
+            size = len(result.text)
+            what = f"with an enormous value gave a result of {size} characters" if size > LONGEST else ""
+        if (seconds := time.perf_counter() - began) > 1 and not what:
+            what = f"with an enormous value took {seconds:.1f} s"
+        if what:
+            print(json.dumps({**place, "what": what}), flush=True)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+if __name__ == "__main__":
+    main()
