@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 
 from buffers.log import LogWriter
-from buffers.reading import Record
+from buffers.records import Record
 
 
 class GroupCommit:

@@ -62,12 +62,11 @@ class DaemonLog:
         records = [
             record(
                 "picked",
-                [step, pick["task"]],
                 **{**pick, "pick": f"{step}-{pick['task']}", "step": step, "epoch": epoch, "rank": rank},
             )
             for rank, pick in enumerate(picks)
         ]
-        closing = record("considered", [step], step=step, epoch=epoch, picks=len(records), time=round(time.time(), 3))
+        closing = record("considered", step=step, epoch=epoch, picks=len(records), time=round(time.time(), 3))
         self._seeds.append_group(records, closing)
         self.state.poll()
 
@@ -88,7 +87,6 @@ class DaemonLog:
             [
                 record(
                     "expanded",
-                    [pick, index],
                     pick=pick,
                     index=index,
                     step=seed.step,
@@ -109,7 +107,6 @@ class DaemonLog:
             [
                 record(
                     "rejected",
-                    [pick, index, attempt, self._rejected.seq + 1],
                     pick=pick,
                     index=index,
                     attempt=attempt,
@@ -131,7 +128,6 @@ class DaemonLog:
             [
                 record(
                     "finished",
-                    [pick],
                     pick=pick,
                     step=seed.step,
                     task=seed.task,

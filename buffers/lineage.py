@@ -7,7 +7,8 @@ from pathlib import Path
 
 import orjson
 
-from buffers.reading import BLOCK, Record, is_record, segments
+from buffers.reading import BLOCK, segments
+from buffers.records import Record, is_record
 
 MARK = b'"kind":"start"'
 

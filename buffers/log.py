@@ -21,27 +21,14 @@ import errno
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
-from zlib import crc32
 
 import orjson
 
-from buffers.reading import Record, Tail, corrupt, is_record, last_record, read, segments
-from rods.canonical import content_id
+from buffers.reading import Tail, corrupt, last_record, read, segments
+from buffers.records import Record, is_record, line, record
 from rods.errors import CorruptLogError, InfrastructureError, RefusedError, RodsError, UserError
 
-__all__ = ["LogWriter", "Record", "Tail", "disk_error", "line", "read", "record", "sync_file", "sync_folder"]
-
-
-def record(kind: str, key: Sequence[str | int], **fields: Any) -> Record:
-    """A record of `kind`; `key` is what makes it one of a kind within its log."""
-    return {"id": content_id([kind, *key]), "kind": kind, **fields}
-
-
-def line(seq: int, content: Record) -> bytes:
-    """The bytes of a record, newline included. `content` carries `id` and `kind` and neither `seq` nor `crc`."""
-    body = orjson.dumps({"seq": seq, **content})[:-1]
-    return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
+__all__ = ["LogWriter", "Record", "Tail", "disk_error", "read", "record", "sync_file", "sync_folder"]
 
 
 class LogWriter:

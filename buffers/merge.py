@@ -13,7 +13,7 @@ from typing import Any
 
 from buffers.admission import Admission, Refusal
 from buffers.pool import Member, Pool, counts
-from buffers.reading import Record
+from buffers.records import Record
 from buffers.staging import Candidate
 from rods import ordering, retirement
 from rods.config import Config

@@ -13,7 +13,8 @@ from buffers.log import LogWriter, record, sync_file
 from buffers.merge import derive
 from buffers.observations import Observations
 from buffers.pool import Pool, PoolView, pool_at
-from buffers.reading import Record, corrupt
+from buffers.reading import corrupt
+from buffers.records import Record
 from buffers.run import Run
 from buffers.seeds import Seeds
 from rods import ordering
@@ -152,11 +153,10 @@ class Merger:
 
 
 def group_records(attempt: int, decisions: list[Record]) -> list[Record]:
-    """A merge's decisions as records. A refused candidate is known by its place in the expanded log."""
+    """A merge's decisions as records."""
     return [
         record(
             decision["kind"],
-            [attempt, decision["epoch"], decision.get("expanded", 0), decision["task"]],
             attempt=attempt,
             **{key: value for key, value in decision.items() if key != "kind"},
         )
@@ -165,7 +165,7 @@ def group_records(attempt: int, decisions: list[Record]) -> list[Record]:
 
 
 def epoch_record(attempt: int, fields: dict[str, Any]) -> Record:
-    return record("epoch", [attempt, fields["epoch"]], attempt=attempt, **fields)
+    return record("epoch", attempt=attempt, **fields)
 
 
 def recorded_slots(run: Run, pool: Pool) -> tuple[ordering.Slot, ...]:

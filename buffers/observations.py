@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from buffers.lineage import Lineage, known_starts
-from buffers.reading import Record, Tail
+from buffers.reading import Tail
+from buffers.records import Record
 from buffers.run import Run
 from rods.canonical import ID_DIGITS
 from rods.observations import Group
@@ -49,6 +50,14 @@ class Step:
         return [Group.from_json(record) for record in self.records]
 
 
+class Made(NamedTuple):
+    """A live step in short: who made it, in which epoch, and the digest of what was reported."""
+
+    attempt: int
+    epoch: int
+    digest: str
+
+
 class Observations:
     """Follows a run's observations. The tracker holds the live steps that `steps` or `poll` have passed."""
 
@@ -56,7 +65,7 @@ class Observations:
     tracker: Tracker
     last_step: int  # live and closed; 0 before the first
     epoch: int  # of that step
-    made_by: dict[int, tuple[int, str]]  # live step → its attempt and the digest of what it reported
+    made_by: dict[int, Made]  # live steps
     _tail: Tail
     _waiting: list[Record]
 
@@ -74,7 +83,7 @@ class Observations:
 
     def live(self, attempt: int, step: int) -> bool:
         """Whether `step` is closed, counts, and was made by `attempt`. Step 0 always is: nothing was done yet."""
-        return step == 0 or (step in self.made_by and self.made_by[step][0] == attempt)
+        return step == 0 or (step in self.made_by and self.made_by[step].attempt == attempt)
 
     def poll(self) -> list[Step]:
         """Live steps that were closed since the last poll. After a rewind (`rewound`) the tracker holds what is left,
@@ -110,7 +119,7 @@ class Observations:
                     self.tracker.apply(groups)
                     self.last_step = record["step"]
                     self.epoch = record["epoch"]
-                    self.made_by[self.last_step] = (record["attempt"], record["digest"])
+                    self.made_by[self.last_step] = Made(record["attempt"], record["epoch"], record["digest"])
                     yield Step(record, groups)
             elif kind == "start" and self.lineage.add(record) and record["from_step"] < self.last_step:
                 self._kept = record["from_step"]

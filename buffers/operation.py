@@ -24,7 +24,6 @@ def log_start(run: Run, process: str, **facts: Any) -> None:
             [
                 record(
                     "started",
-                    [process, writer.seq + 1],
                     process=process,
                     time=round(time.time(), 3),
                     **{key: value for key, value in Owner.this(process).as_json().items() if key in PLACE},

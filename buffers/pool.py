@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from buffers.observations import Observations
-from buffers.reading import Record, Tail, read
+from buffers.reading import Tail, read
+from buffers.records import Record
 from buffers.run import Run
 from buffers.staging import Staging
 from rods.retirement import TOO_HARD

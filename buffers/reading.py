@@ -10,28 +10,16 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from zlib import crc32
 
 import orjson
 
+from buffers.records import CLOSED_BY, CLOSING, TRAILER, Record, is_record
 from rods.errors import CorruptLogError
 
-Record = dict[str, Any]
-TRAILER = len(b',"crc":"00000000"}')
 BLOCK = 1 << 22  # bytes read at once
 LOOKS = 20  # how often a reader looks again for a part that is being renamed
-
-# Kinds that count only inside a group, and the kind that closes it.
-CLOSED_BY = {
-    "group": "step",
-    "picked": "considered",
-    "revived": "epoch",
-    "retired": "epoch",
-    "injected": "epoch",
-    "refused": "epoch",
-}
-CLOSING = frozenset(CLOSED_BY.values())
 
 
 def segments(path: Path) -> list[Path]:
@@ -206,11 +194,6 @@ def last_record(part: Path) -> tuple[Record | None, int]:
             if start == 0:
                 return None, 0
             reach *= 4
-
-
-def is_record(text: bytes) -> bool:
-    """Whether `text`, a line without its newline, is a record whose checksum matches."""
-    return len(text) > TRAILER and text[-TRAILER:] == b',"crc":"%08x"}' % crc32(text[:-TRAILER])
 
 
 def corrupt(part: Path, offset: int, why: str) -> CorruptLogError:

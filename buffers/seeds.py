@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from buffers.reading import Record, Tail
+from buffers.reading import Tail
+from buffers.records import Record
 from rods.runfolder import EXPANDED, SEEDS
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from buffers.reading import Record, Tail, segments
+from buffers.reading import Tail, segments
+from buffers.records import Record
 from rods.runfolder import EXPANDED
 from rods.tasks import Task
 

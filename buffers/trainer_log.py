@@ -85,9 +85,7 @@ class TrainerLog:
                 remedy=f"give a step from 0 to {last}",
             )
         attempt = self.attempt + 1
-        self._writer.append(
-            [record("start", [attempt], attempt=attempt, from_step=from_step, time=round(time.time(), 3))]
-        )
+        self._writer.append([record("start", attempt=attempt, from_step=from_step, time=round(time.time(), 3))])
         self._follow()
         self._started = True
         return attempt
@@ -103,7 +101,7 @@ class TrainerLog:
         reported = [_checked(group, step) for group in groups]
         mark = digest(epoch, policy_step, reported)
         if step in self.observations.made_by:
-            if self.observations.made_by[step][1] == mark:
+            if self.observations.made_by[step].digest == mark:
                 return False
             raise RefusedError(
                 f"step {step} was recorded with other contents",
@@ -118,12 +116,11 @@ class TrainerLog:
             )
         attempt = self.attempt
         records = [
-            record("group", [attempt, step, index], attempt=attempt, step=step, index=index, **content)
+            record("group", attempt=attempt, step=step, index=index, **content)
             for index, content in enumerate(reported)
         ]
         closing = record(
             "step",
-            [attempt, step],
             attempt=attempt,
             step=step,
             epoch=epoch,
