@@ -34,14 +34,14 @@ class _Memory:
     """What the conversation has put on the table so far."""
 
     things: dict[str, _Thing] = field(default_factory=dict)
-    mentioned: dict[str, list[Any]] = field(default_factory=dict)  # said in earlier turns, by domain, latest last
+    mentioned: dict[str, list[Any]] = field(default_factory=dict)  # said in earlier turns, by family, latest last
     fresh: dict[str, list[Any]] = field(default_factory=dict)  # said in this turn
-    lone: dict[str, Any] = field(default_factory=dict)  # the only value of its domain in the last turn that had any
+    lone: dict[str, Any] = field(default_factory=dict)  # the only value of its family in the last turn that had any
 
     def end_turn(self) -> None:
-        for domain, values in self.fresh.items():
-            self.mentioned.setdefault(domain, []).extend(values)
-            self.lone[domain] = values[0] if len(values) == 1 else None
+        for family, values in self.fresh.items():
+            self.mentioned.setdefault(family, []).extend(values)
+            self.lone[family] = values[0] if len(values) == 1 else None
         self.fresh.clear()
 
 
@@ -167,7 +167,8 @@ class _Binder:
             tool = self.recipe.steps[min(step, len(self.recipe.steps) - 1)].tool
             detail = f"nothing to choose from in the domain {source.domain!r}"
             raise ComposeError("param_gen_failed", detail, function=tool, turn=self.turn, domain=source.domain)
-        earlier = self.memory.mentioned.get(source.domain, [])
+        family = self.catalogue.family(source.domain)
+        earlier = self.memory.mentioned.get(family, [])
         known = [value for value in values if value in earlier]
         topic = self.narrative.get("topic")
         if source.domain in self.catalogue.thematic and topic in values and self.rng.random() < THEMATIC:
@@ -177,8 +178,8 @@ class _Binder:
         else:
             value = self.rng.choice(values)
         self.chosen[source.slot] = value
-        latest = self.memory.lone.get(source.domain) == value and source.domain not in self.memory.fresh
-        self.memory.fresh.setdefault(source.domain, []).append(value)
+        latest = self.memory.lone.get(family) == value and family not in self.memory.fresh
+        self.memory.fresh.setdefault(family, []).append(value)
         self.slots[source.slot] = Slot(source.domain, str(value), repeats=latest)
 
     def _fills(self, slot: str, step: int, parameter: str) -> None:

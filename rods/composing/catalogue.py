@@ -118,6 +118,11 @@ class Recipe:
         """The domain of each slot that the user says."""
         return {source.slot: source.domain for source in self._sources() if isinstance(source, Said)}
 
+    @cached_property
+    def words(self) -> int:
+        """The words of the shortest phrase."""
+        return min(len(phrase.split()) for phrase in self.phrases)
+
     def _sources(self) -> list[Source]:
         return [source for step in self.steps for source in step.arguments.values()]
 
@@ -140,7 +145,7 @@ class Slot:
 @dataclass(frozen=True, slots=True)
 class Story:
     """A narrative: `opening` leads into the first turn, `later` into the following ones, `closing` into the last.
-    Fields are those of the plan's narrative (`{topic}`)."""
+    Fields are those of the plan's narrative (`{topic}`). A lead without a full stop runs on into the request."""
 
     name: str
     opening: tuple[str, ...]
@@ -162,7 +167,7 @@ class PhraseBook:
 
     `frames[n]` hold n clauses ({0}, {1}, …) and make whole sentences. `links` open a later turn without a story.
     `vague[domain]` are blurred forms of a value and `supply[domain]` the sentences that supply it afterwards
-    ({value}); a domain without them is never blurred. `again[domain]` refers back to a said value of that domain.
+    ({value}); a domain without them is never blurred. `again[family]` refers back to a said value of that family.
     """
 
     frames: Mapping[int, tuple[str, ...]]
@@ -178,7 +183,7 @@ class PhraseBook:
 @dataclass(slots=True)
 class Scene:
     """What a domain sees. `state` is the state now; `chosen` what the recipe has bound so far, by slot (said values)
-    or kind (things); `narrative` the plan's; `mentioned` the values said in earlier turns, by domain."""
+    or kind (things); `narrative` the plan's; `mentioned` the values said in earlier turns, by family of domains."""
 
     state: Mapping[str, Any]
     chosen: Mapping[str, Any]
@@ -201,6 +206,8 @@ class Catalogue:
       words of the task) could mean.
     - `topics(rng)`: fields of a fresh narrative besides its story's name.
     - `thematic`: domains in which the story's topic is the first choice.
+    - `families`: domains whose values are spoken of alike (source and target accounts: "account"); a domain left out
+      is a family of its own. `PhraseBook.again` goes by family.
     - `siblings`: a tool that is easily taken for the key; `swaps`: two arguments of a tool that are easily swapped.
     - `lookups`: tools that only read.
     - `shown`: at most so many tools are shown with a task: all of the classes in use, thinned out by chance.
@@ -216,11 +223,15 @@ class Catalogue:
     pad: Callable[[Draft, frozenset[str], random.Random], dict[str, Any]]
     topics: Callable[[random.Random], dict[str, str]]
     thematic: frozenset[str] = frozenset()
+    families: Mapping[str, str] = field(default_factory=dict)
     siblings: Mapping[str, str] = field(default_factory=dict)
     swaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     lookups: frozenset[str] = frozenset()
     shown: int = 40
     ordinary: frozenset[str] = frozenset()
+
+    def family(self, domain: str) -> str:
+        return self.families.get(domain, domain)
 
 
 def catalogue_for(environment_name: str) -> Catalogue:

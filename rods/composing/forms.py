@@ -10,6 +10,7 @@ Where the turns without calls stand is the plan's decision. The task's provenanc
 
     {"plan": {…},                              the plan, with its narrative
      "flows": [[{argument: {"source": …, "origin": [turn, call]}}, …], …],     as in `records.Flow`, one per call
+     "results": [[text, …], …],                what every call gave from the task's own initial state
      "recipes": [[name, …], …],                the recipe of every call
      "traits": [[…], …]                        per turn: "multi" (several calls), "lookup" (a read feeds a later call),
                                                "swap" (arguments easily swapped), "sibling" (a tool easily taken for
@@ -50,6 +51,7 @@ def apply(
     if bool(blanks) != (type in ("miss_func", "miss_param")):
         raise ComposeError("no_pattern", f"{len(blanks)} turns without calls do not make the type {type}")
     state: Mapping[str, Any] = draft.state
+    results = [[bound.result.text for bound in calls] for calls in draft.turns]
     held_out: dict[int, tuple[str, ...]] = {}
     missing: list[dict[str, Any]] = []
     for turn in blanks:
@@ -66,11 +68,12 @@ def apply(
             script[turn], script[turn + 1] = blurred, supplied
             missing.append({"turn": turn, **gap})
     if type == "long_context":
-        state = _padded(catalogue, environment, draft, script, rng)
+        state, results = _padded(catalogue, environment, draft, script, rng)
     used = {bound.call.name for calls in draft.turns for bound in calls}
     provenance: dict[str, Any] = {
         "plan": draft.plan.as_json(),
         "flows": [[_flows(bound, turn, script) for bound in calls] for turn, calls in enumerate(draft.turns)],
+        "results": results,
         "recipes": [[bound.recipe for bound in calls] for calls in draft.turns],
         "traits": [_traits(catalogue, turn, calls) for turn, calls in enumerate(draft.turns)],
     }
@@ -159,8 +162,9 @@ def _word(text: str) -> re.Pattern[str]:
 
 def _padded(
     catalogue: Catalogue, environment: Environment, draft: Draft, script: Sequence[str], rng: random.Random
-) -> dict[str, Any]:
-    """A longer world in which the same calls still succeed, and results still hold what later calls take from them."""
+) -> tuple[dict[str, Any], list[list[str]]]:
+    """A longer world in which the same calls still succeed and results still hold what later calls take from them; and
+    these results."""
     spoken = set(re.findall(r"\w+", " ".join(script).lower()))
     for calls in draft.turns:
         for bound in calls:
@@ -170,20 +174,21 @@ def _padded(
         instance = environment.reset(state)
     except ValueError as error:
         raise ComposeError("vm_exec_failed", f"the padded state is illegal: {error}") from error
-    texts: dict[tuple[int, int], str] = {}
+    texts: list[list[str]] = []
     for turn, calls in enumerate(draft.turns):
-        for index, bound in enumerate(calls):
+        texts.append([])
+        for bound in calls:
             result = instance.call(bound.call)
             if result.error is not None:
                 detail = f"{bound.call} gave {result.text} in the padded state"
                 raise ComposeError("vm_exec_failed", detail, function=bound.call.name, turn=turn, call=bound.call)
-            texts[turn, index] = result.text
+            texts[turn].append(result.text)
             for argument, flow in bound.flows.items():
                 value = bound.call.arguments[argument]
-                if flow.origin is not None and not said(value, texts[flow.origin]):
+                if flow.origin is not None and not said(value, texts[flow.origin[0]][flow.origin[1]]):
                     detail = f"the padded state hides {value!r}"
                     raise ComposeError("vm_exec_failed", detail, function=bound.call.name, turn=turn, call=bound.call)
-    return state
+    return state, texts
 
 
 def _shown(catalogue: Catalogue, environment: Environment, used: set[str], rng: random.Random) -> tuple[str, ...]:

@@ -20,7 +20,10 @@ from rods.environments import load
 from rods.profile import Profile
 from rods.tasks import Task, TaskType
 
-TRIES = 120  # candidate plans a search
+TRIES = 120  # candidate plans a search for a seed's shape
+DRAWS = 60  # recipes drawn for a place, before it stays empty
+JOIN = 2  # words that join a request to the next, and values longer than one word
+TAKE_UP = 3.0  # how much likelier a recipe is that takes up a thing from before
 OVERLAP, CLASS, COUNT, DEPTH, LINK = 3.0, 1.0, 0.6, 4.0, 0.7  # costs: a function of the seed's, a class apart, …
 
 
@@ -80,10 +83,12 @@ def sketch(
     other: Counter[str] | None = None,
     usable: frozenset[str] | None = None,
     narrative: bool = True,
+    tries: int = TRIES,
     rng: random.Random,
 ) -> Plan:
     """A plan of the given shape, without a seed. `avoid` are functions to keep away from, `other` a multiset of
-    functions that must not come out again, `usable` the API classes to choose from (None: all).
+    functions that must not come out again, `usable` the API classes to choose from (None: all), `tries` the candidates
+    to look at (fewer when one costs nothing).
 
     Raises ComposeError("no_pattern") when the search finds nothing.
     """
@@ -97,7 +102,7 @@ def sketch(
     ]
     best: list[tuple[Recipe, ...]] | None = None
     lowest = float("inf")
-    for _ in range(TRIES):
+    for _ in range(tries):
         candidate = _Candidate(catalogue, groups, shape, type, avoid, rng)
         if not candidate.fill(recipes):
             continue
@@ -150,12 +155,11 @@ class _Candidate:
         chosen: list[Recipe] = []
         room = count
         while room > 0:
-            open_ = [r for r in recipes if len(r.steps) <= room and r not in chosen and r.needs <= self.things.keys()]
-            if not open_ and not chosen:
-                open_ = [r for r in recipes if len(r.steps) == room + 1 and r.needs <= self.things.keys()]
-            if not open_:
+            recipe = self._pick(recipes, room, chosen, classes)
+            if recipe is None and not chosen:
+                recipe = self._pick(recipes, room + 1, chosen, classes)
+            if recipe is None:
                 break
-            recipe = self.rng.choices(open_, [self._weight(r, room, classes) for r in open_])[0]
             chosen.append(recipe)
             self._note(recipe, turn)
             room -= len(recipe.steps)
@@ -163,12 +167,25 @@ class _Candidate:
                 classes -= Counter(self.groups[tool] for tool in recipe.tools)
         if room > 1 or not chosen:
             return None
+        if len(chosen) > 1 and sum(recipe.words + JOIN for recipe in chosen) > self.catalogue.book.longest:
+            return None
         if blank and not blurrable(self.catalogue, chosen, self.type, before):
             return None
         return tuple(chosen)
 
-    def _weight(self, recipe: Recipe, room: int, classes: Counter[str] | None) -> float:
-        weight = 3.0 if recipe.needs else 1.0
+    def _pick(
+        self, recipes: Sequence[Recipe], room: int, chosen: Sequence[Recipe], classes: Counter[str] | None
+    ) -> Recipe | None:
+        """A recipe of at most `room` calls, by weight: rejection sampling, which weighs only what it draws."""
+        for _ in range(DRAWS):
+            recipe = self.rng.choice(recipes)
+            fits = len(recipe.steps) <= room and recipe not in chosen and recipe.needs <= self.things.keys()
+            if fits and self.rng.random() * TAKE_UP < self._weight(recipe, classes):
+                return recipe
+        return None
+
+    def _weight(self, recipe: Recipe, classes: Counter[str] | None) -> float:
+        weight = TAKE_UP if recipe.needs else 1.0
         for tool in recipe.tools:
             if tool in self.avoid:
                 weight *= 0.15
@@ -176,15 +193,12 @@ class _Candidate:
                 weight *= 0.5
             if classes is not None and not classes[self.groups[tool]]:
                 weight *= 0.2
-        if self.shape.depth is not None and self._reach(recipe) > self.shape.depth:
+        if self.shape.depth is not None and max(depths(recipe, self.things), default=0) > self.shape.depth:
             weight *= 0.02
         return weight
 
-    def _reach(self, recipe: Recipe) -> int:
-        return max(depths(recipe, {kind: depth for kind, (depth, _) in self.things.items()}), default=0)
-
     def _note(self, recipe: Recipe, turn: int) -> None:
-        reached = depths(recipe, {kind: depth for kind, (depth, _) in self.things.items()})
+        reached = depths(recipe, self.things)
         self.depth = max(self.depth, *reached)
         self.links += sum(self.things[kind][0] > 0 and self.things[kind][1] < turn for kind in recipe.needs)
         self.used.update(recipe.tools)
@@ -222,9 +236,9 @@ def blurrable(catalogue: Catalogue, chosen: Sequence[Recipe], type: TaskType, us
     return False  # base and long_context have no turns without calls that we could write
 
 
-def depths(recipe: Recipe, things: Mapping[str, int]) -> list[int]:
-    """The depth that each step reaches: 1 + the deepest call whose result feeds it. `things[kind]` is the depth of the
-    call that a thing's value came from, 0 when the user said it."""
+def depths(recipe: Recipe, things: Mapping[str, tuple[int, int]]) -> list[int]:
+    """The depth that each step reaches: 1 + the deepest call whose result feeds it. `things[kind][0]` is the depth of
+    the call that a thing's value came from, 0 when the user said it."""
     reached: list[int] = []
     for step in recipe.steps:
         fed = [0]
@@ -232,7 +246,7 @@ def depths(recipe: Recipe, things: Mapping[str, int]) -> list[int]:
             if isinstance(source, Got):
                 fed.append(reached[source.step])
             elif isinstance(source, Known):
-                fed.append(things.get(source.kind, 0))
+                fed.append(things[source.kind][0])
         reached.append(1 + max(fed))
     return reached
 

@@ -20,6 +20,7 @@ from rods.composing.catalogue import Catalogue, PhraseBook, Recipe, Slot, Story
 from rods.composing.records import BoundCall, ComposeError, Draft
 
 BACK = 0.75  # probability that a holistic rewrite refers back where it clearly can
+SHORTER = 6  # wordings of a turn, until one is short enough
 MENTION = 0.4  # probability that a turn worded alone mentions the story's topic
 
 
@@ -58,7 +59,7 @@ def word(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.Ran
         lead = ""
         if story is not None and turn and rng.random() < MENTION:
             lead = rng.choice(story.opening).format_map(draft.plan.narrative)
-        texts.append(_turn(book, requests(catalogue, turn), lead, holistic=False, rng=rng))
+        texts.append(_turn(catalogue, requests(catalogue, turn), lead, holistic=False, rng=rng))
     return tuple(texts)
 
 
@@ -83,7 +84,7 @@ def rewrite(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.
             else:
                 lead = rng.choice(story.later)
             lead = lead.format_map(draft.plan.narrative)
-        texts.append(_turn(book, requests(catalogue, turn), lead, holistic=True, rng=rng))
+        texts.append(_turn(catalogue, requests(catalogue, turn), lead, holistic=True, rng=rng))
     return tuple(texts)
 
 
@@ -92,31 +93,42 @@ def _story(book: PhraseBook, draft: Draft) -> Story | None:
     return next((story for story in book.stories if story.name == wanted), None)
 
 
-def _turn(book: PhraseBook, asked: Sequence[Request], lead: str, *, holistic: bool, rng: random.Random) -> str:
+def _turn(catalogue: Catalogue, asked: Sequence[Request], lead: str, *, holistic: bool, rng: random.Random) -> str:
     if not asked:
         return ""
-    clauses = [_clause(book, request, holistic=holistic, rng=rng) for request in asked]
+    text = ""
+    for _ in range(SHORTER):
+        text = _request(catalogue, asked, holistic=holistic, rng=rng)
+        if len(text.split()) <= catalogue.book.longest:
+            break
+    if lead and len(lead.split()) + len(text.split()) <= catalogue.book.longest:
+        text = f"{_sentence(lead)} {text}" if lead[-1] in ".!?" else _sentence(f"{lead} {text[0].lower()}{text[1:]}")
+    return text
+
+
+def _request(catalogue: Catalogue, asked: Sequence[Request], *, holistic: bool, rng: random.Random) -> str:
+    book = catalogue.book
+    clauses = [_clause(catalogue, request, holistic=holistic, rng=rng) for request in asked]
     sentences = []
     widest = max(book.frames)
     while clauses:
         size = min(len(clauses), widest)
         sentences.append(_sentence(rng.choice(book.frames[size]).format(*clauses[:size])))
         clauses = clauses[size:]
-    text = " ".join(sentences)
-    if lead and len(lead.split()) + len(text.split()) <= book.longest:
-        text = f"{_sentence(lead)} {text}" if lead[-1] in ".!?" else _sentence(f"{lead} {text[0].lower()}{text[1:]}")
-    return text
+    return " ".join(sentences)
 
 
-def _clause(book: PhraseBook, request: Request, *, holistic: bool, rng: random.Random) -> str:
+def _clause(catalogue: Catalogue, request: Request, *, holistic: bool, rng: random.Random) -> str:
     fields = {}
+    book = catalogue.book
     for name, slot in request.slots.items():
+        family = catalogue.family(slot.domain)
         if slot.thing:
             words = book.things[slot.domain]
             back = holistic and slot.repeats and rng.random() < BACK
             fields[name] = rng.choice(words.back if back else words.explicit).format(noun=slot.text)
-        elif holistic and slot.repeats and slot.domain in book.again and rng.random() < BACK:
-            fields[name] = rng.choice(book.again[slot.domain])
+        elif holistic and slot.repeats and family in book.again and rng.random() < BACK:
+            fields[name] = rng.choice(book.again[family])
         else:
             fields[name] = slot.text
     try:

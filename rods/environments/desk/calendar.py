@@ -73,7 +73,7 @@ def invite_guest(state: State, event: str, address: str) -> dict[str, Any]:
 def book_room(state: State, event: str, room: str) -> dict[str, Any]:
     found = _event(state, event)
     if found["room"] == room:
-        raise Refused("room taken")
+        raise Refused("no change")
     found["room"] = room
     return {"ok": True}
 

@@ -28,6 +28,18 @@ _PAIRS = (
     ("write_file", "create_file"),
 )
 SIBLINGS = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
+FAMILIES = {
+    **dict.fromkeys(("new_name",), "contact"),
+    **dict.fromkeys(("new_address",), "address"),
+    **dict.fromkeys(("other_team", "lone_team"), "team"),
+    **dict.fromkeys(("new_subject", "spare_subject"), "subject"),
+    **dict.fromkeys(("new_title", "spare_title"), "title"),
+    **dict.fromkeys(("lone_day",), "day"),
+    **dict.fromkeys(("new_file", "locked_file"), "file"),
+    **dict.fromkeys(("other_folder", "lone_folder"), "folder"),
+    **dict.fromkeys(("target",), "account"),
+    **dict.fromkeys(("new_vendor",), "vendor"),
+}
 SWAPS = {"transfer_money": ("source", "target"), "copy_file": ("file", "copy"), "send_mail": ("subject", "text")}
 _READERS = (
     "find_contact list_team search_mail read_mail find_event list_day list_folder read_file get_balance find_bill"
@@ -46,6 +58,7 @@ def catalogue() -> Catalogue:
         pad=pad,
         topics=_topics,
         thematic=frozenset({"subject", "new_subject", "title", "new_title"}),
+        families=FAMILIES,
         siblings=SIBLINGS,
         swaps=SWAPS,
         lookups=frozenset(_READERS.split()),

@@ -81,7 +81,7 @@ def fresh_task(random_seed: int, purpose: str, index: int, type: TaskType) -> tu
 
 def _compose(book: Catalogue, environment: Environment, type: TaskType, rng: random.Random) -> tuple[Task, Draft]:
     usable = frozenset(rng.sample(CLASSES, rng.choice((2, 2, 3))))
-    plan = planning.sketch(book, _shape(type, rng), type, usable=usable, rng=rng)
+    plan = planning.sketch(book, _shape(type, rng), type, usable=usable, tries=20, rng=rng)
     state = states.fresh_state(book, plan, None, rng)
     choices = rng.getrandbits(64)
     for patches in range(REPAIRS + 1):
@@ -93,6 +93,8 @@ def _compose(book: Catalogue, environment: Environment, type: TaskType, rng: ran
             if mended is None:
                 raise
             state = mended
+    if not any(slot.repeats for calls in draft.turns[1:] for bound in calls for slot in bound.slots.values()):
+        raise ComposeError("no_pattern", "no turn refers back to an earlier one")
     texts = wording.rewrite(book, draft, narrative=True, rng=rng)
     return forms.apply(book, environment, draft, texts, type, rng), draft
 
@@ -104,4 +106,4 @@ def _shape(type: TaskType, rng: random.Random) -> Shape:
         if len(counts) == 4:
             counts.pop()
         counts.insert(rng.randrange(len(counts)), 0)
-    return Shape(tuple(counts))
+    return Shape(tuple(counts), depth=rng.choice((2, 2, 2, 3)))

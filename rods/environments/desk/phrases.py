@@ -24,6 +24,7 @@ FRAMES = {
     3: (
         "Please {0}, then {1} and last {2}.",
         "First {0}, after that {1} and then {2}.",
+        "{0}, {1} and {2}, please.",
         "I need three things: {0}, {1} and {2}.",
     ),
 }
@@ -71,9 +72,9 @@ STORIES = (
     ),
 )
 THINGS = {
-    "person": Words(("{noun}",), ("them", "that person", "the same person")),
+    "person": Words(("{noun}",), ("them", "that person")),
     "mail": Words(("the {noun} mail", "the mail about the {noun}"), ("that mail", "this mail", "the mail you found")),
-    "sender": Words(("the sender of the {noun} mail",), ("the sender", "who sent it")),
+    "sender": Words(("the sender of the {noun} mail",), ("the sender", "that sender")),
     "event": Words(("the {noun}", "the {noun} event"), ("that event", "this event", "the event")),
     "file": Words(("the {noun}", "the {noun} file"), ("that file", "this file", "the file")),
     "bill": Words(("the bill of {noun}", "the {noun} bill"), ("that bill", "this bill", "the bill")),

@@ -24,6 +24,8 @@ def _recipe(name: str, steps: tuple[Step, ...], *phrases: str, gives: str = "", 
 # Steps that many recipes share.
 _WHO = step("find_contact", name="name:contact")
 _SEARCH = step("search_mail", subject="subject:subject")
+_SPARE_MAIL = step("search_mail", subject="subject:spare_subject")  # not the one that the story is about
+_SPARE_EVENT = step("find_event", title="title:spare_title")
 _EVENT = step("find_event", title="title:title")
 _BILL = step("find_bill", vendor="vendor:vendor")
 _NEW_EVENT = step("create_event", title="title:new_title", day="day:day", hour="hour:hour")
@@ -73,6 +75,7 @@ _recipe(
     "remove {name} from our contacts",
     "take {name} off the contact list",
     "drop {name} from the list of contacts",
+    ends="person",
 )
 
 # Mail
@@ -105,6 +108,7 @@ _recipe(
     ),
     "send the only person in {team} a mail about the {subject} saying {text}",
     "find the one person who works in {team} and mail them about the {subject} with the text {text}",
+    ends="person",
 )
 _recipe(
     "find_mail",
@@ -154,9 +158,10 @@ _recipe(
 )
 _recipe(
     "delete_found",
-    (_SEARCH, step("delete_mail", mail="0.mails.0")),
+    (_SPARE_MAIL, step("delete_mail", mail="0.mails.0")),
     "delete the mail about the {subject}",
     "throw the {subject} mail out of my inbox",
+    ends="mail",
 )
 _recipe(
     "read_it",
@@ -229,10 +234,11 @@ _recipe(
 )
 _recipe(
     "drop_event",
-    (_EVENT, step("cancel_event", event="0.event")),
+    (_SPARE_EVENT, step("cancel_event", event="0.event")),
     "cancel the {title}",
     "take the {title} off my calendar",
     "call off the {title} because it will not happen",
+    ends="event",
 )
 _recipe(
     "invite_person",
@@ -302,6 +308,7 @@ _recipe(
     (step("list_day", day="day:lone_day"), step("cancel_event", event="0.events.0")),
     "cancel the only event that I have on {day}",
     "clear {day} by calling off the one event there",
+    ends="event",
 )
 _recipe(
     "plan_same_day",
@@ -362,7 +369,7 @@ _recipe(
     (step("lock_file", file="file:file"),),
     "lock the {file}",
     "make sure that nobody can change the {file}",
-    gives="file=file:file/file",
+    ends="file",
 )
 _recipe(
     "unlock_file",
@@ -398,7 +405,7 @@ _recipe(
     (step("write_file", file="file:file", text="text:text"), step("lock_file", file="file:file")),
     "write {text} into the {file} and lock it",
     "make the {file} say {text} and let nobody change it after",
-    gives="file=file:file/file",
+    ends="file",
 )
 _recipe(
     "move_lone_file",
@@ -408,12 +415,14 @@ _recipe(
     ),
     "move the only file in {folder} into {target}",
     "find the one file that {folder} holds and put it into {target}",
+    ends="file",
 )
 _recipe(
     "read_lone_file",
     (step("list_folder", folder="folder:lone_folder"), step("read_file", file="0.files.0")),
     "tell me what the only file in {folder} says",
     "open the one file that {folder} holds and read it to me",
+    ends="file",
 )
 _recipe(
     "mail_file",
@@ -443,10 +452,12 @@ _recipe(
     "write {text} into {file}",
     "make {file} say {text}",
 )
-_recipe("lock_it", (step("lock_file", file="^file"),), "lock {file}", "make sure that nobody can change {file}")
+_recipe(
+    "lock_it", (step("lock_file", file="^file"),), "lock {file}", "make sure that nobody can change {file}", ends="file"
+)
 _recipe(
     "move_it_to",
-    (step("move_file", file="^file", folder="folder:folder"),),
+    (step("move_file", file="^file", folder="folder:other_folder"),),
     "move {file} into {folder}",
     "put {file} into {folder}",
 )
@@ -506,6 +517,7 @@ _recipe(
     "pay the bill of {vendor} from {account}",
     "use {account} to pay what we owe {vendor}",
     "find the bill of {vendor} and pay it with {account}",
+    ends="bill",
 )
 _recipe(
     "new_bill",
@@ -522,6 +534,7 @@ _recipe(
     ),
     "enter a bill of {amount} from {vendor} and pay it from {account}",
     "note that {vendor} wants {amount} and use {account} to pay",
+    ends="bill",
 )
 _recipe(
     "pay_it",
@@ -555,6 +568,7 @@ _recipe(
     ),
     "move what we owe {vendor} from {source} to {target} and pay the bill from there",
     "fill up {target} from {source} with what {vendor} wants, then use it to pay",
+    ends="bill",
 )
 _recipe(
     "spend_bill",

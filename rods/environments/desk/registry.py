@@ -26,7 +26,6 @@ REFUSALS = (
     "too many mails",
     "no such event",
     "hour taken",
-    "room taken",
     "too many events",
     "too many guests",
     "no such file",

@@ -23,7 +23,7 @@ def make_state(
 ) -> dict[str, Any]:
     """A world with the classes that the recipes call, and none of the names that `avoid` holds."""
     groups = {REGISTRY[tool].tool.group for recipe in recipes for tool in recipe.tools}
-    maker = _Maker(rng, _words(avoid) if avoid else set())
+    maker = _Maker(rng, set(), avoided=_words(avoid) if avoid else set())
     topic = narrative.get("topic") if rng.random() < TOPICAL else None
     state: dict[str, Any] = {"today": rng.choice(pools.DAYS)}
     if "contacts" in groups:
@@ -53,10 +53,11 @@ def patch(state: Mapping[str, Any], error: ComposeError, rng: random.Random) -> 
         return {"ledger": {"accounts": {account: RICH}}}
     if "hour taken" in error.detail:
         return _freed(state, arguments["day"], arguments["hour"], rng)
-    if "file locked" in error.detail:
-        return {"files": {arguments["file"]: {"locked": False}}}
-    if "not locked" in error.detail:
-        return {"files": {arguments["file"]: {"locked": True}}}
+    if arguments.get("file") in state.get("files", {}):
+        if "file locked" in error.detail:
+            return {"files": {arguments["file"]: {"locked": False}}}
+        if "not locked" in error.detail:
+            return {"files": {arguments["file"]: {"locked": True}}}
     if "no change" in error.detail and error.call.name == "flag_mail":
         return {"mail": {"inbox": {arguments["mail"]: {"flagged": False}}}}
     return None
@@ -84,10 +85,17 @@ def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, A
 
 
 class _Maker:
-    """Makes entries from the pools. Names and ids in `taken` are not used again; `closed` are teams, folders, days."""
+    """Makes entries from the pools. Names and ids in `taken` are never used, names in `avoided` only when the pool runs
+    dry; `closed` are teams, folders and days that get nothing new."""
 
-    def __init__(self, rng: random.Random, taken: set[str], closed: frozenset[str] = frozenset()) -> None:
-        self.rng, self.taken, self.closed = rng, taken, closed
+    def __init__(
+        self,
+        rng: random.Random,
+        taken: set[str],
+        closed: frozenset[str] = frozenset(),
+        avoided: set[str] | None = None,
+    ) -> None:
+        self.rng, self.taken, self.closed, self.avoided = rng, taken, closed, avoided or set()
 
     def contacts(self, count: int) -> dict[str, Any]:
         names, addresses = self._some(pools.NAMES, count), self._some(pools.ADDRESSES, count)
@@ -142,6 +150,9 @@ class _Maker:
 
     def _some(self, pool: Sequence[str], count: int) -> list[str]:
         free = [value for value in pool if value not in self.taken]
+        other = [value for value in free if value not in self.avoided]
+        if len(other) >= count:
+            free = other
         return self.rng.sample(free, min(count, len(free)))
 
     def _open(self, pool: Sequence[str]) -> str:
@@ -164,9 +175,9 @@ def _supplied(state: Mapping[str, Any], domain: str, maker: _Maker) -> dict[str,
         teams = {contact["team"] for contact in state["contacts"].values()}
         maker.closed = frozenset(teams) if len(teams) < len(pools.TEAMS) else frozenset()
         return {"contacts": maker.contacts(1)}
-    if domain == "subject":
+    if domain in ("subject", "spare_subject"):
         return {"mail": {"inbox": maker.mails(1, None)}}
-    if domain in ("title", "lone_day"):
+    if domain in ("title", "spare_title", "lone_day"):
         days = {event["day"] for event in state["calendar"]["events"].values()}
         maker.closed = frozenset(days) if len(days) < len(pools.DAYS) else frozenset()
         return {"calendar": {"events": maker.events(1, None, state["calendar"]["events"])}}
