@@ -214,14 +214,13 @@ def _refusals(probe: Probe, state: State, calls: list[Call]) -> None:
             "no_such_tool", "error", f"is {stranger.error!r}", "answer unknown_tool to a tool that is not there"
         )
     sampler = Sampler(keyed_random(0, "env check refusals", probe.environment.name))
-    lenient: set[str] = set()
     for tool in probe.environment.tools().values():
         for kind, argument, call in illegal(tool, sampler):
             result = probe.call(instance, call)
             if result.error is not None:
                 continue
             if kind == "type":
-                lenient.add(f"{tool.name}.{argument}")
+                probe.lenient.add(f"{tool.name}.{argument}")
             elif kind == "bounds" and tool.bounded:
                 value = call.arguments[argument]
                 told = (
@@ -231,9 +230,7 @@ def _refusals(probe: Probe, state: State, calls: list[Call]) -> None:
                 probe.fault(tool.name, argument, what, "check declared bounds before the call, answer `bounds`")
             elif kind in ("missing", "extra"):
                 probe.fault(tool.name, argument, f"a call with it {kind} is accepted", "answer `bad_arguments`")
-    if lenient:
-        probe.note(f"wrong types are accepted by {', '.join(sorted(lenient)[:8])}{' …' if len(lenient) > 8 else ''}")
-    elif features.snapshot and not probe.faults and canonical(instance.snapshot()) != before:
+    if features.snapshot and not probe.lenient and not probe.faults and canonical(instance.snapshot()) != before:
         probe.fault("snapshot", "", "differs after calls that were all refused", "refuse before anything is changed")
 
 
@@ -263,6 +260,9 @@ def _poison(value: Any) -> None:
 
 def _report(probe: Probe, name: str) -> Report:
     tools = probe.environment.tools()
+    if lenient := sorted(probe.lenient):
+        some = f"{', '.join(lenient[:8])}{' …' if len(lenient) > 8 else ''}"
+        probe.note(f"wrong types are accepted for {len(lenient)} arguments: {some}")
     if unreached := sorted(set(tools) - probe.reached):
         probe.note(f"never answered without an error: {', '.join(unreached)}; give tasks to probe with")
     facts: dict[str, Any] = {

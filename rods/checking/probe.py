@@ -31,6 +31,7 @@ class Probe:
         self.seconds: dict[str, list[float]] = defaultdict(list)
         self.reached: set[str] = set()
         self.raises: set[tuple[str, type[Exception]]] = set()
+        self.lenient: set[str] = set()  # arguments for which a wrong type is accepted
         self.calls = 0
         self.comparable = False  # two runs of the same calls were seen to agree
 
