@@ -119,8 +119,15 @@ class DaemonLog:
             ]
         )
 
-    def finished(self, pick: str, accepted: Sequence[str], discarded: int, dropped_stale: str | None = None) -> None:
-        """Closes a pick: its accepted variants, how many candidates were discarded, or why it was dropped unstarted."""
+    def finished(
+        self,
+        pick: str,
+        accepted: Sequence[str],
+        discarded: int,
+        dropped_stale: str | None = None,
+        why: str | None = None,
+    ) -> None:
+        """Closes a pick: its accepted variants, how many were discarded and why, or why it was dropped unstarted."""
         seed = self.state.unfinished.get(pick)
         if seed is None:
             raise RefusedError(f"no unfinished pick {pick}", where=str(self._seeds.path))
@@ -134,6 +141,7 @@ class DaemonLog:
                     accepted=list(accepted),
                     discarded=discarded,
                     dropped_stale=dropped_stale,
+                    why=why,
                     time=round(time.time(), 3),
                 )
             ]
