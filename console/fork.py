@@ -17,8 +17,8 @@ def fork(run: RunFolder, new: New, /, *, config: ConfigFile = None, as_json: Jso
 
     With --config the new run gets another identity; otherwise it has the old one's.
     """
+    from buffers.fork import fork as make
     from buffers.run import Run
-    from buffers.run import fork as make
     from rods.config import read_config
 
     made = make(Run.open(run), new, read_config(config) if config else None)

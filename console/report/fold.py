@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from buffers.observations import Observations
-from buffers.reading import Record, read
+from buffers.reading import read
+from buffers.records import Record
 from buffers.run import Run
 from console.progress import outcome
 from console.report.history import ZONES, EpochRow, Groups, History, Variant

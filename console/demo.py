@@ -1,0 +1,83 @@
+"""`make demo`: the whole loop on nano and desk, from nothing to a report, in the folder runs/demo.
+
+An interrupted demo is continued; a finished one is moved aside and a new one started. The warm-started weights are
+kept in a cache outside the run folders, so the second demo starts to learn at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from console.live import view
+from console.up import prepare, supervise
+from rods.errors import EXIT_OK, RefusedError, RodsError
+
+RUN = Path("runs/demo")
+
+
+def main() -> int:
+    """Returns the exit code: 0 with a report, 5 when it was interrupted, else what went wrong."""
+    started = time.monotonic()
+    try:
+        with as_file(files("console").joinpath("demo.toml")) as config:
+            _make_room(config)
+            prepare(RUN, config)
+            print(f"Training nano in {RUN}, with the daemon beside it. Ctrl-C stops; `make demo` goes on.", flush=True)
+            code = supervise(RUN, config, view(as_json=False))
+        if code == EXIT_OK:
+            _report()
+            print(f"\nThat took {(time.monotonic() - started) / 60:.1f} minutes.")
+    except RodsError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return error.exit_code
+    return code
+
+
+def _make_room(config: Path) -> None:
+    """Moves a demo aside that is finished or was made with other settings."""
+    from buffers.run import Run
+    from console.progress import Progress
+    from rods.config import read_config
+    from rods.runfolder import exists
+
+    if not exists(RUN):
+        return
+    try:
+        run = Run.open(RUN, read_config(config))
+        run.check_environments()
+        why = "finished" if Progress(RUN).poll().step >= run.config.training.steps else ""
+    except RefusedError:
+        why = "from another version"
+    if why:
+        number = 1
+        while (aside := RUN.with_name(f"{RUN.name}-{number}")).exists():
+            number += 1
+        RUN.rename(aside)
+        print(f"The demo in {RUN} was {why}; it is in {aside} now.")
+
+
+def _report() -> None:
+    """Scores start and end on the held-out tasks, writes the report, and says where it is and what it says."""
+    from console.report.build import build
+    from console.report.findings import findings, limits
+    from console.report.fold import fold
+    from evaluation import heldout
+
+    print("\nScoring the held-out tasks at start and end…", flush=True)
+    heldout.compare(RUN)
+    history = fold(RUN)
+    page = build(history, RUN / "report")
+    print(f"\nThe report is {page}. It says:")
+    for line in findings(history):
+        print(f"  {line}")
+    print("It does not claim:")
+    for line in limits(history):
+        print(f"  {line}")
+    print(f"\nNext: rods inspect {RUN} TASK · rods verify {RUN} · jq . {RUN}/tracker.json · README.md")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
