@@ -1,0 +1,111 @@
+"""The procedural author: recipes and a phrase book instead of a model (rods/composing). Deterministic and without I/O.
+
+Every stage is a pure function under a generator of its own. Composing is quick but not free (milliseconds a variant),
+so it runs in a thread and the service stays responsive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any, Literal, TypeVar
+
+from daemon.authors.base import Assignment, Author, Fault, Judgement, Texts
+from rods.canonical import content_id
+from rods.composing import binding, forms, judging, planning, states, wording
+from rods.composing.catalogue import Catalogue, catalogue_for
+from rods.composing.records import ComposeError, Draft, Plan
+from rods.tasks import Task, TaskType
+
+IN_FLIGHT = 2  # seeds that it can work on to any use: one composes while the other waits for a disk
+T = TypeVar("T")
+
+
+def procedural_author(environment_name: str, threads: Executor) -> Author:
+    """The author for one environment. Raises ComposeError("no_prompts") when it has no catalogue."""
+    catalogue = catalogue_for(environment_name)
+    procedural = Procedural(catalogue, threads)
+    return Author(
+        name="procedural",
+        hashes={"phrase_book": content_id([repr(catalogue.book), repr(dict(catalogue.recipes))])},
+        planner=procedural,
+        executor=procedural,
+        critic=procedural,
+        rewriter=procedural,
+        former=procedural,
+        judge=procedural,
+    )
+
+
+class Procedural:
+    """All stages over one catalogue."""
+
+    def __init__(self, catalogue: Catalogue, threads: Executor) -> None:
+        self.catalogue, self.threads = catalogue, threads
+
+    async def plan(self, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:
+        return await self._compute(
+            lambda: planning.plan(
+                self.catalogue,
+                given.seed,
+                given.profile,
+                blocked=given.blocked,
+                functions=functions,
+                narrative=narrative,
+                rng=given.rng("plan"),
+            )
+        )
+
+    async def state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
+        return await self._compute(lambda: states.fresh_state(self.catalogue, plan, given.seed, given.rng("state")))
+
+    async def realise(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
+        return await self._compute(
+            lambda: binding.realise(given.environment, self.catalogue, plan, state, given.rng("realise"))
+        )
+
+    async def mend(
+        self, given: Assignment, plan: Plan, state: Mapping[str, Any], error: ComposeError
+    ) -> dict[str, Any] | None:
+        return await self._compute(lambda: states.repair(self.catalogue, plan, state, error, given.rng("mend")))
+
+    async def queries(self, given: Assignment, draft: Draft) -> Texts:
+        narrative = bool(draft.plan.narrative)
+        return await self._compute(
+            lambda: wording.word(self.catalogue, draft, narrative=narrative, rng=given.rng("queries"))
+        )
+
+    async def rewrite(self, given: Assignment, draft: Draft) -> Texts:
+        narrative = bool(draft.plan.narrative)
+        return await self._compute(
+            lambda: wording.rewrite(self.catalogue, draft, narrative=narrative, rng=given.rng("rewrite"))
+        )
+
+    async def reword(self, given: Assignment, draft: Draft, texts: Texts, fault: Fault) -> Texts:
+        """The faulty turn in plain words: worded for itself, without story or back reference."""
+        anew = await self._compute(
+            lambda: wording.word(self.catalogue, draft, narrative=False, rng=given.rng("reword"))
+        )
+        turn = fault.turn or 0
+        return (*texts[:turn], anew[turn], *texts[turn + 1 :])
+
+    async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
+        return await self._compute(
+            lambda: forms.apply(self.catalogue, given.environment, draft, texts, type, given.rng(f"form {type}"))
+        )
+
+    async def judge(self, given: Assignment, draft: Draft, task: Task) -> Judgement:
+        faults = await self._compute(lambda: judging.judge(self.catalogue, task, draft))
+        if not faults:
+            return Judgement("no rule objects")
+        return Judgement(
+            "; ".join(fault.reason for fault in faults),
+            tuple(
+                Fault("query_fixable" if fault.part == "query" else "gt_unfixable", fault.reason, fault.turn)
+                for fault in faults
+            ),
+        )
+
+    async def _compute(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.threads, function)

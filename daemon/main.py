@@ -1,0 +1,104 @@
+"""`rods-daemon RUN [--config FILE]`: writes variants for a run while it is trained (DESIGN §2).
+
+May start before or after the trainer, be killed at any moment, and be started again. SIGTERM and Ctrl-C stop it within
+seconds with exit code 0: nothing is lost, the next start continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import structlog
+
+from buffers.run import Run
+from daemon.authors.procedural import IN_FLIGHT
+from daemon.service import Service
+from rods import logs, runfolder
+from rods.config import read_config
+from rods.errors import EXIT_OK, RodsError
+from rods.sources import load_tasks
+
+THREADS = "rods-daemon"
+PATIENCE = 2.0  # seconds that a thread may take to come back before the process leaves without it
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The console script. Exits with the code of rods.errors."""
+    parser = argparse.ArgumentParser(prog="rods-daemon", description="Write variants for a run while it is trained.")
+    parser.add_argument("run", type=Path, help="the run folder; the daemon waits until it exists")
+    parser.add_argument("--config", type=Path, help="TOML file: creates the run, or brings this start's [operation]")
+    asked = parser.parse_args(arguments)
+    threads = ThreadPoolExecutor(IN_FLIGHT + 1, thread_name_prefix=THREADS)
+    try:
+        asyncio.run(_daemon(asked.run, asked.config, threads))
+        code = EXIT_OK
+    except* RodsError as group:
+        error = _first(group)
+        print(f"rods-daemon: {error}", file=sys.stderr)
+        code = error.exit_code
+    threads.shutdown(wait=False, cancel_futures=True)
+    _leave(code)
+
+
+async def _daemon(path: Path, config_file: Path | None, threads: ThreadPoolExecutor) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    run = await _open(path, config_file, stop)
+    if run is None:
+        return
+    logs.configure("daemon", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
+    structlog.contextvars.bind_contextvars(run=run.name)
+    await Service(run, threads).serve(stop)
+
+
+async def _open(path: Path, config_file: Path | None, stop: asyncio.Event) -> Run | None:
+    """The run, once it exists; None when stopped before. With a configuration it is created or joined."""
+    if config_file is not None:
+        config = read_config(config_file)
+        if not runfolder.exists(path):
+            return Run.create(path, config, load_tasks(config.data, config_file.parent))
+        return Run.open(path, config)
+    if not runfolder.exists(path):
+        print(
+            f"rods-daemon: waiting for the run folder {path} → `rods new {path} --config FILE` or rods-train makes it",
+            file=sys.stderr,
+        )
+    while not runfolder.exists(path):
+        try:
+            await asyncio.wait_for(stop.wait(), 0.5)
+            return None
+        except TimeoutError:
+            pass
+    return Run.open(path)
+
+
+def _first(group: BaseExceptionGroup[RodsError]) -> RodsError:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, RodsError)
+    return error
+
+
+def _leave(code: int) -> None:
+    """Ends the process; not even an environment that hangs in a thread can keep it."""
+    deadline = time.monotonic() + PATIENCE
+    while any(thread.name.startswith(THREADS) for thread in threading.enumerate()):
+        if time.monotonic() > deadline:
+            sys.stderr.flush()
+            os._exit(code)
+        time.sleep(0.01)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""From a seed to a variant: five stages, gates, a judge, and attempts that learn from each other (004 §3.3, D–G).
+
+    I plan → II execute (mend the state or replan) → III rewrite → IV gates, judge, one refinement → V adversarial
+    form, gates and judge again → admission
+
+An attempt ends with a candidate or with `Rejected`; the next one knows the errors so far and the functions that they
+named (`pipeline.feedback`), or nothing (blind retry). Whatever fails is reported with stage, type, evidence and what
+had been written. Nothing that goes wrong inside a seed leaves this module, cancellation excepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from daemon.authors.base import Assignment, Author, Texts
+from daemon.stages import Candidate, Job, Rejected, Rejection, StageName, plain, with_blanks
+from rods.composing.records import PATCHABLE, ComposeError, Draft
+from rods.config import Config, Gates
+from rods.environments.base import Environment
+from rods.errors import InfrastructureError
+from rods.gates import Rejection as GateRejection
+from rods.gates import SimilarityIndex, check
+from rods.profile import Profile, distance, profile
+from rods.tasks import Task, TaskType
+
+PLAIN: tuple[TaskType, ...] = ("base", "long_context")  # what stage IV judges as it is; the others are made in stage V
+NOTHING = SimilarityIndex()
+REMEMBERED = 4096  # profiles of roots kept
+T = TypeVar("T")
+
+
+class Pipeline:
+    """The stages under one configuration. Holds no state of a seed; `threads` runs what computes."""
+
+    def __init__(self, config: Config, held_out: SimilarityIndex, threads: Executor) -> None:
+        self.config, self.held_out, self.threads = config, held_out, threads
+        self._profiles: dict[str, Profile] = {}
+
+    async def write(
+        self,
+        job: Job,
+        author: Author,
+        environment: Environment,
+        admit: Callable[[Task], list[str]],
+        reject: Callable[[Rejection], None],
+    ) -> Task | str:
+        """The variant, with its provenance; or why the seed is discarded.
+
+        `admit` is asked last and answers with reasons against near duplicates; with none the task is taken as the
+        newest neighbour in the same breath, so that two seeds in flight cannot both stage the same thing.
+        `reject` is told of every failed candidate.
+        """
+        if job.seed.type not in PLAIN and not self.config.pipeline.adversarial:
+            return f"stage V is switched off, and a variant keeps its seed's type ({job.seed.type})"
+        return await _Writing(self, job, author, environment, admit, reject).run()
+
+    async def compute(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Runs `function` in a thread, so that the service stays responsive whatever an environment does."""
+        return await asyncio.get_running_loop().run_in_executor(self.threads, function, *arguments)
+
+    async def shape(self, environment: Environment, root: Task) -> Profile:
+        """The profile of a root, remembered: variants of one lineage are many."""
+        if root.id not in self._profiles:
+            if len(self._profiles) >= REMEMBERED:
+                self._profiles.clear()
+            self._profiles[root.id] = await self.compute(profile, environment, root)
+        return self._profiles[root.id]
+
+
+class _Writing:
+    """One job, over its attempts."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        job: Job,
+        author: Author,
+        environment: Environment,
+        admit: Callable[[Task], list[str]],
+        reject: Callable[[Rejection], None],
+    ) -> None:
+        self.pipeline, self.config = pipeline, pipeline.config
+        self.job, self.author, self.environment = job, author, environment
+        self.admit, self._reject = admit, reject
+        self.failures: tuple[ComposeError, ...] = ()
+        self.blocked: frozenset[str] = frozenset()
+        self.attempt = 0
+        self.profile: Profile
+
+    async def run(self) -> Task | str:
+        last = ""
+        for attempt in range(1, self.config.pipeline.attempts + 1):
+            self.attempt = attempt
+            try:
+                return await self._candidate()
+            except Rejected as rejected:
+                self._record(rejected)
+                last = rejected.error
+            except Exception:  # noqa: BLE001 - one seed's bug must not stop the service; recorded in full
+                self._record(Rejected("admission", "pipeline_exception", traceback.format_exc()))
+                last = "pipeline_exception"
+            if last == "no_prompts":
+                break  # no attempt can mend an environment without a catalogue
+        return last
+
+    async def _candidate(self) -> Task:
+        """One attempt, from plan to admission. Raises Rejected."""
+        settings, seed = self.config.pipeline, self.job.seed
+        self.profile = await self.pipeline.shape(self.environment, self.job.root)
+        key = (self.config.random_seeds.daemon, self.job.pick, self.job.index, self.attempt)
+        given = Assignment(self.environment, seed, self.job.root, self.profile, key)
+        draft = await self._draft(given)
+        write = self.author.rewriter.rewrite if settings.rewrite else self.author.executor.queries
+        if seed.type in PLAIN:
+            texts = await self._stage("rewrite", write(given, draft), draft)
+            candidate = await self._formed(given, draft, texts, seed.type)
+            candidate = await self._judged(given, candidate, "judge", settings.refine_cycles)
+        else:
+            simple = plain(draft)
+            texts = await self._stage("rewrite", write(given, simple), simple)
+            candidate = await self._formed(given, simple, texts, "base")
+            candidate = await self._judged(given, candidate, "judge", settings.refine_cycles)
+            texts = with_blanks(draft, candidate.texts)
+            candidate = await self._formed(given, draft, texts, seed.type)
+            candidate = await self._judged(given, candidate, "adversarial", 0)
+        task = await self.pipeline.compute(self._signed, candidate)
+        if self.config.gates.duplicates and (reasons := self.admit(task)):
+            raise Rejected("admission", "duplicates", reasons, task.as_json())
+        return task
+
+    async def _draft(self, given: Assignment) -> Draft:
+        """Stages I and II: up to `planner_retries` rounds of planning and executing.
+
+        What fails in the environment is mended once per function in the state, the plan kept; anything else is
+        replanned without the functions at fault (004 Appendix F). Without feedback every round starts from nothing.
+        """
+        settings = self.config.pipeline
+        plan, state, mended = None, None, set[str | None]()
+        for round in range(1, settings.planner_retries + 1):
+            stage: StageName = "plan"
+            try:
+                if plan is None or state is None:
+                    given = replace(given, plan_number=round, failures=self.failures, blocked=self.blocked)
+                    plan = await self.author.planner.plan(
+                        given, narrative=settings.narrative, functions=settings.functions
+                    )
+                    stage, mended = "execute", set()
+                    state = await self.author.executor.state(given, plan)
+                stage = "execute"
+                return await self.author.executor.realise(given, plan, state)
+            except ComposeError as error:
+                rejected = Rejected.by(stage, error, {"plan": plan and plan.as_json(), "state": state})
+                if round == settings.planner_retries or error.type == "no_prompts":
+                    raise rejected from error
+                self._record(rejected)
+                repairable = settings.feedback and error.type in PATCHABLE and error.function not in mended
+                if repairable and plan is not None and state is not None:
+                    mended.add(error.function)
+                    state = await self._mended(given, plan, state, error)
+                else:
+                    state = None
+        raise AssertionError("planner_retries is at least 1")
+
+    async def _mended(self, given: Assignment, plan: Any, state: Mapping[str, Any], error: ComposeError) -> Any:
+        try:
+            return await self.author.critic.mend(given, plan, state, error)
+        except ComposeError:
+            return None  # no patch: replan
+
+    async def _formed(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Candidate:
+        """The draft as a task of `type`, past the gates that hold for it."""
+        stage: StageName = "judge" if type in PLAIN else "adversarial"
+        task = await self._stage(stage, self.author.former.form(given, draft, texts, type), draft)
+        gates = self.config.gates.model_copy(update={"duplicates": False})  # asked at admission, nothing in between
+        if type != self.job.seed.type:  # an intermediate form: shape and neighbours are asked of the final one
+            gates = gates.model_copy(update={"profile": False, "contamination": False})
+        try:
+            task, faults = await self.pipeline.compute(self._checked, task, draft, gates)
+        except InfrastructureError as error:
+            raise Rejected(stage, "infrastructure", str(error), task.as_json()) from error
+        if faults:
+            raise Rejected(stage, faults[0].gate, [fault.as_json() for fault in faults], task.as_json())
+        return Candidate(draft, texts, task)
+
+    def _checked(self, task: Task, draft: Draft, gates: Gates) -> tuple[Task, list[GateRejection]]:
+        """The task with the results that it was written from on record, and the gates that reject it: the replay must
+        give the same results again (DESIGN §5.4)."""
+        if "results" not in task.provenance:
+            task = replace(task, provenance={**task.provenance, "results": self._results(task, draft)})
+        held_out = self.pipeline.held_out
+        return task, check(self.environment, task, self.profile, gates, pool=NOTHING, held_out=held_out)
+
+    def _results(self, task: Task, draft: Draft) -> list[list[str]]:
+        """What the author saw: the draft's results, or those of one run where the form has another world (padding)."""
+        made = [[bound.result.text for bound in calls] for calls in draft.turns]
+        if task.state == draft.state and [len(calls) for calls in task.calls] == [len(calls) for calls in made]:
+            return made
+        instance = self.environment.reset(task.state)
+        return [[instance.call(call).text for call in calls] for calls in task.calls]
+
+    async def _judged(self, given: Assignment, candidate: Candidate, stage: StageName, cycles: int) -> Candidate:
+        """The candidate with the judge's reason; refined up to `cycles` times, in the words of one turn."""
+        if not self.config.pipeline.judge:
+            return candidate
+        while True:
+            judgement = await self._stage(
+                stage, self.author.judge.judge(given, candidate.draft, candidate.task), candidate.draft
+            )
+            if not judgement.faults:
+                return replace(candidate, reason=judgement.reason)
+            evidence = [
+                {"verdict": fault.verdict, "turn": fault.turn, "reason": fault.reason} for fault in judgement.faults
+            ]
+            rejected = Rejected(stage, "judge_rejected", evidence, candidate.task.as_json())
+            if not cycles or any(fault.verdict == "gt_unfixable" for fault in judgement.faults):
+                raise rejected
+            cycles -= 1
+            self._record(rejected)
+            texts = await self._stage(
+                "rewrite",
+                self.author.rewriter.reword(given, candidate.draft, candidate.texts, judgement.faults[0]),
+                candidate.draft,
+            )
+            candidate = await self._formed(given, candidate.draft, texts, candidate.task.type)
+
+    async def _stage(self, stage: StageName, work: Any, draft: Draft) -> Any:
+        """Awaits one author's work; its ComposeError becomes a Rejected of this stage."""
+        try:
+            return await work
+        except ComposeError as error:
+            raise Rejected.by(stage, error, {"plan": draft.plan.as_json(), "state": draft.state}) from error
+
+    def _signed(self, candidate: Candidate) -> Task:
+        """The task with its provenance (DESIGN §4) and its seed's side of the split."""
+        job, plan = self.job, candidate.draft.plan.as_json()
+        apart = distance(self.profile, profile(self.environment, candidate.task))
+        provenance = {
+            **candidate.task.provenance,
+            "seed": job.seed.id,
+            "root": job.root.id,
+            "generation": job.generation,
+            "plan": plan,
+            "narrative": plan["narrative"],
+            "profile_distance": apart,
+            "attempts": self.attempt,
+            "model": self.author.name,
+            "prompts": dict(self.author.hashes),
+            "judge": candidate.reason,
+        }
+        return replace(candidate.task, split=job.seed.split, provenance=provenance)
+
+    def _record(self, rejected: Rejected) -> None:
+        if rejected.cause is not None:
+            self._learn(rejected.cause)
+        raw = "" if rejected.raw is None else json.dumps(rejected.raw, sort_keys=True, default=str)
+        self._reject(Rejection(rejected.stage, rejected.error, rejected.evidence, self.attempt, raw))
+
+    def _learn(self, error: ComposeError) -> None:
+        """Adds to the failure history and the blocklist, once; not at all in blind retry."""
+        if self.config.pipeline.feedback and error not in self.failures:
+            self.failures += (error,)
+            if error.function is not None:
+                self.blocked |= {error.function}

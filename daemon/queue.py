@@ -1,0 +1,71 @@
+"""The seed queue: picks that no worker has started yet (DESIGN §4, Pick; FACTS §2, queue of 2 steps' worth).
+
+In `sync=free` it is bounded in age: a pick is stale once the trainer is `queue_steps` or more steps past it, and the
+newest step is served first. In lockstep nothing is dropped, and picks are served in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rods.selection import Pick
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A pick of `epoch`, and which of its variants are already in the expanded log (after a restart)."""
+
+    pick: Pick
+    epoch: int
+    accepted: tuple[tuple[int, str], ...] = ()  # (variant index, task id)
+
+
+class SeedQueue:
+    """Picks in the order in which they are due. `bound` is `queue_steps`, or None in lockstep."""
+
+    def __init__(self, bound: int | None) -> None:
+        self.bound = bound
+        self._steps: dict[int, list[Waiting]] = {}  # step → its picks, best first
+        self._changed = asyncio.Event()
+        self.newest = 0  # the newest step of the trainer that is known
+        self.epoch = -1  # the newest epoch whose record is known
+
+    def __len__(self) -> int:
+        return sum(len(picks) for picks in self._steps.values())
+
+    def add(self, picks: Iterable[Waiting]) -> None:
+        for waiting in picks:
+            self._steps.setdefault(waiting.pick.step, []).append(waiting)
+        self._changed.set()
+
+    def advance(self, newest: int, epoch: int) -> list[Waiting]:
+        """The trainer has reached step `newest` and `epoch`: returns the picks that became stale, no longer queued."""
+        self.newest, self.epoch = max(self.newest, newest), epoch
+        self._changed.set()
+        if self.bound is None:
+            return []
+        stale = sorted(step for step in self._steps if self.newest - step >= self.bound)
+        return [waiting for step in stale for waiting in self._steps.pop(step)]
+
+    def take(self) -> Waiting | None:
+        """The next pick that may start; None when there is none. In lockstep a pick starts when the pool of its own
+        epoch is known (after a restart it may be known later than the pick)."""
+        if not self._steps:
+            return None
+        step = min(self._steps) if self.bound is None else max(self._steps)
+        picks = self._steps[step]
+        if self.bound is None and picks[0].epoch > self.epoch:
+            return None
+        waiting = picks.pop(0)
+        if not picks:
+            del self._steps[step]
+        return waiting
+
+    async def next(self) -> Waiting:
+        """Waits for a pick that may start."""
+        while (waiting := self.take()) is None:
+            self._changed.clear()
+            await self._changed.wait()
+        return waiting

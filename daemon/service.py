@@ -1,0 +1,198 @@
+"""The daemon's service: watch the trainer, pick seeds, let workers write variants, log everything (DESIGN §2 and §4).
+
+One task watches, a few work; they meet in the seed queue. All log writes happen on the event loop, so they have one
+order: picked, expanded, finished. Nothing is lost by a kill: what is not on record is derived again at the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from buffers.daemon_log import DaemonLog
+from buffers.locks import Heartbeat
+from buffers.operation import log_start
+from buffers.run import Run
+from daemon.authors.base import Author
+from daemon.authors.procedural import IN_FLIGHT, procedural_author
+from daemon.liveness import TrainerLife
+from daemon.neighbours import Neighbours
+from daemon.pipeline import Pipeline
+from daemon.queue import SeedQueue, Waiting
+from daemon.stages import Job, Rejection
+from daemon.watching import Watch
+from rods import environments
+from rods.composing.records import ComposeError
+from rods.gates import held_out_index
+from rods.selection import Pick, select
+from rods.tasks import Task
+
+log = structlog.get_logger()
+
+
+class Service:
+    """One run's daemon. Raises RefusedError when another daemon owns the logs."""
+
+    def __init__(self, run: Run, threads: ThreadPoolExecutor) -> None:
+        self.run, self.threads, self.config = run, threads, run.config
+        self.lockstep = run.config.sync == "lockstep"
+        self.log = DaemonLog(run)
+        self.watch = Watch(run)
+        self.queue = SeedQueue(None if self.lockstep else run.config.selection.queue_steps)
+        self.originals = {task.id: task for task in run.tasks if task.split == "train"}
+        self.neighbours = Neighbours(self.originals.values(), staging=not self.lockstep)
+        self.pipeline = Pipeline(run.config, held_out_index(run.tasks), threads)
+        self.heartbeat = Heartbeat(run.path, "daemon")
+        self.life = TrainerLife(run.path)
+        self.in_flight = 0
+        self.paused = False
+        self._authors: dict[str, Author] = {}
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Works until `stop` is set or the trainer has been gone for `idle_exit_seconds`. What is in flight then stays
+        unfinished and is taken up at the next start."""
+        workers = min(self.config.operation.workers, IN_FLIGHT)
+        log_start(self.run, "daemon", workers=workers, synthesis_model=self.config.pipeline.author)
+        self.heartbeat.start()
+        self._resume()
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._watch(stop))]
+                tasks += [group.create_task(self._work()) for _ in range(workers)]
+                await stop.wait()
+                for task in tasks:
+                    task.cancel()
+        finally:
+            self.heartbeat.stop()
+            self.log.close()
+
+    def _resume(self) -> None:
+        """Queues the picks that an earlier daemon left unfinished; the queue's bound decides which are still fresh."""
+        unfinished = self.log.state.unfinished
+        for left in sorted(unfinished.values(), key=lambda one: (one.step, one.rank)):
+            record = left.record
+            pick = Pick(left.step, left.task, record["type"], record["score"], record["why"])
+            self.queue.add([Waiting(pick, left.epoch, tuple(sorted(left.variants.items())))])
+        if unfinished:
+            log.info("unfinished picks taken up", picks=len(unfinished))
+
+    async def _watch(self, stop: asyncio.Event) -> None:
+        while True:
+            generated = await self.pipeline.compute(self.watch.look, self.log.state.last_considered)
+            if generated is not None:
+                self.neighbours = self.neighbours.renewed(generated)
+            await self._consider()
+            for stale in self.queue.advance(self.watch.newest, self.watch.pool.epoch):
+                why = f"the trainer had reached step {self.queue.newest} before anyone was free"
+                self.log.finished(stale.pick.id, [id for _, id in stale.accepted], 0, dropped_stale=why)
+            self._beat()
+            idle = self.config.operation.idle_exit_seconds
+            if idle and not self.queue and not self.in_flight and self.life.gone_for(self.watch.newest) > idle:
+                log.info("no living trainer", seconds=idle)
+                stop.set()
+            await asyncio.sleep(self.config.operation.poll_seconds)
+
+    async def _consider(self) -> None:
+        """Picks the seeds of every step that is due."""
+        self.paused = self._full()
+        if self.paused:
+            return
+        state = self.log.state
+        while (step := self.watch.due(state.last_considered)) is not None:
+            began = time.perf_counter()
+            candidates = self.watch.candidates(step)
+            picks = select(step.step, candidates, self.watch.active, state.last_picked, self.config)
+            self.log.read_epoch(step.epoch)
+            self.log.picked(
+                step.step,
+                step.epoch,
+                [{"task": one.task, "type": one.type, "score": one.score, "why": one.why} for one in picks],
+            )
+            self.queue.add(Waiting(pick, step.epoch) for pick in picks)
+            milliseconds = round((time.perf_counter() - began) * 1000, 2)
+            log.info("considered", step=step.step, epoch=step.epoch, picks=len(picks), milliseconds=milliseconds)
+            await asyncio.sleep(0)  # a daemon that starts late in lockstep has many steps to consider
+
+    def _full(self) -> bool:
+        """Whether staging holds more than `staging_epochs` injections (sync=free only)."""
+        rules = self.config.pool
+        if self.lockstep or not rules.staging_epochs:
+            return False
+        return self.watch.staged() > rules.staging_epochs * rules.inject_fraction * len(self.watch.active)
+
+    def _beat(self) -> None:
+        working = self.in_flight or len(self.queue)
+        self.heartbeat.beat(
+            state="working" if working else "paused" if self.paused else "idle",
+            step=self.watch.newest,
+            considered=self.log.state.last_considered,
+            queue=len(self.queue),
+            in_flight=self.in_flight,
+            staged=self.watch.staged(),
+        )
+
+    async def _work(self) -> None:
+        while True:
+            waiting = await self.queue.next()
+            self.in_flight += 1
+            try:
+                with structlog.contextvars.bound_contextvars(step=waiting.pick.step, seed=waiting.pick.task):
+                    await self._write(waiting)
+            finally:
+                self.in_flight -= 1
+
+    async def _write(self, waiting: Waiting) -> None:
+        """Writes the variants of one pick that are not on record yet, then finishes it."""
+        pick, accepted, discarded, why = waiting.pick, dict(waiting.accepted), 0, None
+        admit = self.neighbours.admit if self.lockstep else self._admit  # lockstep: the pool of the pick's epoch only
+        for index in range(self.config.pipeline.variants_per_seed):
+            if index in accepted:
+                continue
+            outcome = await self._variant(pick, index, admit)
+            if isinstance(outcome, Task):
+                self.log.expanded(pick.id, index, outcome, outcome.provenance)
+                accepted[index] = outcome.id
+                log.info("variant staged", variant=outcome.id, attempts=outcome.provenance["attempts"])
+            else:
+                discarded, why = discarded + 1, outcome
+                log.info("discarded", why=outcome)
+        self.log.finished(pick.id, [accepted[index] for index in sorted(accepted)], discarded, why=why)
+
+    def _admit(self, task: Task) -> list[str]:
+        return self.neighbours.admit(task)
+
+    async def _variant(self, pick: Pick, index: int, admit: Callable[[Task], list[str]]) -> Task | str:
+        """The outcome of the pipeline: a variant, or why there is none."""
+
+        def reject(rejection: Rejection) -> None:
+            self.log.rejected(
+                pick.id,
+                index,
+                stage=rejection.stage,
+                error=rejection.error,
+                evidence=rejection.evidence,
+                raw=rejection.raw,
+                attempt=rejection.attempt,
+            )
+
+        try:
+            seed = self.watch.pool.task(pick.task)
+        except KeyError:
+            return "the seed has left the pool"  # injected in an epoch that a rewound trainer has dropped
+        try:
+            author = self._author(seed.environment.name)
+        except ComposeError as error:
+            reject(Rejection("plan", error.type, error.as_json(), attempt=0))
+            return error.type
+        root = self.originals.get(seed.provenance.get("root", ""), seed)
+        job = Job(pick.id, index, seed, root, pick.why["generation"] + 1)
+        return await self.pipeline.write(job, author, environments.load(seed.environment.name), admit, reject)
+
+    def _author(self, environment_name: str) -> Author:
+        if environment_name not in self._authors:
+            self._authors[environment_name] = procedural_author(environment_name, self.threads)
+        return self._authors[environment_name]

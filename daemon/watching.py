@@ -1,0 +1,95 @@
+"""What the daemon sees of the trainer: steps to consider, the pool of their epoch (DESIGN §4).
+
+Observations are read before the pool: a step's epoch is durable before the step, so whoever reads in this order knows
+the pool that a step was made with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from buffers.observations import Observations, Step
+from buffers.pool import PoolView
+from buffers.run import Run
+from rods.selection import Reading, TaskFacts, readings, selects, stage_rules, window_reading
+from rods.tasks import Task
+
+
+@dataclass(slots=True)
+class Watch:
+    """Follows both logs. `look` may take long at a start (a whole history) and is meant for a thread."""
+
+    run: Run
+    observations: Observations = field(init=False)
+    pool: PoolView = field(init=False)
+    active: dict[str, TaskFacts] = field(init=False, default_factory=dict)
+    newest: int = field(init=False, default=0)  # the newest step ever read, rewound ones included
+    static_epoch: int | None = field(init=False, default=None)  # the first epoch of an expanding stage
+    _pending: list[Step] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.observations = Observations(self.run)
+        self.pool = PoolView(self.run, self.observations)
+
+    @property
+    def lockstep(self) -> bool:
+        return self.run.config.sync == "lockstep"
+
+    def look(self, last_considered: int) -> list[Task] | None:
+        """Reads on. Returns what the pool holds of generated tasks (in `sync=free` staging too) when it has changed."""
+        for step in self.observations.steps():
+            self.newest = max(self.newest, step.step)
+            if step.step > last_considered:  # never twice for one step number, whatever a rewound trainer does
+                if not self.lockstep:
+                    self._pending.clear()
+                self._pending.append(step)
+        if self.observations.rewound:
+            self._pending = [step for step in self._pending if self.observations.live(step.attempt, step.step)]
+        epoch = self.pool.epoch
+        if not self.pool.poll() and self.pool.epoch == epoch:
+            return None
+        self.active = {
+            member.task_id: TaskFacts(member.type, member.generation) for member in self.pool.active.values()
+        }
+        expanding = (
+            record["epoch"]
+            for record in self.pool.pool.epochs
+            if selects(stage_rules(self.run.config, record["stage"]))
+        )
+        self.static_epoch = next(expanding, None)
+        return self._generated()
+
+    def due(self, last_considered: int) -> Step | None:
+        """The step to consider next: in lockstep the oldest, otherwise only the newest. None when there is none, or
+        when the record of its epoch has not arrived."""
+        while self._pending:
+            if self._pending[0].step > last_considered:
+                ready = self._pending[0].epoch <= self.pool.epoch
+                return self._pending.pop(0) if ready else None
+            self._pending.pop(0)
+        return None
+
+    def candidates(self, step: Step) -> list[Reading]:
+        """What selection may choose from after `step`; nothing where the stage does not expand, or where a static pool
+        has been written already (004 Appendix R)."""
+        config = self.run.config
+        if not selects(stage_rules(config, step.stage)):
+            return []
+        if config.pool.static and step.epoch != self.static_epoch:
+            return []
+        if config.selection.candidates == "step":
+            return readings(step.groups, config.selection)
+        known = {task: self.observations.tracker.window(task) for task in self.active}
+        return [Reading(task, None) if window is None else window_reading(window) for task, window in known.items()]
+
+    def staged(self) -> int:
+        """Variants that no live merge has decided about."""
+        return self.pool.staging.seq - len(self.pool.pool.decided)
+
+    def _generated(self) -> list[Task]:
+        view = self.pool
+        tasks = [view.task(member.task_id) for member in view.pool.generated]
+        if not self.lockstep:
+            staged = view.staging.candidates(view.staging.seq, view.pool.decided, by_pick=False)
+            tasks += [Task.from_json(one.content) for one in staged]
+        return tasks
