@@ -50,31 +50,47 @@ def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = Fa
 
 def take(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Records the steps that `lines` close; yields one answer each. Raises UserError naming the line at fault."""
-    groups: list[Group] = []
+    waiting: list[tuple[dict[str, Any], str]] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         where = f"standard input, line {number}"
         record = _parse(line, where)
-        log.view.poll()
-        if log.epoch < 0:
-            raise UserError("no epoch is open", where=where, remedy="run `rods merge RUN --epoch 0` first")
         if "end_step" not in record:
-            groups.append(_group(record, log, where))
+            waiting.append((record, where))
             continue
         step = record["end_step"]
         if not isinstance(step, int) or isinstance(step, bool) or step < 1:
             raise UserError(f"end_step is {step!r}", where=where, remedy="steps are whole numbers from 1")
-        recorded = log.write_step(step, record.get("epoch", log.epoch), groups, record.get("policy_step"))
+        log.view.poll()  # `rods merge` may have opened an epoch meanwhile
+        epoch = _epoch(record, step, log, where)
+        stage = int(log.view.pool.epochs[epoch]["stage"])
+        groups = [_group(given, log, stage, place) for given, place in waiting]
+        recorded = log.write_step(step, epoch, groups, record.get("policy_step"))
         log.write_tracker()
-        groups = []
-        yield {"step": step, "attempt": log.attempt, "epoch": record.get("epoch", log.epoch), "recorded": recorded}
-    if groups:
+        waiting.clear()
+        yield {"step": step, "attempt": log.attempt, "epoch": epoch, "recorded": recorded}
+    if waiting:
         raise UserError(
-            f"{len(groups)} groups were not closed, so they were not recorded",
+            f"{len(waiting)} groups were not closed, so they were not recorded",
             where="standard input",
             remedy='end every step with {"end_step": s}',
         )
+
+
+def _epoch(record: dict[str, Any], step: int, log: TrainerLog, where: str) -> int:
+    """The epoch of a step: said in the record, known from an earlier report of the same step, or the open one."""
+    made = log.observations.made_by.get(step)
+    epoch = record.get("epoch", log.epoch if made is None else made.epoch)
+    if log.epoch < 0:
+        raise UserError("no epoch is open", where=where, remedy="run `rods merge RUN --epoch 0` first")
+    if not isinstance(epoch, int) or not 0 <= epoch <= log.epoch:
+        raise UserError(
+            f"epoch {epoch!r} is not open (the latest is {log.epoch})",
+            where=where,
+            remedy=f"run `rods merge RUN --epoch {log.epoch + 1}`, or leave the epoch out",
+        )
+    return epoch
 
 
 def _parse(line: bytes, where: str) -> dict[str, Any]:
@@ -87,7 +103,7 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
     return record
 
 
-def _group(record: dict[str, Any], log: TrainerLog, where: str) -> Group:
+def _group(record: dict[str, Any], log: TrainerLog, stage: int, where: str) -> Group:
     from rods.rewards import RANGES
     from rods.selection import stage_rules
 
@@ -98,8 +114,8 @@ def _group(record: dict[str, Any], log: TrainerLog, where: str) -> Group:
         raise UserError(
             f"task {record.get('task')!r} is not in this run", where=where, remedy="`rods merge` prints the tasks"
         ) from error
-    kind = stage_rules(log.run.config, log.view.stage).reward
-    filled = {"stage": log.view.stage, "reward": {"kind": kind, "range": list(RANGES[kind])}, **record}
+    kind = stage_rules(log.run.config, stage).reward
+    filled = {"stage": stage, "reward": {"kind": kind, "range": list(RANGES[kind])}, **record}
     try:
         filled["rollouts"] = [_rollout(rollout) for rollout in filled.get("rollouts", ())]
         return Group.from_json(filled)
