@@ -105,6 +105,7 @@ class LogWriter:
                 remedy="stop it; a log has one writer",
             )
         written = 0
+        self._broken = True  # unless this ends well: an interrupt may come between any two lines
         try:
             while written < len(data):
                 count = os.write(self._descriptor, memoryview(data)[written:])
@@ -112,7 +113,7 @@ class LogWriter:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 written += count
         except OSError as error:
-            self._keep_whole_lines(data[:written])
+            self._broken = not self._keep_whole_lines(data[:written])
             raise disk_error(error, self.path) from error
         self._kept(data)
         try:
@@ -120,24 +121,25 @@ class LogWriter:
         except OSError as error:
             self._rewrite(error)
         self.durable = self.size
+        self._broken = False
 
     def _kept(self, data: bytes) -> None:
         self.size += len(data)
         self.seq += data.count(b"\n")
 
-    def _keep_whole_lines(self, data: bytes) -> None:
-        """After a failed write: what is whole stays, the rest goes."""
+    def _keep_whole_lines(self, data: bytes) -> bool:
+        """After a failed write: what is whole stays, the rest goes. False when not even that worked."""
         whole = data[: data.rfind(b"\n") + 1]
         try:
             os.ftruncate(self._descriptor, self.size + len(whole))
         except OSError:
-            self._broken = True
+            return False
         self._kept(whole)
+        return True
 
     def _rewrite(self, error: OSError) -> None:
         """After a failed fsync the kernel may call lost pages clean. So: a fresh descriptor, the same bytes compared
         and written again in their place (which makes the pages dirty), and one sync of *that* descriptor."""
-        self._broken = True
         fresh = _open(self.path, os.O_RDWR)
         try:
             data = os.pread(fresh, self.size - self.durable, self.durable)
@@ -153,7 +155,6 @@ class LogWriter:
             os.close(fresh)
         os.close(self._descriptor)
         self._descriptor = _open(self.path, os.O_RDWR | os.O_APPEND)
-        self._broken = False
 
     def _repair_tail(self) -> None:
         """Reads the last whole line, and moves the bytes after it to `<name>.torn.<offset>`."""

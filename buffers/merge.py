@@ -7,6 +7,7 @@ derives them again from the logs and compares.
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -19,6 +20,7 @@ from rods import ordering, retirement
 from rods.config import Config
 from rods.retirement import Decision
 from rods.selection import stage_rules
+from rods.tasks import TaskType
 from rods.tracker import Standing, Tracker
 
 
@@ -122,13 +124,13 @@ class _Merge:
         for decision in retirement.capacity([one for one in observed if one[1].groups], excess):
             self.by_rule("retired", decision)
 
-    def retests(self, active: int) -> list[str]:
+    def retests(self, active: int, types: Container[TaskType]) -> list[str]:
         """Which retired tasks are tried again: those seen longest ago first. One that a re-test found mastered has
         nothing left to show."""
         waiting = []
         for gone in self.pool.too_hard:
             task_id = gone.member.task_id
-            if self.tracker.standing(task_id, gone.step).latest != "mastered":
+            if gone.member.type in types and self.tracker.standing(task_id, gone.step).latest != "mastered":
                 waiting.append((self.tracker.last_step(task_id) or 0, task_id))
         return [task_id for _, task_id in sorted(waiting)[: math.ceil(share(self.rules.retest_fraction, active))]]
 
@@ -159,7 +161,7 @@ def derive(
         if config.pool.capacity:
             merge.evict()
     active = [member.task_id for member in merge.pool.active.values() if member.type in rules.types]
-    retests = merge.retests(len(active)) if changing else []
+    retests = merge.retests(len(active), rules.types) if changing else []
     slots = ordering.slots(config.random_seeds.order, epoch, active, retests)
     made = [record["kind"] for record in merge.decisions]
     seqs = [candidate.seq for candidate in deferred]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from buffers.admission import Admission
@@ -49,6 +50,7 @@ class Merger:
         self._ownership = Ownership(run.path, POOL, process)
         self._seeds = Seeds(run.path)
         self._admission: Admission | None = None
+        self._synced: dict[Path, int] = {}  # parts of the expanded log → their size when they were last synced
         try:
             self._writer = LogWriter(run.path / POOL)
         except BaseException:
@@ -95,8 +97,7 @@ class Merger:
             step=step,
             expanded_seq=expanded_seq,
         )
-        for part in view.staging.parts():
-            sync_file(part)
+        self._sync_variants()
         self._writer.append_group(group_records(attempt, derived.decisions), epoch_record(attempt, derived.epoch))
         self._admission = admission
         view.poll()
@@ -122,6 +123,14 @@ class Merger:
             for seq in sorted(self.view.injected.values()):
                 self._admission.add(self.view.staging.task(seq))
         return self._admission
+
+    def _sync_variants(self) -> None:
+        """What the merge will name is made durable before it does; parts that have not grown are so already."""
+        for part in self.view.staging.parts():
+            size = part.stat().st_size
+            if self._synced.get(part) != size:
+                sync_file(part)
+                self._synced[part] = size
 
     def _await_daemon(self, step: int, waiting: Callable[[], None] | None) -> None:
         """Until the daemon's watermark has reached `step`."""

@@ -36,8 +36,9 @@ class Member:
 
     @staticmethod
     def given(task: Task) -> Member:
-        """A task given at the start. A fork gives variants too, which its parent wrote."""
-        return Member(task.id, task.type, int(task.provenance.get("generation", 0)))
+        """A task given at the start. A fork gives variants too, which its parent wrote and which stay variants."""
+        variant = task.provenance.get("origin") == "variant"
+        return Member(task.id, task.type, int(task.provenance["generation"]) if variant else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class PoolView:
     injected: dict[str, int]  # variant that was injected in a live epoch → its seq in the expanded log
     _tail: Tail
     _waiting: list[Record]
+    _ahead: bool
 
     def __init__(self, run: Run, observations: Observations, *, strict: bool = False) -> None:
         self.run = run
@@ -147,10 +149,13 @@ class PoolView:
     def poll(self) -> list[Record]:
         """Folds what is new; returns the new live `epoch` records."""
         self.staging.poll()
-        if any(not self._live(epoch) for epoch in self.pool.epochs):
+        if self._ahead or any(not self._live(epoch) for epoch in self.pool.epochs):
             self._fold_anew()
         new = []
         for group in self._groups():
+            if group[-1]["epoch"] != len(self.pool.epochs):
+                self._ahead = True  # of observations: a start that drops epochs is there and was not read yet
+                break
             for record in group:
                 self.pool.apply(record)
                 if record["kind"] == "injected":
@@ -176,6 +181,7 @@ class PoolView:
         self.pool = Pool(initial(self.run))
         self._tail = Tail(self.run.path / POOL, strict=self._strict)
         self._waiting = []
+        self._ahead = False
         self.injected = {}
 
 

@@ -53,6 +53,10 @@ class Staging:
         waiting = [one for one in self._candidates.values() if one.seq <= upto and one.seq not in decided]
         return sorted(waiting, key=lambda one: one.pick_order) if by_pick else waiting
 
+    def candidate(self, seq: int) -> Candidate:
+        """The variant at `seq`, as it was written. Raises KeyError."""
+        return self._candidates[seq]
+
     def task(self, seq: int) -> Task:
         """The variant at `seq`. Raises KeyError or ValueError for one that is unknown or no task."""
         return Task.from_json(self._candidates[seq].content)

@@ -12,7 +12,7 @@ from buffers.observations import Observations
 from buffers.pool import PoolView
 from buffers.run import Run
 from rods.runfolder import TRACKER
-from rods.tracker import Window
+from rods.tracker import Tracker
 
 VERSION = 1
 EVERY = 10.0  # seconds between writes that nobody asked for
@@ -39,11 +39,8 @@ class TrackerStore:
 
 def content(observations: Observations, view: PoolView) -> dict[str, Any]:
     """Every task that a live step has named, with its windows."""
-    windows: dict[str, list[Window]] = {}
-    for window in observations.tracker.windows():
-        windows.setdefault(window.task, []).append(window)
     tasks = {}
-    for task_id in observations.tracker.tasks:
+    for task_id, windows in windows_json(observations.tracker).items():
         member = view.active.get(task_id)
         gone = view.retired.get(task_id)
         if member is None and gone is not None:
@@ -53,7 +50,7 @@ def content(observations: Observations, view: PoolView) -> dict[str, Any]:
             "origin": None if member is None else "variant" if member.generated else "original",
             "active": gone is None and member is not None,
             "last_step": observations.tracker.last_step(task_id),
-            "windows": [window.as_json() for window in windows.get(task_id, ())],
+            "windows": windows,
         }
     return {
         "version": VERSION,
@@ -62,3 +59,11 @@ def content(observations: Observations, view: PoolView) -> dict[str, Any]:
         "epoch": view.epoch,
         "tasks": tasks,
     }
+
+
+def windows_json(tracker: Tracker) -> dict[str, list[dict[str, Any]]]:
+    """The windows of every task that a live step has named; none for one whose groups never counted."""
+    found: dict[str, list[dict[str, Any]]] = {task_id: [] for task_id in tracker.tasks}
+    for window in tracker.windows():
+        found[window.task].append(window.as_json())
+    return found

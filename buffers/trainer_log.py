@@ -137,6 +137,8 @@ class TrainerLog:
         """Opens `epoch` in curriculum stage `stage` (from 1): decides and records the merge, or returns the recorded
         one. In lockstep it first waits for the daemon and calls `waiting` meanwhile, about ten times a second; raises
         DeadlineError after `operation.deadline_seconds`."""
+        if not self._started:
+            raise RefusedError("no attempt was started", where=str(self.run.path), remedy="call start() first")
         if self._merger is None:
             self._merger = Merger(self.run, self.observations, self.view, self._process)
         opened = self._merger.merge(epoch, stage, waiting)

@@ -1,0 +1,50 @@
+"""A new run from another one's originals and active variants (DESIGN §4): new tasks.jsonl, empty logs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from buffers.creation import create
+from buffers.observations import Observations
+from buffers.pool import PoolView
+from buffers.run import Run
+from rods.config import Config
+from rods.errors import UserError
+from rods.runfolder import exists
+from rods.tasks import Task
+
+
+def fork(run: Run, new: Path, config: Config | None = None) -> Run:
+    """Creates `new` from the state of `run` behind its latest merge; `config` gives it another identity.
+
+    Held-out tasks come along. Every training task's provenance gains `origin` (original or variant) and `forked_from`;
+    variants stay variants there: they may retire, and count as generated.
+    """
+    if exists(new):
+        raise UserError("is a run folder already", where=str(new), remedy="choose another name")
+    observations = Observations(run, strict=True)
+    for _ in observations.steps():
+        pass
+    view = PoolView(run, observations, strict=True)
+    view.poll()
+    tasks = [_came_from(run, view.task(task_id), member.generated) for task_id, member in view.active.items()]
+    parent = {
+        "run": run.name,
+        "path": str(run.path.resolve()),
+        "identity_hash": run.manifest["identity_hash"],
+        "attempt": observations.attempt,
+        "epoch": view.epoch,
+        "step": view.pool.epochs[-1]["step"] if view.pool.epochs else 0,
+    }
+    return create(new, config or run.config, tasks + run.held_out, parent)
+
+
+def _came_from(run: Run, task: Task, generated: bool) -> Task:
+    provenance: dict[str, Any] = {
+        **task.provenance,
+        "origin": "variant" if generated else "original",
+        "forked_from": run.name,
+    }
+    return dataclasses.replace(task, provenance=provenance)

@@ -1,0 +1,186 @@
+"""Deriving a run's live history again: every merge by the rules of buffers.merge, from the live steps before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from buffers.admission import Admission
+from buffers.merge import Derived, derive
+from buffers.merging import epoch_record, group_records, recorded_slots
+from buffers.observations import Observations, Step, digest
+from buffers.pool import Pool, initial
+from buffers.reading import read
+from buffers.records import Record
+from buffers.report import Report
+from buffers.run import Run
+from buffers.staging import Staging
+from buffers.tracker_store import windows_json
+from rods import runfolder
+
+
+class Rederivation:
+    """One pass over the live history: steps and merges in the order in which they happened."""
+
+    def __init__(self, run: Run, report: Report) -> None:
+        self.run, self.report = run, report
+        self.observations = Observations(run, strict=True)
+        self.staging = Staging(run.path, strict=True)
+        self.staging.poll()
+        self.pool = Pool(initial(run))
+        self.admission = Admission(run)
+        self.members: dict[int, frozenset[str]] = {}  # epoch → tasks of its slots
+        self.injected: dict[str, int] = {}
+        self.fixed: dict[int, int] = {}
+        self._previous = 0
+        self._stored = _stored_tracker(run.path)
+
+    def walk(self) -> None:
+        merges = self._live_merges()
+        due = 0
+        due = self._merges_at(0, merges, due)
+        self._compare_tracker(0)
+        for step in self.observations.steps():
+            if due < len(merges) and merges[due][-1]["step"] < step.step:
+                self._problem_merge(merges[due][-1], "its step is not in the log")
+                due += 1
+            self._check_step(step)
+            self._compare_tracker(step.step)
+            due = self._merges_at(step.step, merges, due)
+        for group in merges[due:]:
+            self._problem_merge(group[-1], f"names step {group[-1]['step']}, which no live step record closes")
+
+    def _live_merges(self) -> list[list[Record]]:
+        """Closed groups of live epochs, in order; notes what every epoch number fixed first."""
+        merges: list[list[Record]] = []
+        group: list[Record] = []
+        for record in read(self.run.path / runfolder.POOL):
+            group.append(record)
+            if record["kind"] == "epoch":
+                self.fixed.setdefault(record["epoch"], record["expanded_seq"])
+                if self.observations.lineage.live(record["attempt"], record["step"]):
+                    merges.append(group)
+                else:
+                    self.report.count("merges dropped by a later start")
+                group = []
+        return merges
+
+    def _merges_at(self, step: int, merges: list[list[Record]], due: int) -> int:
+        while due < len(merges) and merges[due][-1]["step"] == step:
+            self._check_merge(merges[due])
+            due += 1
+        return due
+
+    def _check_merge(self, group: list[Record]) -> None:
+        closing = group[-1]
+        if closing["epoch"] != len(self.pool.epochs):
+            self._problem_merge(closing, f"follows epoch {len(self.pool.epochs) - 1}")
+            return
+        if closing["expanded_seq"] != self.fixed[closing["epoch"]]:
+            self._problem_merge(closing, f"expanded_seq is not {self.fixed[closing['epoch']]}, as first recorded")
+        if closing["expanded_seq"] > self.staging.seq:
+            self._problem_merge(closing, f"read variants up to {closing['expanded_seq']}, {self.staging.seq} exist")
+        derived = derive(
+            self.run.config,
+            self.pool,
+            self.observations.tracker,
+            self.staging.candidates(
+                closing["expanded_seq"], self.pool.decided, by_pick=self.run.config.sync == "lockstep"
+            ),
+            self.admission,
+            epoch=closing["epoch"],
+            stage=closing["stage"],
+            step=closing["step"],
+            expanded_seq=closing["expanded_seq"],
+        )
+        self._compare(group, derived)
+        for record in group:
+            self._follow(record)
+        self.members[closing["epoch"]] = frozenset(slot.task_id for slot in recorded_slots(self.run, self.pool))
+
+    def _compare(self, group: list[Record], derived: Derived) -> None:
+        closing = group[-1]
+        attempt = closing["attempt"]
+        expected = [*group_records(attempt, derived.decisions), epoch_record(attempt, derived.epoch)]
+        said = [_bare(record) for record in group]
+        if said == expected:
+            return
+        for record in said:
+            if record not in expected:
+                self._problem_merge(closing, f"says {_short(record)}, which the rules do not give")
+        for record in expected:
+            if record not in said:
+                self._problem_merge(closing, f"lacks {_short(record)}, which the rules give")
+        if all(record in expected for record in said) and len(said) == len(expected):
+            self._problem_merge(closing, "has the right decisions in another order")
+        self.admission = Admission(self.run)  # from here on, what the log says counts
+        for seq in self.injected.values():
+            self.admission.add(self.staging.task(seq))
+
+    def _follow(self, record: Record) -> None:
+        """Takes a recorded decision, and holds the invariants against it."""
+        kind = record["kind"]
+        where = f"{runfolder.POOL}, record {record['seq']}"
+        self.report.count(kind if kind != "epoch" else "epochs")
+        if kind == "injected":
+            if record["task"] in self.injected:
+                self.report.problem(where, f"task {record['task']} is injected a second time")
+            self.injected[record["task"]] = record["expanded"]
+            if self.staging.task(record["expanded"]).id != record["task"]:
+                self.report.problem(where, f"variant {record['expanded']} is another task than {record['task']}")
+        if kind == "retired" and not self.pool.active[record["task"]].generated:
+            self.report.problem(where, f"original {record['task']} is retired")
+        self.pool.apply(record)
+
+    def _check_step(self, step: Step) -> None:
+        self.report.count("steps")
+        self.report.count("groups", len(step.records))
+        where = f"step {step.step} of attempt {step.attempt}"
+        if step.step != self._previous + 1:
+            self.report.problem(where, f"follows step {self._previous}")
+        self._previous = step.step
+        if step.record["policy_step"] >= step.step:
+            self.report.problem(where, f"was made by weights of step {step.record['policy_step']}")
+        reported = []
+        for index, (record, group) in enumerate(zip(step.records, step.groups, strict=True)):
+            if (record["attempt"], record["step"], record["index"]) != (step.attempt, step.step, index):
+                self.report.problem(where, f"record {record['seq']} is not its group {index}")
+            if group.task not in self.members.get(step.epoch, frozenset()):
+                self.report.problem(where, f"task {group.task} was not in epoch {step.epoch}")
+            reported.append(group.as_json())
+        if digest(step.epoch, step.record["policy_step"], reported) != step.record["digest"]:
+            self.report.problem(where, "its digest does not fit its groups")
+
+    def _compare_tracker(self, step: int) -> None:
+        stored = self._stored
+        if stored is None or stored["step"] != step or not self.observations.live(stored["attempt"], step):
+            return
+        self._stored = None
+        for task_id, windows in windows_json(self.observations.tracker).items():
+            if stored["tasks"].get(task_id, {}).get("windows") != windows:
+                self.report.problem(runfolder.TRACKER, f"task {task_id}: not what the observations up to {step} say")
+        if extra := stored["tasks"].keys() - set(self.observations.tracker.tasks):
+            self.report.problem(runfolder.TRACKER, f"tasks that no step has named: {', '.join(sorted(extra)[:3])}")
+
+    def _problem_merge(self, closing: Record, what: str) -> None:
+        self.report.problem(f"epoch {closing['epoch']} of attempt {closing['attempt']}", what)
+
+
+def _stored_tracker(path: Path) -> Any:
+    try:
+        return orjson.loads((path / runfolder.TRACKER).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def _bare(record: Record) -> Record:
+    """Without what only the log gives it."""
+    return {key: value for key, value in record.items() if key not in ("seq", "crc", "first")}
+
+
+def _short(record: Record) -> str:
+    if record["kind"] == "epoch":
+        return f"the closing record {orjson.dumps(record).decode()}"
+    return f"{record['kind']} {record['task']} ({record.get('rule', 'in order')})"
