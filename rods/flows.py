@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -59,44 +60,43 @@ class _Text:
         return bool(parts) and all(self.says(part) for _, part in parts)
 
 
-@dataclass(frozen=True, slots=True)
 class _Output:
     """What a call brought: the leaves of its result, less the values of its own arguments."""
 
-    position: tuple[int, int]
-    leaves: tuple[tuple[str, Any], ...]
-    whole: Any
-
-    @staticmethod
-    def of(position: tuple[int, int], call: Call, result: Result) -> _Output:
-        value = result.value
-        if value is None:
+    def __init__(self, position: tuple[int, int], call: Call, result: Result) -> None:
+        self.position = position
+        self.whole = result.value
+        if self.whole is None:
             try:
-                value = orjson.loads(result.text)
+                self.whole = orjson.loads(result.text)
             except ValueError:
-                value = result.text
+                self.whole = result.text
         own = {_key(leaf) for _, leaf in _leaves(dict(call.arguments))}
-        leaves = tuple((name, leaf) for name, leaf in _leaves(value, keys=True) if _key(leaf) not in own)
-        return _Output(position, leaves, value)
+        self.fields: dict[Any, set[str]] = {}  # the names of the fields that hold a value
+        for name, leaf in _leaves(self.whole, keys=True):
+            if (key := _key(leaf)) not in own:
+                self.fields.setdefault(key, set()).add(name)
+
+    @cached_property
+    def text(self) -> _Text:
+        return _Text("\n".join(key for key in self.fields if isinstance(key, str)), frozenset())
 
     def brought(self, argument: str, value: Any) -> bool:
         if isinstance(value, (list, dict)):
             parts = [leaf for _, leaf in _leaves(value)]
-            return _key(self.whole) == _key(value) or (
-                bool(parts) and all(self.brought(argument, part) for part in parts)
-            )
-        wanted = _key(value)
-        small = is_small(value)
-        for name, leaf in self.leaves:
-            if _key(leaf) == wanted and (not small or leaf is self.whole or akin(name, argument)):
-                return True
-        return False
+            return bool(parts) and all(self.brought(argument, part) for part in parts)
+        names = self.fields.get(_key(value))
+        if names is None:
+            return False
+        return (
+            not is_small(value)
+            or any(akin(name, argument) for name in names)
+            or not isinstance(self.whole, (dict, list))
+        )
 
     def mentions(self, value: Any) -> bool:
         """Whether the value stands inside a longer text of the result."""
-        if isinstance(value, (list, dict)) or is_small(value):
-            return False
-        return any(isinstance(leaf, str) and _Text.of(leaf).says(value) for _, leaf in self.leaves)
+        return isinstance(value, str) and not is_small(value) and self.text.says(value)
 
 
 def infer(tools: Mapping[str, Tool], task: Task, results: Sequence[Sequence[Result]]) -> list[list[dict[str, Flow]]]:
@@ -119,7 +119,7 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Sequence[Sequence[Resu
                     for name, value in call.arguments.items()
                 }
             )
-            outputs.append(_Output.of((turn, index), call, results[turn][index]))
+            outputs.append(_Output((turn, index), call, results[turn][index]))
         earlier.append(now)
         flows.append(found)
     return flows
