@@ -24,10 +24,12 @@ class Estimate:
     tasks: int
 
     def as_json(self) -> dict[str, Any]:
+        """JSON has no infinity: the interval of a single task is null."""
+        known = math.isfinite(self.standard_error)
         return {
             "mean": self.mean,
-            "standard_error": self.standard_error,
-            "interval": [self.low, self.high],
+            "standard_error": self.standard_error if known else None,
+            "interval": [self.low, self.high] if known else None,
             "tasks": self.tasks,
         }
 

@@ -16,8 +16,8 @@ from typing import Any
 import structlog
 
 from buffers.locks import Heartbeat
-from buffers.run import Run
 from buffers.merging import Epoch
+from buffers.run import Run
 from buffers.trainer_log import TrainerLog
 from rods.errors import DeadlineError, RefusedError
 from rods.observations import Group
@@ -96,9 +96,9 @@ class TrainingRun:
         """Appends the `start` record, puts `policy` where the checkpoint left it (or saves it, untrained, as step 0),
         and opens the epoch. To be called once, before the first `next_batch`."""
         self._policy = policy
-        attempt = self.log.start(self.step)
         for folder in self._checkpoints.set_aside(self.log.live, self.resumed):
-            log.warning("an incomplete checkpoint was moved aside", folder=str(folder))
+            log.warning("a checkpoint that does not count checkpoint was moved aside", folder=str(folder))
+        attempt = self.log.start(self.step)
         log.info("start", attempt=attempt, from_step=self.step, resumed=self.resumed is not None)
         self._open(self._epoch_number)
         if self.resumed is not None:
@@ -111,13 +111,14 @@ class TrainingRun:
     def next_batch(self) -> Batch:
         """The slots of the next step; where the epoch is over, the merge comes first.
 
-        Raises TrainingStopped when the run stops instead, DeadlineError when lockstep waited in vain (a checkpoint
-        was taken just before).
+        Raises TrainingStopped when the run stops instead, DeadlineError when lockstep waited in vain; a checkpoint
+        is taken just before.
         """
         assert self._policy is not None, "begin comes first"
         assert self._outstanding is None, f"step {self._outstanding and self._outstanding.step} was never recorded"
         self._settle()
         if self.stopping is not None:
+            self._save()
             raise TrainingStopped(self.stopping)
         if self._cursor >= self._batches:
             try:

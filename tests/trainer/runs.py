@@ -1,0 +1,52 @@
+"""Small runs of the simulated policy, started as real processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from buffers.creation import toml
+from buffers.observations import Observations
+from buffers.run import Run
+
+SMALL: dict[str, dict[str, Any]] = {
+    "data": {"tasks": "desk", "train": 24, "held_out": 12},
+    "policy": {"kind": "simulated"},
+    "rollouts": {"rollouts_per_task": 4},
+    "training": {"batch_tasks": 8, "steps": 40, "checkpoint_steps": 10},
+}
+
+
+def write_config(file: Path, changes: dict[str, Any] | None = None) -> Path:
+    """SMALL with `changes`: `{"training.steps": 5}` sets a key, `{"sync": "lockstep"}` a top-level one."""
+    values: dict[str, Any] = {section: dict(keys) for section, keys in SMALL.items()}
+    for key, value in (changes or {}).items():
+        section, _, name = key.rpartition(".")
+        (values.setdefault(section, {}) if section else values)[name] = value
+    file.write_text(toml(values), encoding="utf-8")
+    return file
+
+
+def command(run: Path, config: Path | None = None) -> list[str]:
+    return [sys.executable, "-m", "trainer.main", str(run), *(["--config", str(config)] if config else [])]
+
+
+def train(run: Path, config: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
+    """`rods-train` from start to end."""
+    return subprocess.run(command(run, config), capture_output=True, text=True, timeout=60, **options)
+
+
+def complaint(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line that a person sees: the last on standard error, which must be no traceback."""
+    assert "Traceback" not in done.stderr, done.stderr
+    line = done.stderr.strip().splitlines()[-1]
+    assert line.startswith("rods-train: "), done.stderr
+    return line
+
+
+def live_steps(path: Path) -> list[tuple[int, int, list[dict[str, Any]]]]:
+    """(step, epoch, groups) of every live step."""
+    observations = Observations(Run.open(path))
+    return [(step.step, step.epoch, [group.as_json() for group in step.groups]) for step in observations.poll()]

@@ -1,0 +1,211 @@
+"""`rods-train` as a process: resume, signals, refusals, and what it says about bad input."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+
+from buffers.reading import read
+from rods.errors import EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER
+from tests.trainer.runs import command, complaint, live_steps, train, write_config
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was never interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert train(folder / "run", write_config(folder / "c.toml")).returncode == EXIT_OK
+    return folder / "run"
+
+
+def wait_for_steps(run: Path, count: int) -> None:
+    deadline = time.monotonic() + 30
+    log = run / "observations.jsonl"
+    while not log.exists() or log.read_bytes().count(b'"kind":"step"') < count:
+        assert time.monotonic() < deadline, "no steps"
+        time.sleep(0.01)
+
+
+def test_a_finished_run_stays_finished(whole: Path) -> None:
+    assert [step for step, *_ in live_steps(whole)] == list(range(1, 41))
+    before = (whole / "observations.jsonl").read_bytes()
+    assert train(whole).returncode == EXIT_OK
+    assert (whole / "observations.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("last_word", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_run_continues_as_if_nothing_had_happened(tmp_path: Path, whole: Path, last_word: int) -> None:
+    run, config = tmp_path / "run", write_config(tmp_path / "c.toml", {"operation.steps_per_second": 40.0})
+    process = subprocess.Popen(command(run, config), stderr=subprocess.DEVNULL)
+    wait_for_steps(run, 13)
+    process.send_signal(last_word)
+    code = process.wait(timeout=5)
+    assert code == (-signal.SIGKILL if last_word == signal.SIGKILL else EXIT_REQUEUE)
+    reached = len(live_steps(run))
+    assert 13 <= reached < 40
+    assert train(run, config).returncode == EXIT_OK
+    assert live_steps(run) == live_steps(whole)
+    starts = [record for record in read(run / "observations.jsonl") if record["kind"] == "start"]
+    assert [start["from_step"] for start in starts] == [0, 10 if last_word == signal.SIGKILL else reached]
+
+
+def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_is_used(tmp_path: Path, whole: Path) -> None:
+    run = tmp_path / "run"
+    config = write_config(tmp_path / "c.toml", {"operation.step_limit": 25})
+    assert train(run, config).returncode == EXIT_REQUEUE
+    newest = run / "checkpoints" / "step_00000025.a1"
+    (newest / "policy" / "simulated.json").write_text('{"skill":9.0}')
+    done = train(run, write_config(tmp_path / "again.toml"))
+    assert done.returncode == EXIT_OK
+    assert "moved aside" in done.stderr
+    assert (run / "checkpoints" / "incomplete" / newest.name / "policy" / "simulated.json").exists()
+    assert live_steps(run) == live_steps(whole)
+
+
+def test_operation_may_change_at_every_start_and_is_logged(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for limit in (3, 4):
+        config = write_config(tmp_path / "c.toml", {"operation.step_limit": limit})
+        assert train(run, config).returncode == EXIT_REQUEUE
+    assert len(live_steps(run)) == 7
+    starts = [orjson.loads(line) for line in (run / "operation.trainer.jsonl").read_bytes().splitlines()]
+    assert [start["operation"]["step_limit"] for start in starts] == [3, 4]
+
+
+def test_another_identity_is_refused_with_a_diff_and_a_way_out(tmp_path: Path, whole: Path) -> None:
+    done = train(whole, write_config(tmp_path / "c.toml", {"training.steps": 50, "zones.window": 4}))
+    assert done.returncode == EXIT_REFUSED
+    line = complaint(done)
+    assert "training.steps: 40 → 50" in line and "zones.window: 8 → 4" in line and "rods fork" in line
+
+
+def test_a_second_trainer_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    run, config = tmp_path / "run", write_config(tmp_path / "c.toml", {"operation.steps_per_second": 10.0})
+    first = subprocess.Popen(command(run, config), stderr=subprocess.DEVNULL)
+    try:
+        wait_for_steps(run, 1)
+        second = train(run, config)
+        assert second.returncode == EXIT_REFUSED
+        assert f"pid {first.pid}" in complaint(second)
+        assert first.poll() is None
+    finally:
+        first.terminate()
+        assert first.wait(timeout=5) == EXIT_REQUEUE
+
+
+def test_two_that_create_a_run_at_once_share_it(tmp_path: Path) -> None:
+    config = write_config(tmp_path / "c.toml", {"training.steps": 5})
+    both = [subprocess.Popen(command(tmp_path / "run", config), stderr=subprocess.PIPE) for _ in range(2)]
+    codes = [process.wait(timeout=30) for process in both]
+    for process in both:
+        assert process.stderr is not None
+        process.stderr.close()
+    assert EXIT_OK in codes and set(codes) <= {EXIT_OK, EXIT_REFUSED}
+    assert len(live_steps(tmp_path / "run")) == 5
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"training.learning_rat": 0.1}, ("c.toml", "training.learning_rat", "unknown key", "docs/configuration.md")),
+        ({"training.batch_tasks": "many"}, ("c.toml", "training.batch_tasks", "integer")),
+        ({"rollouts.rollouts_per_task": 1}, ("rollouts_per_task = 1", "at least 2")),
+        ({"training.batch_tasks": 32}, ("training.batch_tasks", "24 training tasks", "lower it to 24")),
+        ({"data.tasks": "missing.jsonl"}, ("missing.jsonl", "No such file", "[data] tasks")),
+    ],
+)
+def test_bad_configurations_are_one_line_with_place_reason_and_remedy(
+    tmp_path: Path, changes: dict[str, object], words: tuple[str, ...]
+) -> None:
+    done = train(tmp_path / "run", write_config(tmp_path / "c.toml", changes))
+    assert done.returncode == EXIT_USER
+    assert all(word in complaint(done) for word in words), done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_does_not_exist_needs_a_configuration(tmp_path: Path) -> None:
+    done = train(tmp_path / "nothing")
+    assert done.returncode == EXIT_USER
+    assert "is not a run folder" in complaint(done)
+    done = train(tmp_path / "nothing", tmp_path / "no.toml")
+    assert done.returncode == EXIT_USER
+    assert "cannot read the configuration" in complaint(done)
+
+
+def broken(lines: list[bytes], fault: str) -> list[bytes]:
+    """The task file with one fault in line 3."""
+    record = orjson.loads(lines[2])
+    if fault == "corrupt":
+        lines[2] = lines[2][:-20]
+    elif fault == "edited":
+        lines[2] = orjson.dumps({**record, "user": {"script": ["other", *record["user"]["script"][1:]]}})
+    elif fault == "duplicate":
+        lines[2] = lines[1]
+    else:
+        del record["id"], record["provenance"]
+        if fault == "ground truth":
+            record["goal"]["calls"][-1] = [{"name": record["tools"]["names"][0], "arguments": {"no": "such"}}]
+        else:
+            record["environment"]["hash"] = "older"
+        lines[2] = orjson.dumps(record)
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("corrupt", ("t.jsonl:3", "rods data check")),
+        ("edited", ("t.jsonl:3", "does not match the content", "rods data check")),
+        ("duplicate", ("t.jsonl:3", "repeats line 2", "remove one")),
+        ("ground truth", ("ground truth of task", "fails", "rods data check")),
+        ("environment", ("was written for version older", "install that version")),
+    ],
+)
+def test_bad_task_files_are_one_line_with_place_reason_and_remedy(
+    tmp_path: Path, whole: Path, fault: str, words: tuple[str, ...]
+) -> None:
+    lines = broken((whole / "tasks.jsonl").read_bytes().splitlines(), fault)
+    (tmp_path / "t.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    done = train(tmp_path / "run", write_config(tmp_path / "c.toml", {"data.tasks": "t.jsonl"}))
+    assert done.returncode == EXIT_USER
+    assert all(word in complaint(done) for word in words), done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_full_disk_is_a_message_and_the_run_continues_once_there_is_room(tmp_path: Path, whole: Path) -> None:
+    """On a tmpfs of its own, in a mount namespace: first too small, then resized."""
+    disk, config = tmp_path / "disk", write_config(tmp_path / "c.toml")
+    disk.mkdir()
+    start = " ".join(command(disk / "run", config))
+    script = f"""
+        mount -t tmpfs -o size=300k none {disk} || exit 77
+        {start}; echo "code $?"
+        mount -o remount,size=64m {disk}
+        {start}; echo "code $?"
+        cp -r {disk}/run {tmp_path}/copy
+    """
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("no mount namespaces here")
+    assert done.stdout.split("\n")[:2] == [f"code {EXIT_USER}", f"code {EXIT_OK}"], done.stderr
+    assert "Traceback" not in done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("rods-train: ")]
+    assert "the disk is full" in told[0] and "free some space" in told[0]
+    assert live_steps(tmp_path / "copy") == live_steps(whole)
+
+
+def test_a_read_only_run_folder_is_a_message(tmp_path: Path) -> None:
+    run, config = tmp_path / "run", write_config(tmp_path / "c.toml", {"operation.step_limit": 3})
+    assert train(run, config).returncode == EXIT_REQUEUE
+    script = f"mount --bind {run} {run} && mount -o remount,bind,ro {run} || exit 77; {' '.join(command(run))}"
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("no mount namespaces here")
+    assert done.returncode == EXIT_USER
+    assert "make the run folder writable" in complaint(done)
+    assert os.access(run, os.W_OK)

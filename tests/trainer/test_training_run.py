@@ -1,0 +1,196 @@
+"""The run object that policies drive, in one process."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from buffers.reading import read
+from buffers.run import Run
+from rods.config import Config, parse_config
+from rods.environments import desk
+from rods.errors import DeadlineError, RefusedError
+from rods.observations import Group
+from rods.tasks import Task
+from trainer.checkpoints import MANIFEST, Checkpoints
+from trainer.policy import Batch, TrainingStopped
+from trainer.simulated import SimulatedPolicy
+from trainer.training_run import TrainingRun
+
+TASKS: list[Task] = desk.generate(3, 12, 4)
+
+
+def make(folder: Path, **sections: Any) -> Run:
+    values = {
+        "policy": {"kind": "simulated"},
+        "rollouts": {"rollouts_per_task": 4},
+        "training": {"batch_tasks": 5, "steps": 100, "checkpoint_steps": 10} | sections.pop("training", {}),
+        **sections,
+    }
+    config: Config = parse_config(values, where="test")
+    return Run.create(folder / "run", config, TASKS)
+
+
+def drive(run: TrainingRun, policy: SimulatedPolicy, steps: int) -> list[tuple[Batch, list[Group]]]:
+    done = []
+    for _ in range(steps):
+        batch = run.next_batch()
+        groups = policy.groups(batch)
+        run.record(batch, groups)
+        policy.practise(groups)
+        run.after_update()
+        done.append((batch, groups))
+    return done
+
+
+def test_an_epoch_visits_every_task_and_its_last_batch_is_filled_from_the_front(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    with TrainingRun(made) as run:
+        policy = SimulatedPolicy(run.config)
+        run.begin(policy)
+        batches = [batch for batch, _ in drive(run, policy, 6)]
+    first = [slot.task.id for batch in batches[:3] for slot in batch.slots]
+    assert set(first[:12]) == {task.id for task in TASKS if task.split == "train"}
+    assert first[12:] == first[:3]
+    assert [(batch.step, batch.epoch) for batch in batches] == [(1, 0), (2, 0), (3, 0), (4, 1), (5, 1), (6, 1)]
+    assert batches[3].order_hash != batches[0].order_hash
+
+
+def test_stages_choose_types_and_reward_and_epochs_run_on(tmp_path: Path) -> None:
+    stages = [
+        {"types": ["base"], "reward": "format", "expand": False, "epochs": 2},
+        {"types": ["base", "miss_func"], "epochs": 1},
+    ]
+    made = make(tmp_path, training={"batch_tasks": 3}, curriculum={"stages": stages})
+    with TrainingRun(made) as run:
+        policy = SimulatedPolicy(run.config)
+        run.begin(policy)
+        seen = []
+        while run.stopping is None:
+            seen += drive(run, policy, 1)
+        assert run.stopping == "finished"
+    assert [(batch.epoch, batch.stage, batch.reward) for batch, _ in seen] == [
+        (0, 1, "format"),
+        (1, 1, "format"),
+        (2, 2, "progress"),
+        (2, 2, "progress"),
+    ]
+    assert {slot.task.type for batch, _ in seen[:2] for slot in batch.slots} == {"base"}
+    assert {slot.task.type for batch, _ in seen[2:] for slot in batch.slots} == {"base", "miss_func"}
+    assert [group.range for _, groups in seen for group in groups[:1]] == [(0, 2), (0, 2), (0, 1), (0, 1)]
+    with TrainingRun(made) as run:
+        assert run.finished  # known from the checkpoint, though `training.steps` is far
+
+
+def test_a_step_is_durable_before_record_returns(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    with TrainingRun(made) as run:
+        policy = SimulatedPolicy(run.config)
+        run.begin(policy)
+        batch = run.next_batch()
+        run.record(batch, policy.groups(batch))
+        closed = [record for record in read(made.path / "observations.jsonl") if record["kind"] == "step"]
+        assert [(record["step"], record["policy_step"], record["groups"]) for record in closed] == [(1, 0, 5)]
+
+
+def test_groups_of_other_tasks_are_refused(tmp_path: Path) -> None:
+    with TrainingRun(make(tmp_path)) as run:
+        policy = SimulatedPolicy(run.config)
+        run.begin(policy)
+        batch = run.next_batch()
+        groups = policy.groups(batch)
+        with pytest.raises(ValueError, match="not those of the batch"):
+            run.record(batch, groups[::-1])
+        run.record(batch, groups)
+        with pytest.raises(ValueError, match="not the step that is due"):
+            run.record(batch, groups)
+
+
+def test_the_untrained_policy_is_checkpoint_0_and_later_ones_hold_the_position(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    with TrainingRun(made) as run:
+        policy = SimulatedPolicy(run.config)
+        run.begin(policy)
+        drive(run, policy, 10)
+        found = Checkpoints(made.path).named(run.log.live)
+        skill = policy.skill
+    assert [item.position.step for item in found] == [0, 10]
+    position = found[1].position
+    assert (position.attempt, position.epoch, position.cursor) == (1, 3, 1)
+    assert position.curriculum["stage"] == 1 and position.random["order"] == 0
+    assert orjson.loads((found[0].policy / "simulated.json").read_bytes())["skill"] == 0.3
+    assert orjson.loads((found[1].policy / "simulated.json").read_bytes())["skill"] == skill != 0.3
+
+
+def test_a_checkpoint_of_dropped_steps_is_never_resumed(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    with TrainingRun(made) as run:
+        policy = SimulatedPolicy(run.config)
+        run.begin(policy)
+        drive(run, policy, 20)
+        run.log.start(12)  # somebody went back, beyond the checkpoint of step 20
+    with TrainingRun(made) as run:
+        assert run.resumed is not None and run.resumed.position.step == 10
+
+
+def test_another_order_than_the_checkpoints_is_refused(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    with TrainingRun(made) as run:
+        policy = SimulatedPolicy(run.config)
+        run.begin(policy)
+        drive(run, policy, 10)
+    manifest = made.path / "checkpoints" / "step_00000010.a1" / MANIFEST
+    manifest.write_bytes(orjson.dumps({**orjson.loads(manifest.read_bytes()), "order_hash": "other"}))
+    with TrainingRun(made) as run, pytest.raises(RefusedError, match="another order"):
+        run.begin(SimulatedPolicy(run.config))
+
+
+def test_a_stop_between_batches_takes_a_checkpoint_first(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    asked = False
+    with TrainingRun(made, lambda: asked) as run:
+        policy = SimulatedPolicy(run.config)
+        run.begin(policy)
+        drive(run, policy, 4)
+        asked = True
+        with pytest.raises(TrainingStopped):
+            run.next_batch()
+    with TrainingRun(made) as run:
+        assert run.resumed is not None and run.resumed.position.step == 4
+
+
+def test_a_missed_lockstep_deadline_is_an_error_after_a_checkpoint(tmp_path: Path) -> None:
+    made = make(tmp_path, sync="lockstep", operation={"deadline_seconds": 0.2})
+    with TrainingRun(made) as run:
+        policy = SimulatedPolicy(run.config)
+        run.begin(policy)
+        drive(run, policy, 3)
+        with pytest.raises(DeadlineError):
+            run.next_batch()
+    with TrainingRun(made) as run:
+        assert run.resumed is not None and run.resumed.position.step == 3
+
+
+def test_a_long_preparation_can_be_stopped(tmp_path: Path) -> None:
+    asked = False
+    with TrainingRun(make(tmp_path), lambda: asked) as run:
+        run.preparing("warm start", 0.25)
+        asked = True
+        with pytest.raises(TrainingStopped):
+            run.preparing("warm start", 0.5)
+
+
+def test_traces_are_kept_for_every_nth_step_within_their_bytes(tmp_path: Path) -> None:
+    made = make(tmp_path, operation={"trace_every": 3, "trace_bytes": 300})
+    with TrainingRun(made) as run:
+        policy = SimulatedPolicy(run.config)
+        run.begin(policy)
+        for _ in range(9):
+            batch = run.next_batch()
+            assert batch.traced == (batch.step % 3 == 1)
+            run.record(batch, policy.groups(batch), [{"slot": 0, "text": "words " * 20}] * 3 if batch.traced else ())
+            run.after_update()
+    kept = sorted(path.name for path in (made.path / "traces").iterdir())
+    assert kept and kept[-1] == "step_00000007.a1.jsonl.gz"
+    assert sum((made.path / "traces" / name).stat().st_size for name in kept) <= 300
