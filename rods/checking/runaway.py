@@ -1,7 +1,7 @@
 """Calls that would run away where arguments are not bounded: enormous numbers, texts and lists, deep nesting.
 
-They are made in a process of its own, `python -m rods.checking.runaway NAME FROM`, which prints what it is about to do
-and what came of it, and which an alarm kills when a call does not end: no promise of the environment is relied upon.
+They are made in a process of their own, which prints what it is about to do and what came of it, and which an alarm
+kills when a call does not end: no promise of the environment is relied upon.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def runaways(name: str) -> Iterator[tuple[str, str, str]]:
 def _all_runaways(name: str) -> Iterator[tuple[str, str, str]]:
     start = 0
     while True:
-        command = [sys.executable, "-m", "rods.checking.runaway", name, str(start)]
+        code = "import sys; from rods.checking.runaway import attempt; attempt(sys.argv[1], int(sys.argv[2]))"
+        command = [sys.executable, "-c", code, name, str(start)]
         path = os.pathsep.join(entry or "." for entry in sys.path)
         done = subprocess.run(
             command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
@@ -85,8 +86,9 @@ def _all_runaways(name: str) -> Iterator[tuple[str, str, str]]:
         start = lines[-1]["begins"] + 1
 
 
-def main() -> None:
-    name, start = sys.argv[1], int(sys.argv[2])
+def attempt(name: str, start: int) -> None:
+    """Makes the attempts from number `start` on, in this process. Prints one JSON line before each call, and one after
+    a call that misbehaved."""
     with contextlib.suppress(ValueError, OSError):  # not every system has this limit
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     environment = load(name)
@@ -110,7 +112,3 @@ def main() -> None:
         if what:
             print(json.dumps({**place, "what": what}), flush=True)
     signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-if __name__ == "__main__":
-    main()
