@@ -18,7 +18,7 @@ from rods.composing.records import BoundCall, ComposeError, Draft, Flow, Plan
 from rods.environments.base import Environment, Instance, Result
 
 THEMATIC = 0.7  # probability of the story's topic where a domain offers it
-REPEAT = 0.3  # probability of a value that an earlier turn mentioned, where the domain offers one
+REPEAT = 0.4  # probability of a value that an earlier turn mentioned, where the domain offers one
 
 
 @dataclass(slots=True)

@@ -166,8 +166,8 @@ class PhraseBook:
     """The words of an environment's users. All templates are written for this project.
 
     `frames[n]` hold n clauses ({0}, {1}, …) and make whole sentences. `links` open a later turn without a story.
-    `vague[domain]` are blurred forms of a value and `supply[domain]` the sentences that supply it afterwards
-    ({value}); a domain without them is never blurred. `again[family]` refers back to a said value of that family.
+    By family of domains (`Catalogue.families`): `vague` are blurred forms of a value, `supply` the sentences that
+    supply it afterwards ({value}), both or neither; `again` refers back to a value that an earlier turn said.
     """
 
     frames: Mapping[int, tuple[str, ...]]
@@ -207,7 +207,7 @@ class Catalogue:
     - `topics(rng)`: fields of a fresh narrative besides its story's name.
     - `thematic`: domains in which the story's topic is the first choice.
     - `families`: domains whose values are spoken of alike (source and target accounts: "account"); a domain left out
-      is a family of its own. `PhraseBook.again` goes by family.
+      is a family of its own.
     - `siblings`: a tool that is easily taken for the key; `swaps`: two arguments of a tool that are easily swapped.
     - `lookups`: tools that only read.
     - `shown`: at most so many tools are shown with a task: all of the classes in use, thinned out by chance.

@@ -130,7 +130,7 @@ def _blurred(
     choices: list[tuple[Slot, BoundCall, str]] = []
     for offset, bound in _firsts(catalogue, draft.turns[turn]):
         for slot in bound.slots.values():
-            if slot.thing or slot.domain not in catalogue.book.vague or not slot.fills:
+            if slot.thing or catalogue.family(slot.domain) not in catalogue.book.vague or not slot.fills:
                 continue
             pattern = _word(slot.text)
             if len(pattern.findall(request)) == 1 and not said(slot.text, earlier):
@@ -139,11 +139,12 @@ def _blurred(
     if not choices:
         raise ComposeError("no_pattern", "no value of the request can be blurred", turn=turn)
     slot, bound, parameter = rng.choice(choices)
-    vague = rng.choice(catalogue.book.vague[slot.domain])
+    family = catalogue.family(slot.domain)
+    vague = rng.choice(catalogue.book.vague[family])
     blurred = _word(slot.text).sub(lambda _: vague, request)
-    supplied = rng.choice(catalogue.book.supply[slot.domain]).format(value=slot.text)
+    supplied = rng.choice(catalogue.book.supply[family]).format(value=slot.text)
     value = bound.call.arguments[parameter]
-    return blurred, supplied, {"argument": parameter, "value": value, "domain": slot.domain}
+    return blurred, supplied, {"argument": parameter, "value": value, "domain": family}
 
 
 def _firsts(catalogue: Catalogue, calls: Sequence[BoundCall]) -> list[tuple[int, BoundCall]]:

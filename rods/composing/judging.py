@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from rods.composing.catalogue import Catalogue, Implied, catalogue_for
 from rods.composing.forms import said
-from rods.composing.records import Draft
+from rods.composing.records import BoundCall, Draft
 from rods.composing.wording import requests
 from rods.environments import load
 from rods.tasks import RETURN_SENTENCE, Task
@@ -31,10 +32,21 @@ ARTEFACTS = re.compile(
     r"thought process|construct query|step \d+:|ground truth|tool call|function call|api call|<\w+>|```|[{}\[\]\\|<>]",
     re.IGNORECASE,
 )
+SLACK = 2  # words that a blur may add
 DOUBLED = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
 
 
-def judge(catalogue: Catalogue, task: Task, draft: Draft) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong, and where: in the `calls` (or how the task is built), or in the `query` of `turn` (from 0), which
+    another wording may mend. A request made in vain counts to the next turn, in which it is served."""
+
+    reason: str
+    part: Literal["calls", "query"]
+    turn: int | None = None
+
+
+def judge(catalogue: Catalogue, task: Task, draft: Draft) -> list[Fault]:
     """The faults of `task`, made from `draft`; empty when it is accepted."""
     faults = structure(task, draft)
     if faults:  # the other parts take the structure for granted
@@ -42,133 +54,133 @@ def judge(catalogue: Catalogue, task: Task, draft: Draft) -> list[str]:
     return alignment(catalogue, task, draft) + leaks(catalogue, task) + naturalness(catalogue, task)
 
 
-def structure(task: Task, draft: Draft) -> list[str]:
+def structure(task: Task, draft: Draft) -> list[Fault]:
     """Whether calls and turns are the draft's, in the form of the task's type."""
     drafted = [[bound.call.as_json() for bound in turn] for turn in draft.turns]
     if [[call.as_json() for call in turn] for turn in task.calls] != drafted:
-        return ["the ground truth is not what was drafted"]
-    faults = []
+        return [Fault("the ground truth is not what was drafted", "calls")]
+    reasons = []
     blanks = [turn for turn, calls in enumerate(task.calls) if not calls]
     returns = [turn for turn, text in enumerate(task.script) if text == RETURN_SENTENCE]
-    for turn in blanks:
-        if turn + 1 >= len(task.calls) or not task.calls[turn + 1]:
-            faults.append(f"turn {turn} asks in vain and nothing follows")
-    if task.type in ("base", "long_context"):
-        if blanks or task.held_out:
-            faults.append(f"a {task.type} task has no turns without calls and no held-out tools")
-        if task.type == "long_context" and _size(task.state) <= _size(draft.state):
-            faults.append("the state of a long context is no longer than the draft's")
-    elif not blanks:
-        faults.append(f"a {task.type} task needs a turn without calls")
+    if any(turn + 1 >= len(task.calls) or not task.calls[turn + 1] for turn in blanks):
+        reasons.append("a request is made in vain and nothing follows")
+    if bool(blanks) != (task.type in ("miss_func", "miss_param")):
+        reasons.append(f"{len(blanks)} turns without calls in a {task.type} task")
+    if task.type == "long_context" and _size(task.state) <= _size(draft.state):
+        reasons.append("the state of a long context is no longer than the draft's")
     if task.type == "miss_func":
         if returns != [turn + 1 for turn in blanks] or sorted(task.held_out) != returns:
-            faults.append("held-out tools must return, with the fixed sentence, right after each turn without calls")
+            reasons.append("tools must return, with the fixed sentence, right after each turn without calls")
         for turn, names in task.held_out.items():
-            now = {call.name for call in task.calls[turn]}
-            before = {call.name for calls in task.calls[:turn] for call in calls}
-            if not names or not now.intersection(names):
-                faults.append(f"turn {turn} needs none of the tools that return in it")
-            if before.intersection(names):
-                faults.append(f"a tool held out until turn {turn} is needed before")
+            if not {call.name for call in task.calls[turn]}.intersection(names):
+                reasons.append(f"turn {turn} needs none of the tools that return in it")
+            if any(call.name in names for calls in task.calls[:turn] for call in calls):
+                reasons.append(f"a tool held out until turn {turn} is needed before")
     elif task.held_out or returns:
-        faults.append(f"a {task.type} task holds no tools out")
-    if task.type == "miss_param" and not faults:
-        faults += [fault for turn in blanks for fault in _gap(task, draft, turn)]
-    return faults
+        reasons.append(f"a {task.type} task holds no tools out")
+    if task.type == "miss_param" and not reasons and not all(_missing(task, draft, turn) for turn in blanks):
+        reasons.append("a turn without calls lacks nothing that the next one supplies")
+    return [Fault(reason, "calls") for reason in reasons]
 
 
-def _gap(task: Task, draft: Draft, turn: int) -> list[str]:
-    """Whether a value that the following turn supplies can be had in no way before."""
+def _missing(task: Task, draft: Draft, turn: int) -> bool:
+    """Whether the turn after `turn` supplies a value that could be had in no way before."""
     texts = [*task.script[: turn + 1], *(bound.result.text for calls in draft.turns[:turn] for bound in calls)]
-    for bound in draft.turns[turn + 1]:
-        for argument, flow in bound.flows.items():
-            value = bound.call.arguments[argument]
-            told = flow.source in ("user", "earlier") and said(value, task.script[turn + 1])
-            if told and not any(said(value, text) for text in texts):
-                return []
-    return [f"turn {turn + 1} supplies nothing that turn {turn} lacks"]
+    supplied = (
+        bound.call.arguments[argument]
+        for bound in draft.turns[turn + 1]
+        for argument, flow in bound.flows.items()
+        if flow.source in ("user", "earlier") and said(bound.call.arguments[argument], task.script[turn + 1])
+    )
+    return any(not any(said(value, text) for text in texts) for value in supplied)
 
 
-def alignment(catalogue: Catalogue, task: Task, draft: Draft) -> list[str]:
+def alignment(catalogue: Catalogue, task: Task, draft: Draft) -> list[Fault]:
     """Whether texts and calls ask for the same: nothing missing, nothing unasked."""
-    faults: list[str] = []
-    tools = load(catalogue.environment).tools()
-    results: list[str] = []
-    known: set[str] = set(_words(draft.plan.narrative))
+    faults: list[Fault] = []
+    results: list[str] = []  # of the calls so far
+    known = {*_words(draft.plan.narrative), *_book_words(catalogue.environment)}  # what may be spoken of
+    names: set[str] | None = None  # of everything in the world, once they are needed
     for turn, calls in enumerate(draft.turns):
-        texts = task.script[: turn + 1]
-        known |= _book_words(catalogue.environment)
         for bound in calls:
-            recipe = catalogue.recipes[bound.recipe]
-            defaults = {parameter.name: parameter.default for parameter in tools[bound.call.name].parameters}
-            implied = [
-                source.value
-                for step in recipe.steps
-                for source in step.arguments.values()
-                if isinstance(source, Implied)
-            ]
-            for argument, value in bound.call.arguments.items():
-                flow = bound.flows.get(argument)
-                if flow is None:
-                    faults.append(f"turn {turn}: nobody knows where {argument}={value!r} came from")
-                elif flow.origin is not None:
-                    if not said(value, draft.turns[flow.origin[0]][flow.origin[1]].result.text):
-                        faults.append(
-                            f"turn {turn}: {argument}={value!r} is not in the result that it is said to be from"
-                        )
-                elif flow.source == "state":
-                    if not said(value, " ".join(_words(draft.state))):
-                        faults.append(f"turn {turn}: {argument}={value!r} is not in the state")
-                elif not (
-                    any(said(value, text) for text in texts)
-                    or any(said(value, text) for text in results)
-                    or value == defaults.get(argument)
-                    or value in implied
-                ):
-                    faults.append(f"turn {turn}: nobody says {argument}={value!r}")
+            faults += _unfounded(catalogue, task, draft, turn, bound, results)
             results.append(bound.result.text)
-            known |= set(_words(dict(bound.call.arguments))) | set(WORD.findall(bound.result.text.lower()))
-            known |= {word for slot in bound.slots.values() for word in WORD.findall(slot.text.lower())}
-        # What a turn without calls asks for is done in the next one.
-        if calls:
-            asked = (
-                " ".join(task.script[turn - 1 : turn + 1]) if turn and not draft.turns[turn - 1] else task.script[turn]
-            )
-            for request in requests(catalogue, calls):
-                if not any(pattern.search(asked) for pattern in _patterns(catalogue.environment, request.recipe.name)):
-                    faults.append(f"turn {turn}: nobody asks for what {request.recipe.name} does")
-            names = set(_words(task.state)) | set(_words(draft.state))
-            for word in WORD.findall(asked.lower()):
-                if (word.isdigit() or word in names) and word not in known:
-                    faults.append(f"turn {turn}: {word!r} is asked about and no call uses it")
+            known.update(_words(dict(bound.call.arguments)), WORD.findall(bound.result.text.lower()))
+            known.update(word for slot in bound.slots.values() for word in WORD.findall(slot.text.lower()))
+        if not calls:
+            continue  # what it asks for is done in the next turn
+        asked = task.script[turn]
+        if turn and not draft.turns[turn - 1]:
+            asked = f"{task.script[turn - 1]} {asked}"
+        for request in requests(catalogue, calls):
+            if not any(pattern.search(asked) for pattern in _patterns(catalogue.environment, request.recipe.name)):
+                faults.append(Fault(f"nobody asks for what {request.recipe.name} does", "query", turn))
+        strange = [word for word in WORD.findall(asked.lower()) if word not in known]
+        if strange and names is None:
+            names = {*_words(task.state), *_words(draft.state)}
+        for word in strange:
+            if word.isdigit() or (names and word in names):
+                faults.append(Fault(f"{word!r} is asked about and no call uses it", "query", turn))
     return faults
 
 
-def leaks(catalogue: Catalogue, task: Task) -> list[str]:
-    """Tools and parameters that the texts name. Names that are plain words may be said when they are listed as
-    ordinary, and parameters that are plain words always."""
+def _unfounded(
+    catalogue: Catalogue, task: Task, draft: Draft, turn: int, bound: BoundCall, results: Sequence[str]
+) -> list[Fault]:
+    """Arguments of a call that nobody could know."""
     faults = []
-    for turn, text in enumerate(task.script):
-        found = _secret_names(catalogue.environment).intersection(re.findall(r"\w+", text))
-        faults += [f"turn {turn} names {name!r}" for name in sorted(found)]
+    steps = catalogue.recipes[bound.recipe].steps
+    implied = [source.value for step in steps for source in step.arguments.values() if isinstance(source, Implied)]
+    tool = load(catalogue.environment).tools()[bound.call.name]
+    defaults = {parameter.name: parameter.default for parameter in tool.parameters}
+    for argument, value in bound.call.arguments.items():
+        flow = bound.flows.get(argument)
+        if flow is None:
+            faults.append(Fault(f"nobody knows where {argument}={value!r} came from", "calls", turn))
+        elif flow.origin is not None:
+            if not said(value, draft.turns[flow.origin[0]][flow.origin[1]].result.text):
+                faults.append(Fault(f"{argument}={value!r} is not in the result that it came from", "calls", turn))
+        elif flow.source == "state":
+            if not said(value, " ".join(_words(draft.state))):
+                faults.append(Fault(f"{argument}={value!r} is not in the state", "calls", turn))
+        elif value in implied or value == defaults.get(argument):
+            continue
+        elif not any(said(value, text) for text in (*task.script[: turn + 1], *results)):
+            faults.append(Fault(f"nobody says {argument}={value!r}", "query", turn))
     return faults
 
 
-def naturalness(catalogue: Catalogue, task: Task) -> list[str]:
+def leaks(catalogue: Catalogue, task: Task) -> list[Fault]:
+    """Tools and parameters that the texts name. Tools whose names are plain words may be said when the catalogue lists
+    them as ordinary, parameters that are plain words always."""
+    secret = _secret_names(catalogue.environment)
+    return [
+        Fault(f"the text names {name!r}", "query", turn)
+        for turn, text in _requests(task)
+        for name in sorted(secret.intersection(re.findall(r"\w+", text)))
+    ]
+
+
+def naturalness(catalogue: Catalogue, task: Task) -> list[Fault]:
     """Texts that no user would type."""
     faults = []
-    for turn, text in enumerate(task.script):
-        if text == RETURN_SENTENCE:
-            continue
+    for turn, text in _requests(task):
         if not text or text != text.strip() or "  " in text or text[-1] not in ".!?" or text[0].islower():
-            faults.append(f"turn {turn} is not written in sentences: {text!r}")
+            faults.append(Fault(f"not written in sentences: {text!r}", "query", turn))
         if found := ARTEFACTS.search(text):
-            faults.append(f"turn {turn} holds the artefact {found[0]!r}")
+            faults.append(Fault(f"holds the artefact {found[0]!r}", "query", turn))
         if found := DOUBLED.search(text):
-            faults.append(f"turn {turn} says {found[0]!r}")
-        if len(text.split()) > catalogue.book.longest:
-            faults.append(f"turn {turn} is {len(text.split())} words long, over {catalogue.book.longest}")
+            faults.append(Fault(f"says {found[0]!r}", "query", turn))
+        if len(text.split()) > catalogue.book.longest + SLACK:
+            faults.append(Fault(f"{len(text.split())} words long, over {catalogue.book.longest}", "query", turn))
     return faults
+
+
+def _requests(task: Task) -> Iterator[tuple[int, str]]:
+    """The texts that are the task's own, each with the turn in which it is served."""
+    for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
+        if text != RETURN_SENTENCE:
+            yield (turn if calls else turn + 1), text
 
 
 def _size(state: Any) -> int:

@@ -22,6 +22,7 @@ from rods.tasks import Task, TaskType
 
 TRIES = 120  # candidate plans a search for a seed's shape
 DRAWS = 60  # recipes drawn for a place, before it stays empty
+DEEPER = 3.0  # how much likelier one is that comes closer to the wanted depth
 JOIN = 2  # words that join a request to the next, and values longer than one word
 TAKE_UP = 3.0  # how much likelier a recipe is that takes up a thing from before
 OVERLAP, CLASS, COUNT, DEPTH, LINK = 3.0, 1.0, 0.6, 4.0, 0.7  # costs: a function of the seed's, a class apart, …
@@ -193,9 +194,13 @@ class _Candidate:
                 weight *= 0.5
             if classes is not None and not classes[self.groups[tool]]:
                 weight *= 0.2
-        if self.shape.depth is not None and max(depths(recipe, self.things), default=0) > self.shape.depth:
-            weight *= 0.02
-        return weight
+        if self.shape.depth is not None:
+            reach = max(depths(recipe, self.things), default=0)
+            if reach > self.shape.depth:
+                weight *= 0.02
+            elif reach > max(self.depth, 1):
+                weight *= DEEPER
+        return min(weight, TAKE_UP)
 
     def _note(self, recipe: Recipe, turn: int) -> None:
         reached = depths(recipe, self.things)
@@ -232,7 +237,9 @@ def blurrable(catalogue: Catalogue, chosen: Sequence[Recipe], type: TaskType, us
     if type == "miss_func":
         return any(tool not in used for recipe in chosen for tool in recipe.tools)
     if type == "miss_param":
-        return any(domain in catalogue.book.vague for recipe in chosen for domain in recipe.says.values())
+        return any(
+            catalogue.family(domain) in catalogue.book.vague for recipe in chosen for domain in recipe.says.values()
+        )
     return False  # base and long_context have no turns without calls that we could write
 
 

@@ -28,17 +28,19 @@ _PAIRS = (
     ("write_file", "create_file"),
 )
 SIBLINGS = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
-FAMILIES = {
-    **dict.fromkeys(("new_name",), "contact"),
-    **dict.fromkeys(("new_address",), "address"),
-    **dict.fromkeys(("other_team", "lone_team"), "team"),
-    **dict.fromkeys(("new_subject", "spare_subject"), "subject"),
-    **dict.fromkeys(("new_title", "spare_title"), "title"),
-    **dict.fromkeys(("lone_day",), "day"),
-    **dict.fromkeys(("new_file", "locked_file"), "file"),
-    **dict.fromkeys(("other_folder", "lone_folder"), "folder"),
-    **dict.fromkeys(("target",), "account"),
-    **dict.fromkeys(("new_vendor",), "vendor"),
+_FAMILIES = {
+    "contact": "new_name",
+    "address": "new_address new_guest",
+    "team": "other_team lone_team",
+    "subject": "new_subject spare_subject",
+    "text": "new_text",
+    "title": "new_title spare_title",
+    "day": "lone_day",
+    "room": "other_room",
+    "file": "new_file locked_file",
+    "folder": "other_folder lone_folder",
+    "account": "target",
+    "vendor": "new_vendor",
 }
 SWAPS = {"transfer_money": ("source", "target"), "copy_file": ("file", "copy"), "send_mail": ("subject", "text")}
 _READERS = (
@@ -58,7 +60,7 @@ def catalogue() -> Catalogue:
         pad=pad,
         topics=_topics,
         thematic=frozenset({"subject", "new_subject", "title", "new_title"}),
-        families=FAMILIES,
+        families={domain: family for family, domains in _FAMILIES.items() for domain in domains.split()},
         siblings=SIBLINGS,
         swaps=SWAPS,
         lookups=frozenset(_READERS.split()),

@@ -60,6 +60,16 @@ def _other_team(scene: Scene) -> list[str]:
     return [team for team in pools.TEAMS if team != contact.get("team")]
 
 
+def _new_text(scene: Scene) -> list[str]:
+    file = _files(scene).get(scene.chosen.get("file", ""), {})
+    return [text for text in pools.TEXTS if text != file.get("text")]
+
+
+def _event(scene: Scene) -> dict[str, Any]:
+    event: dict[str, Any] = scene.state["calendar"]["events"].get(scene.chosen["event"], {"room": "", "guests": []})
+    return event
+
+
 DOMAINS: dict[str, Domain] = {
     "contact": lambda scene: list(scene.state["contacts"]),
     "new_name": lambda scene: _others(pools.NAMES, set(scene.state["contacts"])),
@@ -72,6 +82,7 @@ DOMAINS: dict[str, Domain] = {
     "spare_subject": lambda scene: _others(_lone(_subjects(scene)), {scene.narrative.get("topic", "")}),
     "new_subject": lambda scene: pools.TOPICS,
     "text": lambda scene: pools.TEXTS,
+    "new_text": _new_text,
     "title": lambda scene: _lone(_titles(scene)),
     "spare_title": lambda scene: _others(_lone(_titles(scene)), {scene.narrative.get("topic", "")}),
     "new_title": lambda scene: _others(pools.TOPICS, set(_titles(scene))),
@@ -79,6 +90,8 @@ DOMAINS: dict[str, Domain] = {
     "lone_day": lambda scene: _lone([event["day"] for event in scene.state["calendar"]["events"].values()]),
     "hour": lambda scene: _HOURS,
     "room": lambda scene: pools.ROOMS,
+    "other_room": lambda scene: _others(pools.ROOMS, {_event(scene)["room"]}),
+    "new_guest": lambda scene: _others(pools.ADDRESSES, {*_addresses(scene), *_event(scene)["guests"]}),
     "file": lambda scene: list(_files(scene)),
     "new_file": lambda scene: _others(pools.FILES, set(_files(scene))),
     "locked_file": lambda scene: [name for name, file in _files(scene).items() if file["locked"]],

@@ -23,6 +23,7 @@ from rods.gates.similarity import SimilarityIndex
 from rods.tasks import TASK_TYPES, Split, Task, TaskType
 
 REPAIRS = 4  # patches a world before a task is planned anew
+PEOPLE = 0.5  # share of the tasks for which contacts are wanted: most look-ups go through them
 CLASSES = ("contacts", "mail", "calendar", "files", "ledger")
 
 
@@ -81,6 +82,8 @@ def fresh_task(random_seed: int, purpose: str, index: int, type: TaskType) -> tu
 
 def _compose(book: Catalogue, environment: Environment, type: TaskType, rng: random.Random) -> tuple[Task, Draft]:
     usable = frozenset(rng.sample(CLASSES, rng.choice((2, 2, 3))))
+    if rng.random() < PEOPLE:
+        usable = frozenset(("contacts", *rng.sample(CLASSES[1:], rng.choice((1, 2)))))
     plan = planning.sketch(book, _shape(type, rng), type, usable=usable, tries=20, rng=rng)
     state = states.fresh_state(book, plan, None, rng)
     choices = rng.getrandbits(64)

@@ -81,19 +81,15 @@ THINGS = {
 }
 VAGUE = {
     "amount": ("some money", "some amount"),
-    "day": ("some day", "another day"),
-    "hour": ("some hour", "another hour"),
-    "contact": ("someone", "a contact"),
+    "day": ("some day", "one day"),
+    "hour": ("some hour", "a good hour"),
+    "contact": ("someone", "a friend"),
     "account": ("some account", "one account"),
-    "target": ("some account", "another account"),
-    "room": ("some room", "a room"),
-    "folder": ("some folder", "a folder"),
-    "other_folder": ("some folder", "another folder"),
+    "room": ("some room", "a good room"),
+    "folder": ("some folder", "one folder"),
     "text": ("something", "some words"),
-    "team": ("some team", "a team"),
-    "other_team": ("some team", "another team"),
-    "new_address": ("some address", "a new address"),
-    "address": ("some address", "someone"),
+    "team": ("some team", "one team"),
+    "address": ("some address", "one address"),
 }
 SUPPLY = {
     "amount": ("The amount is {value}.", "I mean {value}.", "Make it {value}."),
@@ -101,14 +97,10 @@ SUPPLY = {
     "hour": ("I mean {value}.", "The hour is {value}.", "Make it {value}."),
     "contact": ("I mean {value}.", "It is {value}.", "The name is {value}."),
     "account": ("I mean {value}.", "The account is {value}.", "Take {value}."),
-    "target": ("I mean {value}.", "The account is {value}.", "Take {value}."),
     "room": ("Take {value}.", "The room is {value}."),
     "folder": ("I mean {value}.", "The folder is {value}.", "Take {value}."),
-    "other_folder": ("I mean {value}.", "The folder is {value}.", "Take {value}."),
     "text": ("It should say {value}.", "The text is {value}."),
     "team": ("I mean {value}.", "The team is {value}."),
-    "other_team": ("I mean {value}.", "The team is {value}."),
-    "new_address": ("The address is {value}.", "It is {value}."),
     "address": ("The address is {value}.", "I mean {value}."),
 }
 AGAIN = {

@@ -273,7 +273,7 @@ _recipe(
 )
 _recipe(
     "invite_address",
-    (step("invite_guest", event="^event", address="address:address"),),
+    (step("invite_guest", event="^event", address="address:new_guest"),),
     "invite {address} to {event}",
     "add {address} to the guests of {event}",
 )
@@ -285,7 +285,7 @@ _recipe(
 )
 _recipe(
     "room_for_it",
-    (step("book_room", event="^event", room="room:room"),),
+    (step("book_room", event="^event", room="room:other_room"),),
     "book {room} for {event}",
     "get {room} as the room for {event}",
 )
@@ -344,7 +344,7 @@ _recipe(
 )
 _recipe(
     "write_file",
-    (step("write_file", file="file:file", text="text:text"),),
+    (step("write_file", file="file:file", text="text:new_text"),),
     "write {text} into the {file}",
     "make the {file} say {text}",
     "change the text of the {file} to {text}",
@@ -395,14 +395,14 @@ _recipe(
 )
 _recipe(
     "unlock_and_write",
-    (step("unlock_file", file="file:locked_file"), step("write_file", file="file:locked_file", text="text:text")),
+    (step("unlock_file", file="file:locked_file"), step("write_file", file="file:locked_file", text="text:new_text")),
     "unlock the {file} and make it say {text}",
     "open the {file} for changes and write {text}",
     gives="file=file:locked_file/file",
 )
 _recipe(
     "write_and_lock",
-    (step("write_file", file="file:file", text="text:text"), step("lock_file", file="file:file")),
+    (step("write_file", file="file:file", text="text:new_text"), step("lock_file", file="file:file")),
     "write {text} into the {file} and lock it",
     "make the {file} say {text} and let nobody change it after",
     ends="file",
@@ -448,7 +448,7 @@ _recipe(
 )
 _recipe(
     "write_it",
-    (step("write_file", file="^file", text="text:text"),),
+    (step("write_file", file="^file", text="text:new_text"),),
     "write {text} into {file}",
     "make {file} say {text}",
 )
