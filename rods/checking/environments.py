@@ -113,7 +113,8 @@ def _script(probe: Probe, state: State, tasks: list[Task], random_seed: int) -> 
 
 
 def _repeats(probe: Probe, state: State, calls: list[Call]) -> None:
-    """The same calls from the same state give the same results; `reset` leaves the state that it was given alone."""
+    """The same calls from the same state give the same results, in whatever order its keys stand; `reset` leaves the
+    state that it was given alone."""
     given = copy.deepcopy(state)
     first = probe.replies(probe.reset(given), calls)
     if given != state:
@@ -128,6 +129,10 @@ def _repeats(probe: Probe, state: State, calls: list[Call]) -> None:
         probe.fault(calls[at].name, "", what, remedy)
         return
     probe.comparable = True
+    turned = probe.replies(probe.reset(_reversed(state)), calls)
+    if (at := _differs(first, turned)) is not None:
+        what = f"gives {calls[at].name} another answer when the keys of the state stand in another order"
+        probe.fault("reset", "state", what, "let no order of keys count: tasks that differ in nothing else have one id")
 
 
 def _isolation(probe: Probe, state: State, calls: list[Call]) -> None:
@@ -244,6 +249,13 @@ def _refuses(probe: Probe, ability: str, action: Callable[[], Any]) -> None:
 
 def _differs(first: list[tuple[str, str | None]], second: list[tuple[str, str | None]]) -> int | None:
     return next((at for at, (a, b) in enumerate(zip(first, second, strict=True)) if a != b), None)
+
+
+def _reversed(value: Any) -> Any:
+    """The same JSON value, the keys of every object in reverse order."""
+    if isinstance(value, Mapping):
+        return {key: _reversed(value[key]) for key in reversed(list(value))}
+    return [_reversed(item) for item in value] if isinstance(value, list) else value
 
 
 def _poison(value: Any) -> None:

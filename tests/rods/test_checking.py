@@ -196,6 +196,15 @@ def test_given_tasks_lend_calls_and_must_hold(tmp_path):
     assert "no note 7" in check_environment(TOY.name, [sound, failing]).faults[0].what
 
 
+def test_the_order_of_keys_in_a_state_must_not_count():
+    ordered = environments.load(NAME + "ordered")
+    notes = {"7": {"title": "a", "body": ""}, "8": {"title": "b", "body": ""}}
+    where = {"name": ordered.name, "hash": ordered.hash}
+    goal = {"calls": [[], [{"name": "titles", "arguments": {}}]]}
+    task = Task.from_json(record(environment=where, goal=goal, state={"notes": notes}))
+    assert "in another order" in check_environment(ordered.name, [task]).faults[0].what
+
+
 def test_an_unknown_environment_is_a_user_error():
     with pytest.raises(UserError, match="unknown environment"):
         check_environment("nowhere")

@@ -161,6 +161,11 @@ class _Shared(World):
         super().__init__(environment, self.common)
 
 
+class _Ordered(World):
+    def titles(self) -> Any:
+        return [note["title"] for note in self.state["notes"].values()]
+
+
 class _Neighbours(World):
     """Feels how many instances have called since the last reset: right alone, wrong beside another."""
 
@@ -221,6 +226,10 @@ def raising() -> Environment:
 
 def shared() -> Environment:
     return Toy("shared", _Shared)
+
+
+def ordered() -> Environment:
+    return Toy("ordered", _Ordered)
 
 
 def neighbours() -> Environment:
