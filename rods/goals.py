@@ -8,6 +8,7 @@ far (a multiset subset). A turn without ground-truth calls is resolved by an ans
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from rods.environments.base import Environment, Instance
 from rods.episodes import NeedVerdict, Verdict
@@ -21,19 +22,25 @@ class GroundTruth:
     """
 
     def __init__(self, environment: Environment, task: Task) -> None:
-        self.expected: list[tuple[Instance, Counter[str]] | None] = []
+        self.calls = task.calls
         self.results: list[tuple[str, ...]] = []
+        self._expected: list[tuple[Instance, Counter[str]]] = []
         instance = environment.reset(task.state)
         for calls in task.calls:
             texts = tuple(instance.call(call).text for call in calls)
             self.results.append(texts)
-            self.expected.append((instance.fork(), Counter(texts)) if calls else None)
+            self._expected.append((instance.fork(), Counter(texts)))
 
     def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
         """What the turn earned in `instance`, which is compared and never changed."""
-        expected = self.expected[need.turn]
-        if expected is None:
+        if not self.calls[need.turn]:
             return Verdict(True, need.attempted == 0)
-        world, texts = expected
-        response = need.attempted > 0 and not texts - Counter(need.results)
-        return Verdict(instance.same_state(world), response)
+        if need.attempted == 0:
+            return Verdict(instance.same_state(self._expected[need.turn][0]), False)
+        return self.parts(instance, need.turn, need.results)
+
+    def parts(self, instance: Instance, turn: int, seen: Sequence[str]) -> Verdict:
+        """The two comparisons of `turn` alone, whatever was attempted: the state, and its results among those
+        `seen`."""
+        world, texts = self._expected[turn]
+        return Verdict(instance.same_state(world), all(seen.count(text) >= times for text, times in texts.items()))

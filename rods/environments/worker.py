@@ -50,9 +50,7 @@ class Worker:
     between threads (requests wait for each other); after a fork each process starts a child of its own.
     """
 
-    def __init__(
-        self, target: str, *, seconds: float = 0.6, memory: int = 1 << 30, reply_bytes: int = 1 << 20
-    ) -> None:
+    def __init__(self, target: str, *, seconds: float = 0.6, memory: int = 1 << 30, reply_bytes: int = 1 << 20) -> None:
         self.target, self.seconds, self.memory, self.reply_bytes = target, seconds, memory, reply_bytes
         self._lock = threading.Lock()
         self._child: _Child | None = None

@@ -6,7 +6,8 @@ a task can rest on:
 
 - chance: `random.Random` becomes `Dice`, which draws the same numbers and can be copied and written down;
 - the clock: `datetime.today()` in the travel class is the wheel's release day, so that ages do not change over time;
-- copying: `copy.deepcopy` of plain data becomes `copy_plain`.
+- copying: `copy.deepcopy` of plain data becomes `copy_plain`;
+- flight prices, which the class looks up in a table that it builds anew at every call, are remembered.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,13 @@ MODULES: Mapping[str, str] = {
 STATELESS = frozenset({"MathAPI"})
 TODAY = datetime.datetime(2026, 3, 23)
 _EXTENSION = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code.long_context"
+_CONSTANTS = (
+    "MA_5_EXTENSION",
+    "MA_20_EXTENSION",
+    "INTERMEDIARY_CITIES",
+    "CAR_STATUS_METADATA_EXTENSION",
+    "PARKING_BRAKE_INSTRUCTION",
+)
 _TYPES = {"dict": "object", "float": "number", "tuple": "array"}  # BFCL's names for JSON Schema's
 
 
@@ -52,8 +61,9 @@ class Api:
     tools: Mapping[str, Tool]
 
 
-def load(file: Path) -> dict[str, Api]:
-    """The API classes of the wheel `file` by name, in the order of `MODULES`."""
+def load(file: Path) -> tuple[dict[str, Api], list[Any]]:
+    """The API classes of the wheel `file` by name, in the order of `MODULES`, and the constants with which
+    long_context pads results (large, and never changed)."""
     extension = _execute(file, "long_context")
     before = sys.modules.get(_EXTENSION)
     sys.modules[_EXTENSION] = extension
@@ -69,7 +79,7 @@ def load(file: Path) -> dict[str, Api]:
         documents = wheel.read_json_lines(file, f"data/multi_turn_func_doc/{MODULES[name]}.json")
         tools = {document["name"]: _tool(name, kind, document) for document in documents}
         apis[name] = Api(name, kind, tools)
-    return apis
+    return apis, [vars(extension)[name] for name in _CONSTANTS]
 
 
 def load_type(file: Path, name: str) -> type:
@@ -77,15 +87,22 @@ def load_type(file: Path, name: str) -> type:
     module = _execute(file, MODULES[name])
     _mend(module)
     kind: type = getattr(module, name)
+    if name == "TravelAPI":
+        _remember_prices(kind)
     return kind
 
 
 class _Clock(datetime.datetime):
-    """`datetime` whose today never changes."""
+    """`datetime` whose today never changes, and which remembers the dates that it has read."""
 
     @classmethod
     def today(cls) -> _Clock:
         return cls(TODAY.year, TODAY.month, TODAY.day)
+
+    @classmethod
+    @lru_cache(4096)
+    def strptime(cls, text: str, format: str) -> datetime.datetime:  # type: ignore[override]
+        return super().strptime(text, format)
 
 
 def _execute(file: Path, name: str) -> types.ModuleType:
@@ -104,6 +121,34 @@ def _mend(module: types.ModuleType) -> None:
         names["datetime"] = _Clock
     if "deepcopy" in names:
         names["deepcopy"] = copy_plain
+
+
+def _remember_prices(kind: Any) -> None:
+    """`TravelAPI.get_flight_cost` depends on its arguments and on long_context alone, and leaves the prices that it
+    found in `_flight_cost_lookup`, which nobody changes afterwards. Errors are not remembered."""
+    look_up = kind.get_flight_cost
+
+    @lru_cache(256)
+    def prices(long_context: bool, *route: str) -> tuple[tuple[float, ...], dict[str, Any]]:
+        scratch = kind()
+        scratch.long_context = long_context
+        found = look_up(scratch, *route)
+        return tuple(found["travel_cost_list"]), scratch._flight_cost_lookup
+
+    @wraps(look_up)
+    def get_flight_cost(
+        self: Any, travel_from: str, travel_to: str, travel_date: str, travel_class: str
+    ) -> dict[str, list[float]]:
+        try:
+            costs, self._flight_cost_lookup = prices(
+                self.long_context, travel_from, travel_to, travel_date, travel_class
+            )
+        except TypeError:  # an argument that cannot be hashed: as the class has it
+            found: dict[str, list[float]] = look_up(self, travel_from, travel_to, travel_date, travel_class)
+            return found
+        return {"travel_cost_list": list(costs)}
+
+    kind.get_flight_cost = get_flight_cost
 
 
 def _tool(group: str, kind: type, document: dict[str, Any]) -> Tool:

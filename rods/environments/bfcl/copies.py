@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import random
+from functools import lru_cache
 from typing import Any
 
 ATOMS = frozenset({str, int, float, bool, type(None)})
@@ -25,15 +26,15 @@ def copy_plain(value: Any) -> Any:
         return value
     if kind is Dice:
         return value.copy()
+    if kind is set:
+        return value.copy()  # of ids: numbers and texts
     return copy.deepcopy(value)
 
 
-def copy_object(value: Any) -> Any:
-    """An independent copy of an API object whose attributes are plain."""
+def view(value: Any) -> Any:
+    """An object of its own that shares all attributes with `value`."""
     fresh = object.__new__(type(value))
-    attributes = fresh.__dict__
-    for name, item in value.__dict__.items():
-        attributes[name] = item if type(item) in ATOMS else copy_plain(item)
+    fresh.__dict__.update(value.__dict__)
     return fresh
 
 
@@ -41,50 +42,67 @@ def same_object(one: Any, expected: Any) -> bool:
     """The benchmark's comparison: every public attribute of `expected` equals that of `one` by Python's `!=`."""
     attributes = one.__dict__
     for name, item in expected.__dict__.items():
-        if name[0] != "_" and attributes[name] != item:
+        if name[0] == "_":
+            continue
+        mine = attributes[name]
+        if mine is item and type(item) is not float:  # a container equals itself; NaN does not
+            continue
+        if mine != item:
             return False
     return True
 
 
+Draw = tuple[str, float, float]  # randint or uniform, low, high
+
+
 class Dice:
-    """`random.Random(seed)` that remembers its draws, so that it can be copied at the cost of a list and written as
-    JSON. Draws the same numbers as `random.Random`. Raises ValueError for a seed that would not repeat itself."""
+    """`random.Random(seed)` that remembers its draws, so that it can be copied for nothing and written as JSON. Draws
+    the same numbers as `random.Random`. Raises ValueError for a seed that would not repeat itself."""
 
     __slots__ = ("_random", "draws", "seed")
 
-    def __init__(self, seed: Any, draws: list[tuple[str, float, float]] | None = None) -> None:
+    def __init__(self, seed: Any, draws: tuple[Draw, ...] = ()) -> None:
         if isinstance(seed, bool) or not isinstance(seed, (int, float, str)):
             raise ValueError(f"random_seed must be a number or text, not {seed!r}")
         self.seed = seed
-        self.draws = draws if draws is not None else []
+        self.draws = draws
         self._random: random.Random | None = None
 
     def copy(self) -> Dice:
-        return Dice(self.seed, list(self.draws))
+        return Dice(self.seed, self.draws)
 
     def randint(self, low: int, high: int) -> int:
-        value = self._source().randint(low, high)
-        self.draws.append(("randint", low, high))
-        return value
+        return int(self._draw(("randint", low, high)))
 
     def uniform(self, low: float, high: float) -> float:
-        value = self._source().uniform(low, high)
-        self.draws.append(("uniform", low, high))
-        return value
+        return self._draw(("uniform", low, high))
 
-    def _source(self) -> random.Random:
+    def _draw(self, draw: Draw) -> float:
+        before, self.draws = self.draws, (*self.draws, draw)
+        if len(before) < _CACHED_DRAWS:  # many episodes begin with the same draws; seeding costs more than all else
+            return _first_draws(self.seed, self.draws)[-1]
         if self._random is None:
             self._random = random.Random(self.seed)
-            for name, low, high in self.draws:
+            for name, low, high in before:
                 getattr(self._random, name)(low, high)
-        return self._random
+        value: float = getattr(self._random, draw[0])(draw[1], draw[2])
+        return value
 
     def as_json(self) -> dict[str, Any]:
         return {"seed": self.seed, "draws": [list(draw) for draw in self.draws]}
 
     @staticmethod
     def from_json(record: dict[str, Any]) -> Dice:
-        return Dice(record["seed"], [(name, low, high) for name, low, high in record["draws"]])
+        return Dice(record["seed"], tuple((name, low, high) for name, low, high in record["draws"]))
+
+
+_CACHED_DRAWS = 4
+
+
+@lru_cache(16_384, typed=True)
+def _first_draws(seed: int | float | str, draws: tuple[Draw, ...]) -> tuple[float, ...]:
+    generator = random.Random(seed)
+    return tuple(getattr(generator, name)(low, high) for name, low, high in draws)
 
 
 # Snapshots. JSON says everything but integer keys, sets and dice; these are wrapped in an object with one such key.

@@ -6,7 +6,6 @@ on the hash seed of the process (an unordered set is printed), they are put in o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import localcontext
@@ -24,7 +23,8 @@ from rods.environments.bfcl.bounds import (
     impossible_power,
 )
 from rods.environments.bfcl.copies import ATOMS
-from rods.environments.bfcl.effects import Effect, effect_of
+from rods.environments.bfcl.effects import CHANGED_IN_PLACE, EVERYTHING, READING
+from rods.environments.bfcl.jsontext import JsonWriter, plain
 from rods.environments.bfcl.trees import too_many_paths
 
 PREFIX = "Error during execution: "
@@ -35,19 +35,21 @@ Before = Callable[["Entry", Any, Mapping[str, Any]], Result | None]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A tool, ready to be called. `defaults` are its mutable ones, to be handed in afresh each time (the classes would
-    share one list between all worlds)."""
+    """A tool, ready to be called. `writes` is None for a reading tool, else what it changes in place (`effects`);
+    `defaults` are its mutable defaults, handed in afresh each time (the classes would share one list between all
+    worlds)."""
 
     tool: Tool
     group: str
     function: Callable[..., Any]
-    effect: Effect
+    writes: tuple[str, ...] | None
     defaults: Mapping[str, Any]
-    before: Before | None = None
-    mend: Callable[[Any], None] | None = None
+    before: Before | None
+    mend: Callable[[dict[str, Any]], None] | None
+    write: Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]
 
 
-def entry(kind: type, tool: Tool, precise: Before) -> Entry:
+def entry(kind: type, tool: Tool, precise: Before, writer: JsonWriter) -> Entry:
     """`precise` answers the calls of tools that compute with any number of digits, or returns None."""
     before: dict[str, Before] = {
         "power": _power,
@@ -57,38 +59,41 @@ def entry(kind: type, tool: Tool, precise: Before) -> Entry:
         "logarithm": precise,
         "square_root": precise,
     }
-    mutable = {p.name: p.default for p in tool.parameters if isinstance(p.default, (list, dict))}
+    attributes = () if tool.name in READING else CHANGED_IN_PLACE.get(tool.name, (EVERYTHING,))
     return Entry(
         tool,
         tool.group,
         getattr(kind, tool.name),
-        effect_of(tool.group, tool.name),
-        mutable,
+        None if tool.name in READING else attributes,
+        {p.name: p.default for p in tool.parameters if isinstance(p.default, (list, dict))},
         before.get(tool.name),
         {"book_flight": _mend_booking, "edit_ticket": _mend_edit}.get(tool.name),
+        writer.write,
     )
 
 
 def run(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result:
     """Calls the tool and puts its answer into words. Never raises for anything that the arguments can cause."""
+    error = None
     try:
         value = entry.function(target, **arguments)
         kind = type(value)
         if kind is dict:
             if entry.mend is not None:
                 entry.mend(value)
+            if "error" in value:
+                error = "tool"
             try:
-                text = _to_json(value)
-                value = _plain(value)
+                text, value = entry.write(value)
             except (TypeError, ValueError, RecursionError):
                 text = value = str(value)
-            error = "tool" if kind is dict and type(value) is dict and "error" in value else None
         elif kind is str:
-            return Result(value)
+            text = value
         else:
             text = str(value)
-            error = "tool" if kind is list and _complains(value) else None
-            value = _plain(value) if kind in _JSON else text
+            if kind is list and _complains(value):
+                error = "tool"
+            value = plain(value) if kind in _JSON else text
     except RecursionError:
         return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
     except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
@@ -98,7 +103,6 @@ def run(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result:
     return Result(text, value, error)
 
 
-_to_json = json.JSONEncoder().encode  # what json.dumps calls
 _JSON = ATOMS | {list, dict}
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -184,20 +188,3 @@ def _mend_edit(value: dict[str, Any]) -> None:
 def _complains(value: list[Any]) -> bool:
     first = value[0] if value else None
     return (isinstance(first, dict) and "error" in first) or (isinstance(first, str) and first.startswith("Error: "))
-
-
-def _plain(value: Any) -> Any:
-    """`value` as JSON would read it back, sharing nothing with the state."""
-    kind = type(value)
-    if kind is dict:
-        return {
-            key if type(key) is str else _key(key): item if type(item) in ATOMS else _plain(item)
-            for key, item in value.items()
-        }
-    if kind is list or kind is tuple:
-        return [item if type(item) in ATOMS else _plain(item) for item in value]
-    return value if kind in ATOMS else str(value)
-
-
-def _key(key: Any) -> str:
-    return json.dumps(key) if isinstance(key, (bool, type(None))) else str(key)

@@ -33,8 +33,8 @@ def splits() -> dict[int, Split]:
     """The side of each task number, 0–199."""
     numbers = list(range(TASKS_A_TYPE))
     random.Random(42).shuffle(numbers)
-    sides: list[Split] = ["train"] * 100 + ["validation"] * 25 + ["test"] * 75
-    return dict(zip(numbers, sides, strict=True))
+    cuts: tuple[tuple[Split, int, int], ...] = (("train", 0, 100), ("validation", 100, 125), ("test", 125, 200))
+    return {number: side for side, start, end in cuts for number in numbers[start:end]}
 
 
 @cached
@@ -54,7 +54,9 @@ def records(file: Path, kind: TaskType) -> tuple[list[dict[str, Any]], list[list
     """The wheel's own entries of one category, and their ground-truth call strings by turn, in the same order."""
     name = f"BFCL_v4_multi_turn_{kind}.json"
     entries = wheel.read_json_lines(file, f"data/{name}")
-    answers = {answer["id"]: answer["ground_truth"] for answer in wheel.read_json_lines(file, f"data/possible_answer/{name}")}
+    answers = {
+        answer["id"]: answer["ground_truth"] for answer in wheel.read_json_lines(file, f"data/possible_answer/{name}")
+    }
     return entries, [answers[entry["id"]] for entry in entries]
 
 
@@ -85,5 +87,10 @@ def _task(
             "long_context": kind == "long_context",
         },
         split=sides[int(entry["id"].rsplit("_", 1)[1])],
-        provenance={"source": wheel.PACKAGE, "version": wheel.VERSION, "id": entry["id"], "category": f"multi_turn_{kind}"},
+        provenance={
+            "source": wheel.PACKAGE,
+            "version": wheel.VERSION,
+            "id": entry["id"],
+            "category": f"multi_turn_{kind}",
+        },
     )

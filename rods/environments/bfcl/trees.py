@@ -14,15 +14,8 @@ from typing import Any
 MAX_PATHS = 20_000  # recursive tools (find, du) are refused in a graph with more paths than this
 
 
-def view(system: Any) -> Any:
-    """A file system object of its own over the same directories: enough for `cd`."""
-    fresh = object.__new__(type(system))
-    fresh.__dict__.update(system.__dict__)
-    return fresh
-
-
-def copy_tree(system: Any) -> Any:
-    """An independent file system whose directories are copies and whose files are still shared."""
+def copy_tree(system: Any) -> None:
+    """Gives `system` directories of its own; the files are still shared."""
     copies: dict[int, Any] = {}
     for directory in _directories(system):
         fresh = object.__new__(type(directory))
@@ -35,14 +28,10 @@ def copy_tree(system: Any) -> Any:
         held = directory.contents
         if id(held) not in contents:  # a moved directory shares its dict with the one it left behind
             kind = type(directory)
-            contents[id(held)] = {
-                name: copies[id(item)] if type(item) is kind else item for name, item in held.items()
-            }
+            contents[id(held)] = {name: copies[id(item)] if type(item) is kind else item for name, item in held.items()}
         fresh.contents = contents[id(held)]
-    fresh = view(system)
-    fresh.root = copies[id(system.root)]
-    fresh._current_dir = copies[id(system._current_dir)]
-    return fresh
+    system.root = copies[id(system.root)]
+    system._current_dir = copies[id(system._current_dir)]
 
 
 def own_file(system: Any, name: Any) -> None:
@@ -148,9 +137,7 @@ def decode_system(system: Any, record: dict[str, Any]) -> None:
         files = [file_type(name, content) for name, content in record["files"]]
         directories = [directory_type(name, None) for name, _, _ in record["directories"]]
         found = {"directory": directories, "file": files}
-        contents = [
-            {name: found[sort][index] for name, sort, index in entries} for entries in record["contents"]
-        ]
+        contents = [{name: found[sort][index] for name, sort, index in entries} for entries in record["contents"]]
         for directory, (_, parent, held) in zip(directories, record["directories"], strict=True):
             directory.parent = None if parent is None else directories[parent]
             directory.contents = contents[held]

@@ -23,24 +23,17 @@ from rods.environments.bfcl import wheel
 from rods.environments.bfcl.arithmetic import TARGET
 from rods.environments.bfcl.bounds import MAX_TEXT, over
 from rods.environments.bfcl.classes import MODULES, STATELESS, Api, load
-from rods.environments.bfcl.copies import copy_object, copy_plain, decode, encode, same_object
-from rods.environments.bfcl.effects import FILE_SYSTEM, SCRATCH, Effect
+from rods.environments.bfcl.copies import copy_plain, decode, encode, same_object, view
+from rods.environments.bfcl.effects import DIRECTORIES, EVERYTHING, FILE, FILE_SYSTEM, SCRATCH
 from rods.environments.bfcl.execution import PREFIX, Entry, entry, few_digits, many_digits, precisely, run
-from rods.environments.bfcl.trees import (
-    copy_tree,
-    decode_system,
-    encode_system,
-    own_file,
-    same_tree,
-    view,
-)
+from rods.environments.bfcl.jsontext import JsonWriter
+from rods.environments.bfcl.trees import copy_tree, decode_system, encode_system, own_file, same_tree
 from rods.environments.worker import Overrun, Worker
 from rods.errors import UserError
 
 BEHAVIOUR = 1  # to be raised when equal calls may give other results (the golden transcript's test forces it)
 KEPT_STATES = 1_024  # initial states whose objects are kept
 _SMALL = frozenset({bool, type(None)})
-_TREE = "directories of the file system"  # owned apart from the object that points to them
 _UNWRITTEN = SCRATCH | {"_api_description"}
 
 
@@ -52,10 +45,12 @@ class Bfcl:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.apis: dict[str, Api] = load(file)
+        self.apis: dict[str, Api]
+        self.apis, constants = load(file)
+        writer = JsonWriter(constants)
         self._tools = {name: tool for api in self.apis.values() for name, tool in api.tools.items()}
         self._entries = {
-            name: entry(self.apis[tool.group].type, tool, self._precise) for name, tool in self._tools.items()
+            name: entry(self.apis[tool.group].type, tool, self._precise, writer) for name, tool in self._tools.items()
         }
         self.hash = content_id(
             {
@@ -87,6 +82,10 @@ class Bfcl:
         except TypeError as error:
             raise ValueError(f"the state is not JSON: {error}") from error
         return World(self._built(key))
+
+    def forget(self) -> None:
+        """Drops the objects kept for initial states (measurements of a cold start)."""
+        self._built.cache_clear()
 
     def _build(self, key: bytes) -> _Initial:
         state = orjson.loads(key)
@@ -147,7 +146,7 @@ class World:
     def __init__(self, initial: _Initial) -> None:
         self._initial = initial
         self._objects: dict[str, Any] = dict(initial.objects)
-        self._owned: set[str] = set()  # classes whose object no other world holds
+        self._owned: dict[str, set[str]] = {}  # classes whose object no other world holds, and what is owned in it
         self._equal: dict[str, Any] = {}  # per class, the other world's object last found equal
 
     def call(self, call: Call) -> Result:
@@ -158,14 +157,14 @@ class World:
         shared = bool(entry.defaults)
         for value in arguments.values():
             kind = type(value)
-            if kind is str and len(value) <= MAX_TEXT or kind in _SMALL:
+            if (kind is str and len(value) <= MAX_TEXT) or kind in _SMALL:
                 continue
             if (why := over(value)) is not None:
                 return Result(f"{PREFIX}{call.name}: {why}", None, "bounds")
             shared = shared or kind is list or kind is dict
         if shared:  # the tool may keep what it is given
             arguments = copy_plain({**entry.defaults, **arguments})
-        target = self._objects[entry.group] if entry.effect is Effect.NOTHING else self._own(entry, arguments)
+        target = self._objects[entry.group] if entry.writes is None else self._own(entry, arguments)
         if entry.before is not None and (result := entry.before(entry, target, arguments)) is not None:
             return result
         return run(entry, target, arguments)
@@ -187,7 +186,7 @@ class World:
         fresh = World.__new__(World)
         fresh._initial = self._initial
         fresh._objects = self._objects.copy()
-        fresh._owned = set()
+        fresh._owned = {}
         fresh._equal = {}
         return fresh
 
@@ -210,25 +209,28 @@ class World:
         return True
 
     def _own(self, entry: Entry, arguments: Mapping[str, Any]) -> Any:
-        """The object that the call may write: a copy of the shared one, unless it is this world's own already."""
-        group, owned = entry.group, self._owned
+        """The object that the call may write, with what it changes in place copied unless it is owned already."""
+        group, writes = entry.group, entry.writes or ()
         target = self._objects[group]
-        if group != FILE_SYSTEM:
-            if group not in owned:
-                target = self._objects[group] = copy_object(target)
-                owned.add(group)
-        elif entry.effect is Effect.PLACE:
-            if group not in owned:
-                target = self._objects[group] = view(target)
-                owned.add(group)
-            return target  # where it stands is no part of the state that is compared
-        else:
-            if _TREE not in owned:
-                target = self._objects[group] = copy_tree(target)
-                owned.update((group, _TREE))
-            if entry.effect is Effect.FILES:
+        owned = self._owned.get(group)
+        if owned is None:
+            target = self._objects[group] = view(target)
+            owned = self._owned[group] = set()
+        for name in writes:
+            if name == FILE:
                 own_file(target, arguments.get("file_name"))
-        self._equal.pop(group, None)
+            elif name not in owned:
+                owned.add(name)
+                if name == DIRECTORIES:
+                    copy_tree(target)
+                elif name == EVERYTHING:
+                    target.__dict__.update(copy_plain(target.__dict__))
+                elif name[-1] != "*":
+                    target.__dict__[name] = copy_plain(target.__dict__[name])
+                elif name[:-1] not in owned:
+                    target.__dict__[name[:-1]] = target.__dict__[name[:-1]].copy()
+        if group in self._equal and entry.tool.name != "cd":  # where one stands is not compared
+            del self._equal[group]
         return target
 
 
