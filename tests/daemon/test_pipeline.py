@@ -1,0 +1,296 @@
+"""The pipeline: what a variant carries, and that every failure is learnt from, recorded, and contained."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+
+from daemon.authors.base import Fault, Judgement
+from daemon.stages import plain, with_blanks
+from rods.composing.records import ErrorType
+from rods.environments import load
+from rods.errors import InfrastructureError
+from rods.gates import SimilarityIndex, check
+from rods.profile import distance, profile
+from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
+from tests.daemon.pipelines import Bench, Spoiled, author, failure, seed, settings, spoil, steady
+
+WHERE = {  # the author's stage and method in which each error type is made to happen
+    "no_pattern": ("planner", "plan", "plan"),
+    "param_gen_failed": ("executor", "realise", "execute"),
+    "decompose_failed": ("executor", "realise", "execute"),
+    "func_sample_failed": ("executor", "state", "execute"),
+    "vm_exec_failed": ("executor", "realise", "execute"),
+    "duplicate_func": ("executor", "realise", "execute"),
+    "query_gen_failed": ("rewriter", "rewrite", "rewrite"),
+    "query_verify_failed": ("rewriter", "rewrite", "rewrite"),
+    "query_verify_no_tag": ("rewriter", "rewrite", "rewrite"),
+    "conversation_construct_failed": ("former", "form", "judge"),
+    "no_prompts": ("planner", "plan", "plan"),
+    "pipeline_exception": ("judge", "judge", "admission"),
+}
+
+
+@pytest.mark.parametrize("type", TASK_TYPES)
+async def test_a_variant_keeps_type_side_and_shape_and_says_where_it_came_from(type: TaskType) -> None:
+    root = replace(seed(type), split="train")
+    variant = await Bench().variant(root)
+    assert variant.id != root.id and variant.type == type and variant.split == root.split
+    origin = variant.provenance
+    assert origin["seed"] == origin["root"] == root.id and origin["generation"] == 1
+    assert origin["plan"]["turns"] and origin["narrative"] == origin["plan"]["narrative"] != {}
+    assert origin["model"] == "procedural" and len(origin["prompts"]["phrase_book"]) == 20
+    assert 1 <= origin["attempts"] <= 3 and origin["judge"]
+    desk = load("desk")
+    shape = profile(desk, root)
+    assert origin["profile_distance"] == distance(shape, profile(desk, variant)) <= 0.5
+    nothing = SimilarityIndex()
+    assert check(desk, variant, shape, settings().gates, pool=nothing, held_out=nothing) == []
+    assert [len(texts) for texts in origin["results"]] == [len(calls) for calls in variant.calls]
+
+
+async def test_the_same_job_gives_the_same_variant_and_any_other_key_another() -> None:
+    root = seed("miss_func")
+    first = await Bench().variant(root)
+    assert (await Bench().variant(root)).as_json() == first.as_json()
+    others = [
+        await Bench().variant(root, index=1),
+        await Bench().variant(root, pick="2-seed"),
+        await Bench(settings(random_seeds={"daemon": 1})).variant(root),
+    ]
+    assert len({first.id, *(other.id for other in others)}) == 4
+
+
+def test_the_table_below_covers_all_twelve_error_types() -> None:
+    assert set(WHERE) == set(get_args(ErrorType)) and len(WHERE) == 12
+
+
+@pytest.mark.parametrize("type", WHERE)
+async def test_every_error_type_is_recorded_with_stage_evidence_and_raw_text(type: str) -> None:
+    part, method, stage = WHERE[type]
+    error: Exception = RuntimeError("a bug") if type == "pipeline_exception" else failure(type, "send_mail")
+    who = await steady(seed())
+    bench = Bench()
+    outcome = await bench.write(seed(), spoil(who, part, method, error))
+    (rejection,) = bench.rejections
+    assert (rejection.stage, rejection.error, rejection.attempt) == (stage, type, 1)
+    if type == "pipeline_exception":
+        assert "RuntimeError: a bug" in rejection.evidence
+    else:
+        assert rejection.evidence == {"type": type, "function": "send_mail", "turn": 0, "detail": "made to fail"}
+        assert json.loads(rejection.raw)
+    # The next round or attempt went well, but no attempt can mend an environment without prompts.
+    assert outcome == "no_prompts" if type == "no_prompts" else isinstance(outcome, Task)
+
+
+async def test_a_seed_is_discarded_when_all_attempts_fail() -> None:
+    bench = Bench(settings(pipeline={"attempts": 2, "planner_retries": 4}))
+    spoiled = spoil(author(), "planner", "plan", *[failure("no_pattern")] * 99)
+    assert await bench.write(seed(), spoiled) == "no_pattern"
+    assert [rejection.attempt for rejection in bench.rejections] == [1] * 4 + [2] * 4
+
+
+async def test_a_failure_in_the_environment_is_mended_in_the_state_with_the_same_plan_and_choices() -> None:
+    who = await steady(seed())
+    spoiled = spoil(who, "executor", "realise", failure("vm_exec_failed", "send_mail"))
+    planner = Spoiled(who.planner)
+    variant = await Bench().variant(seed(), replace(spoiled, planner=planner))
+    assert len(planner.calls) == 1
+    assert [name for name, _, _ in spoiled.executor.calls] == ["state", "realise", "realise"]
+    before, after = (arguments for name, arguments, _ in spoiled.executor.calls if name == "realise")
+    assert before[1] == after[1] and before[0].rng("realise").random() == after[0].rng("realise").random()
+    assert before[2] != after[2] and variant.state == after[2] == {**before[2], "today": "monday"}
+
+
+async def test_a_function_that_fails_again_after_mending_leads_to_another_plan_without_it() -> None:
+    who = await steady(seed())
+    planner, critic = Spoiled(who.planner), Spoiled(who.critic)
+    spoiled = spoil(who, "executor", "realise", *(failure("vm_exec_failed", "send_mail") for _ in range(2)))
+    await Bench().variant(seed(), replace(spoiled, planner=planner, critic=critic))
+    first, second = planner.given("plan")
+    assert len(critic.calls) == 1
+    assert first.blocked == frozenset() and second.blocked == {"send_mail"}
+    assert [error.type for error in second.failures] == ["vm_exec_failed"] * 2
+    assert first.rng("plan").random() != second.rng("plan").random()
+
+
+async def test_the_blocklist_grows_over_attempts_and_blind_retry_knows_nothing() -> None:
+    for feedback in (True, False):
+        who = await steady(seed())
+        planner, critic = Spoiled(who.planner), Spoiled(who.critic)
+        spoiled = spoil(who, "executor", "realise", failure("vm_exec_failed", "send_mail"))
+        errors = failure("query_gen_failed", "move_event"), failure("query_gen_failed", "pay_bill")
+        spoiled = replace(spoil(spoiled, "rewriter", "rewrite", *errors), planner=planner, critic=critic)
+        await Bench(settings(pipeline={"feedback": feedback})).variant(seed(), spoiled)
+        last = list(planner.given("plan"))[-1]
+        assert last.blocked == ({"send_mail", "move_event", "pay_bill"} if feedback else frozenset())
+        assert len(last.failures) == (3 if feedback else 0) and len(critic.calls) == (1 if feedback else 0)
+
+
+async def test_blocked_functions_are_not_used() -> None:
+    patient = settings(pipeline={"attempts": 9})
+    usual = sorted({call.name for turn in (await Bench(patient).variant(seed())).calls for call in turn})
+    errors = [failure("query_gen_failed", name) for name in usual]
+    variant = await Bench(patient).variant(seed(), spoil(author(), "rewriter", "rewrite", *errors))
+    assert not {call.name for turn in variant.calls for call in turn} & set(usual)
+
+
+async def test_an_exception_inside_a_seed_is_contained_attempt_by_attempt() -> None:
+    bench = Bench()
+    spoiled = spoil(await steady(seed()), "former", "form", *[ZeroDivisionError("x")] * 9)
+    assert await bench.write(seed(), spoiled) == "pipeline_exception"
+    assert bench.failures() == [("admission", "pipeline_exception")] * 3
+
+
+async def test_broken_machinery_is_not_mistaken_for_a_bad_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise InfrastructureError("the worker is gone")
+
+    who = await steady(seed())
+    monkeypatch.setattr("daemon.pipeline.check", broken)
+    bench = Bench()
+    assert await bench.write(seed(), who) == "infrastructure"
+    assert bench.failures() == [("judge", "infrastructure")] * 3
+
+
+class Critical:
+    """A judge that finds the given faults in its first verdicts, then none."""
+
+    def __init__(self, *verdicts: tuple[Fault, ...]) -> None:
+        self.verdicts = list(verdicts)
+        self.asked: list[TaskType] = []
+
+    async def judge(self, given: Any, draft: Any, task: Task) -> Judgement:
+        self.asked.append(task.type)
+        faults = self.verdicts.pop(0) if self.verdicts else ()
+        return Judgement("; ".join(fault.reason for fault in faults) or "fine", faults)
+
+
+WORDS = Fault("query_fixable", "clumsy", 0)
+CALLS = Fault("gt_unfixable", "wrong account", 0)
+
+
+async def test_a_fault_in_the_words_is_reworded_once_in_its_turn_and_judged_again() -> None:
+    judge = Critical((WORDS,))
+    bench = Bench()
+    variant = await bench.variant(seed(), replace(await steady(seed()), judge=judge))
+    assert judge.asked == ["base", "base"] and variant.provenance["judge"] == "fine"
+    assert variant.provenance["attempts"] == 1
+    assert bench.failures() == [("judge", "judge_rejected")]
+    assert bench.rejections[0].evidence == [{"verdict": "query_fixable", "turn": 0, "reason": "clumsy"}]
+    before = json.loads(bench.rejections[0].raw)["user"]["script"]
+    assert variant.script[0] != before[0]
+    assert variant.script[1:] == tuple(before[1:])  # only the faulty turn was touched
+
+
+async def test_a_second_fault_or_one_in_the_calls_drops_the_candidate() -> None:
+    for verdicts, reworded in (((WORDS,), (WORDS,)), 1), (((CALLS,),), 0):
+        who = await steady(seed())
+        rewriter = Spoiled(who.rewriter)
+        variant = await Bench().variant(seed(), replace(who, rewriter=rewriter, judge=Critical(*verdicts)))
+        assert variant.provenance["attempts"] == 2
+        assert sum(name == "reword" for name, _, _ in rewriter.calls) == reworded
+    none = Bench(settings(pipeline={"refine_cycles": 0}))
+    variant = await none.variant(seed(), replace(await steady(seed()), judge=Critical((WORDS,))))
+    assert variant.provenance["attempts"] == 2
+
+
+async def test_stage_five_is_judged_again_and_gets_no_second_refinement() -> None:
+    root = seed("miss_func")
+    judge = Critical((), (WORDS,))
+    bench = Bench()
+    variant = await bench.variant(root, replace(await steady(root), judge=judge))
+    assert judge.asked == ["base", "miss_func", "base", "miss_func"]
+    assert bench.failures() == [("adversarial", "judge_rejected")] and variant.provenance["attempts"] == 2
+
+
+async def test_without_the_judge_nobody_objects() -> None:
+    judge = Critical((CALLS,), (CALLS,))
+    who = replace(await steady(seed()), judge=judge)
+    variant = await Bench(settings(pipeline={"judge": False})).variant(seed(), who)
+    assert judge.asked == [] and variant.provenance["judge"] == "not judged"
+
+
+async def test_without_stage_five_only_plain_types_are_written() -> None:
+    config = settings(pipeline={"adversarial": False})
+    for type in ("miss_func", "miss_param"):
+        outcome = await Bench(config).write(seed(type))
+        assert isinstance(outcome, str) and "stage V" in outcome
+    assert (await Bench(config).variant(seed("long_context"))).type == "long_context"
+    assert RETURN_SENTENCE in (await Bench().variant(seed("miss_func"))).script
+
+
+async def test_planning_switches_change_what_is_planned() -> None:
+    root = seed()
+    mine = sorted(call.name for turn in root.calls for call in turn)
+    same = await Bench(settings(pipeline={"functions": "same"})).variant(root)
+    other = await Bench().variant(root)
+    assert sorted(call.name for turn in same.calls for call in turn) == mine
+    assert sorted(call.name for turn in other.calls for call in turn) != mine
+    plotless = await Bench(settings(pipeline={"narrative": False})).variant(root)
+    assert plotless.provenance["narrative"] == {}
+    assert [len(turn) for turn in plotless.calls] == [len(turn) for turn in other.calls]
+
+
+async def test_without_the_rewrite_each_turn_is_worded_for_itself() -> None:
+    who = author()
+    rewriter, executor = Spoiled(who.rewriter), Spoiled(who.executor)
+    config = settings(pipeline={"rewrite": False})
+    apart = await Bench(config).variant(seed(), replace(who, rewriter=rewriter, executor=executor))
+    assert [name for name, _, _ in rewriter.calls] == []
+    assert "queries" in [name for name, _, _ in executor.calls]
+    assert apart.script != (await Bench().variant(seed())).script
+
+
+def tampered(gate: str, task: Task) -> Task:
+    """`task` as a gate must not let it pass."""
+    if gate == "replay":
+        results = [["something else" for _ in turn] for turn in task.calls]
+        return replace(task, provenance={**task.provenance, "results": results}, id="")
+    if gate == "tools":
+        used = {call.name for turn in task.calls for call in turn}
+        return replace(task, tools=tuple(name for name in task.tools if name not in used), id="")
+    return task
+
+
+@pytest.mark.parametrize("gate", ["replay", "tools", "arguments", "profile", "duplicates", "contamination"])
+async def test_each_gate_rejects_and_each_can_be_switched_off(gate: str) -> None:
+    root = seed()
+    who = await steady(root)
+    limits: dict[str, Any] = {"arguments": {"max_string": 1}, "profile": {"profile_distance": 0.0}}.get(gate, {})
+    leaked = SimilarityIndex()
+    if gate == "contamination":
+        leaked.add(await Bench().variant(root, who))
+
+    class Former:
+        async def form(self, *given: Any) -> Task:
+            return tampered(gate, await who.former.form(*given))
+
+    def admit(task: Task) -> list[str]:
+        return ["it repeats another"] if gate == "duplicates" else []
+
+    spoiled = replace(who, former=Former())
+    closed = Bench(settings(gates=limits, pipeline={"attempts": 1}), leaked)
+    open_ = Bench(settings(gates={**limits, gate: False}, pipeline={"attempts": 1}), leaked)
+    assert await closed.write(root, spoiled, admit=admit) == gate
+    stage = "admission" if gate == "duplicates" else "judge"
+    assert closed.failures()[-1] == (stage, gate) and closed.rejections[-1].evidence
+    assert isinstance(await open_.write(root, spoiled, admit=admit), Task)
+
+
+async def test_a_draft_loses_its_blank_turns_for_stage_four_and_gets_them_back() -> None:
+    who = await steady(seed("miss_param"))
+    former = Spoiled(who.former)
+    await Bench().variant(seed("miss_param"), replace(who, former=former))
+    (_, simple, texts, _), (_, draft, full, _) = (arguments for _, arguments, _ in former.calls)
+    assert simple == plain(draft) and full == with_blanks(draft, texts)
+    assert all(simple.turns) and not all(draft.turns) and len(simple.plan.turns) == len(simple.turns)
+    for turn in simple.turns:
+        for bound in turn:
+            for argument, flow in bound.flows.items():
+                if flow.origin is not None:
+                    source = simple.turns[flow.origin[0]][flow.origin[1]]
+                    assert str(bound.call.arguments[argument]) in source.result.text
