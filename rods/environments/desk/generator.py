@@ -14,8 +14,8 @@ from dataclasses import replace
 from rods.canonical import keyed_random
 from rods.composing import binding, forms, judging, planning, states, wording
 from rods.composing.catalogue import Catalogue
-from rods.composing.planning import Shape
 from rods.composing.records import ComposeError, Draft
+from rods.composing.search import Shape
 from rods.environments import load
 from rods.environments.base import Environment
 from rods.environments.desk.catalogue import catalogue
