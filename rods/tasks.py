@@ -177,8 +177,9 @@ def read_tasks(path: Path) -> Iterator[Task]:
 
 
 def task_lines(tasks: Iterable[Task]) -> bytes:
-    """The JSONL bytes of `tasks`; equal tasks give equal bytes."""
-    return b"".join(orjson.dumps(task.as_json(), option=orjson.OPT_SORT_KEYS) + b"\n" for task in tasks)
+    """The JSONL bytes of `tasks`. Keys keep their order: BFCL's worlds list files and messages in the order of their
+    state's keys, so sorting them would make another world of a task that has the same id."""
+    return b"".join(orjson.dumps(task.as_json()) + b"\n" for task in tasks)
 
 
 def _part(record: Mapping[str, Any], key: str, kind: type, inside: str = "") -> Any:
