@@ -1,6 +1,6 @@
 """Writes docs/configuration.md from rods/config.py: `python -m console.configuration`. A test holds them together.
 
-Type, default and range of a key come from the pydantic field, its meaning from the comment beside it, a section's
+Type, default and range of a key come from the pydantic field, its meaning from the comment beside or above it, a section's
 meaning from its docstring: there is one place to edit.
 """
 
@@ -29,6 +29,7 @@ with another identity use `rods fork`.
 This page is written by `python -m console.configuration` from `rods/config.py`.
 """
 _COMMENT = re.compile(r"^    (\w+): .*?  # (.+)$")
+_FIELD = re.compile(r"^    (\w+): ")
 _BOUNDS = {"Ge": ("≥", "ge"), "Gt": (">", "gt"), "Le": ("≤", "le"), "Lt": ("<", "lt")}
 
 
@@ -66,8 +67,14 @@ def _table(section: type[Section], fields: dict[str, FieldInfo]) -> str:
 
 
 def _comments(section: type[Section]) -> dict[str, str]:
-    found = (_COMMENT.match(line) for line in inspect.getsource(section).splitlines())
-    return {match[1]: match[2] for match in found if match}
+    found, above = {}, ""
+    for line in inspect.getsource(section).splitlines():
+        if match := _COMMENT.match(line):
+            found[match[1]] = match[2]
+        elif above and (field := _FIELD.match(line)):
+            found[field[1]] = above
+        above = line.strip().removeprefix("# ") if line.startswith("    # ") else ""
+    return found
 
 
 def _type(field: FieldInfo) -> str:

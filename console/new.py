@@ -26,6 +26,8 @@ def new(run: RunFolder, /, *, config: Required, as_json: Json = False) -> None:
         print_json({"run": str(run), "originals": originals, "held_out": held_out, "manifest": made.manifest})
     else:
         print(f"{run}: {originals} original tasks, {held_out} held out; start it with `rods up {run}`")
+        for warning in made.manifest["warnings"]:
+            print(f"  note: {warning}")
 
 
 def create(run: Path, config: Path) -> Run:

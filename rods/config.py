@@ -75,7 +75,7 @@ class Training(Section):
 
     batch_tasks: int = Field(32, ge=1)  # tasks a step
     steps: int = Field(600, ge=1)  # the run ends after this many rollout batches (004 Appendix N)
-    learning_rate: float = Field(1e-6, gt=0)
+    learning_rate: float = Field(1e-6, gt=0)  # of the optimizer; about 0.01 with muon
     optimizer: Literal["adamw", "muon"] = "adamw"  # muon: torch.optim.Muon for matrices, AdamW for the rest
     kl: float = Field(0.1, ge=0)  # weight of the KL penalty against the starting policy; 0: none
     clip_low: float = Field(0.2, gt=0)  # ratio clipped at 1 − this
@@ -89,8 +89,8 @@ class Training(Section):
 class Stage(Section):
     """One stage of the curriculum (004 §4)."""
 
-    types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")
-    reward: RewardKind = "progress"
+    types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")  # which tasks are trained on
+    reward: RewardKind = "progress"  # what is trained on; format and format_codes are stage 1's (000, 004 H)
     prompt: Literal["plain", "resourceful"] = "plain"  # which system prompt of the tags dialect (000 Appendix G)
     expand: bool = True  # selection, staging and retirement run only where true (DESIGN §5.10)
     epochs: int = Field(0, ge=0)  # 0: until the run ends
@@ -130,6 +130,7 @@ class Selection(Section):
     order: Literal["proxy", "variance", "random"] = "proxy"  # proxy 4·r̄·(1−r̄); random: 004 Appendix R's ablation
     boundary: Literal["progress", "binary"] = "progress"  # which reward finds the boundary (004 Appendix R)
     skip_zero_variance: bool = True  # a group that always earns 0.5 teaches nothing; false is the paper
+    # types that share a quota
     groups: tuple[tuple[TaskType, ...], ...] = (("base", "long_context"), ("miss_func",), ("miss_param",))
     quota: int = Field(0, ge=0)  # seeds a group of types; 0: ceil(seeds_per_step / groups)
     pass_on_quota: bool = False  # unused quota goes to the other groups
@@ -164,38 +165,38 @@ class Pool(Section):
 class Pipeline(Section):
     """The five stages (004 §3.3, Appendices D–G) and their switches."""
 
-    author: Literal["procedural"] = "procedural"
-    variants_per_seed: int = Field(1, ge=1)
+    author: Literal["procedural"] = "procedural"  # who writes: no model, chance keyed by daemon seed and pick
+    variants_per_seed: int = Field(1, ge=1)  # at most so many accepted variants a pick
     attempts: int = Field(3, ge=1)  # pipeline attempts a seed
-    planner_retries: int = Field(3, ge=1)
-    refine_cycles: int = Field(1, ge=0)
-    narrative: bool = True
-    rewrite: bool = True
+    planner_retries: int = Field(3, ge=1)  # plans an attempt, each with a longer blocklist
+    refine_cycles: int = Field(1, ge=0)  # rewordings after the judge objected to words
+    narrative: bool = True  # stage I plans a story that ties the turns together
+    rewrite: bool = True  # stage III words all turns together; false: turn by turn
     feedback: bool = True  # false: blind retry
-    judge: bool = True
-    adversarial: bool = True
+    judge: bool = True  # stage IV
+    adversarial: bool = True  # stage V makes miss_func and miss_param forms
     functions: Literal["other", "same"] = "other"  # other functions than the seed's where the profile allows
 
 
 class Gates(Section):
     """Rules that a variant must pass (004 Appendix G; FACTS §2 for the two limits)."""
 
-    replay: bool = True
-    tools: bool = True
-    arguments: bool = True
+    replay: bool = True  # gate 1: the ground truth runs and gives the recorded results
+    tools: bool = True  # gate 2: every call's tool is visible in its turn
+    arguments: bool = True  # gate 3: no argument larger than the two limits below
     max_string: int = Field(128, ge=1)  # characters of a ground-truth text argument
     max_list: int = Field(6, ge=1)  # elements of a ground-truth list argument
-    profile: bool = True
+    profile: bool = True  # same turns and depth as the root, calls a turn ±1
     profile_distance: float = Field(0.5, ge=0, le=1)  # at most, variant to root
-    duplicates: bool = True
-    contamination: bool = True
+    duplicates: bool = True  # near duplicates of pool and staging are refused
+    contamination: bool = True  # matches of held-out tasks are refused
 
 
 class Operation(Section):
     """May change at every start; logged in operation.*.jsonl."""
 
     workers: int = Field(64, ge=1)  # seeds in flight in the daemon
-    poll_seconds: float = Field(0.2, gt=0)
+    poll_seconds: float = Field(0.2, gt=0)  # between looks at the other process's files
     deadline_seconds: float = Field(600.0, gt=0)  # lockstep: how long the trainer waits for the daemon
     idle_exit_seconds: float = Field(0.0, ge=0)  # daemon: leave after so long without a living trainer; 0: stay
     step_limit: int = Field(0, ge=0)  # stop this start after so many steps; 0: none
@@ -210,7 +211,7 @@ class Operation(Section):
 class Config(Section):
     """A whole run. `sync` is free (the default) or lockstep (reproducible; DESIGN §2)."""
 
-    sync: Literal["free", "lockstep"] = "free"
+    sync: Literal["free", "lockstep"] = "free"  # how trainer and daemon keep step
     data: Data = Data()
     random_seeds: RandomSeeds = RandomSeeds()
     policy: Policy = Policy()

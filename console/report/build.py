@@ -36,7 +36,8 @@ PLOTS: tuple[tuple[str, Draw, str, str], ...] = (
         policy_plots.variance_by_zone,
         "Reward variance by zone",
         "Population variance of the progress reward within a group. GRPO learns from what rollouts of one task "
-        "disagree about. Left: every group, with the bound for any reward in [0, 1]. Right: quartiles and mean.",
+        "disagree about. Left: every group (a dot's area shows how many share its place), with the bound for any "
+        "reward in [0, 1]. Right: quartiles and mean by zone.",
     ),
     (
         "pool",

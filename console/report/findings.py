@@ -76,7 +76,7 @@ def findings(history: History) -> list[str]:
         drift = (
             ""
             if found["seed_drift"] is None
-            else f"; meanwhile the seeds' own reward moved by {found['seed_drift']:+.2f}"
+            else f"; meanwhile the seeds' own reward moved by {_signed(found['seed_drift'])}"
         )
         said.append(f"From pick to injection a variant took {found['delay_steps']:.1f} steps on average{drift}.")
     return said or ["Nothing to say yet: no step is recorded."]
@@ -119,6 +119,11 @@ def limits(history: History) -> list[str]:
         )
     said.append("The zones rest on few rollouts a group, so a task near a bound changes its zone by chance.")
     return said
+
+
+def _signed(value: float) -> str:
+    """Two decimals with a sign, and no minus before a zero."""
+    return f"{round(value, 2) + 0.0:+.2f}"
 
 
 def _mean(values: Any) -> float | None:

@@ -22,7 +22,9 @@ def reward(history: History) -> Figure | None:
     middle = np.array([row.mean for row in rows])
     low = np.clip([row.low for row in rows], 0, 1)
     high = np.clip([row.high for row in rows], 0, 1)
-    axes.fill_between(steps, low, high, color=style.ZONE_COLOURS["boundary"], alpha=0.13, linewidth=0, label="95 %")
+    axes.fill_between(
+        steps, low, high, color=style.ZONE_COLOURS["boundary"], alpha=0.13, linewidth=0, label="95 % interval"
+    )
     axes.plot(steps, middle, color=style.ZONE_COLOURS["boundary"], label="all tasks of the step")
     for generated, colour, name in (
         (False, style.ORIGINAL, "originals, epoch mean"),
@@ -36,6 +38,7 @@ def reward(history: History) -> Figure | None:
         if points:
             axes.plot(*zip(*points, strict=True), "o", color=colour, markersize=4.5, label=name)
     style.merges(axes, (epoch.step for epoch in history.epochs if epoch.step))
+    axes.grid(axis="x", visible=False)
     axes.set(xlabel="step", ylabel="progress reward", ylim=(0, 1.02), xlim=(steps[0] - 0.5, steps[-1] + 0.5))
     style.whole_numbers(axes)
     style.legend(axes)
@@ -66,6 +69,7 @@ def zones(history: History) -> Figure | None:
                 label=style.ZONE_NAMES[zone],
             )
             bottom += shares[row]
+    axes.grid(axis="x", visible=False)
     axes.set(xlabel="epoch", ylabel="tasks of the epoch, %", ylim=(0, 100))
     style.whole_numbers(axes)
     style.legend(axes)
@@ -82,8 +86,17 @@ def variance_by_zone(history: History) -> Figure | None:
     names = [zone for zone in ZONES if zone != "truncated" and (use & (groups.zone == ZONES.index(zone))).any()]
     for zone in names:
         chosen = use & (groups.zone == ZONES.index(zone))
-        cloud.plot(
-            groups.mean[chosen], groups.variance[chosen], ".", color=style.ZONE_COLOURS[zone], markersize=3, alpha=0.35
+        # Rewards are fractions, so many groups share a place: a dot's area shows how many.
+        places, counts = np.unique(
+            np.column_stack([groups.mean[chosen], groups.variance[chosen]]), axis=0, return_counts=True
+        )
+        cloud.scatter(
+            places[:, 0],
+            places[:, 1],
+            s=3 + 140 * counts / use.sum() ** 0.5,
+            color=style.ZONE_COLOURS[zone],
+            alpha=0.45,
+            linewidths=0,
         )
     line = np.linspace(0, 1, 101)
     cloud.plot(line, line * (1 - line), color="#888888", linewidth=1, linestyle="--", label="upper bound r̄·(1−r̄)")
@@ -97,7 +110,7 @@ def variance_by_zone(history: History) -> Figure | None:
     boxes.plot(range(1, len(names) + 1), means, "D", color=style.INK, markersize=4, label="mean")
     labels = [f"{style.ZONE_NAMES[zone]}\n{len(part):,} groups" for zone, part in zip(names, values, strict=True)]
     boxes.set_xticks(range(1, len(names) + 1), labels)
-    boxes.set(ylim=(0, 0.26))
+    boxes.set(ylim=(0, 0.26), ylabel="variance in the group")
     boxes.grid(axis="x", visible=False)
     style.legend(boxes)
     return figure

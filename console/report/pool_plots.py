@@ -37,6 +37,7 @@ def composition(history: History) -> Figure | None:
             color=style.WAITING,
             label="waiting in staging",
         )
+    axes.grid(axis="x", visible=False)
     axes.set(xlabel="epoch", ylabel="tasks")
     style.whole_numbers(axes, y=True)
     style.legend(axes)
@@ -83,6 +84,7 @@ def retirements(history: History) -> Figure | None:
     if revived.any():
         axes.bar(numbers, -revived, width=0.86, color="#BBBBBB", label=f"revived ({revived.sum()})")
         axes.axhline(0, color="#888888", linewidth=0.8)
+    axes.grid(axis="x", visible=False)
     axes.set(xlabel="merge before epoch", ylabel="tasks")
     style.whole_numbers(axes, y=True)
     style.legend(axes, columns=3)

@@ -58,7 +58,9 @@ def drift(history: History) -> Figure | None:
     style.legend(left)
     if len(moves):
         right.hist(moves, bins=np.linspace(-1, 1, 21).tolist(), color=style.ORIGINAL, edgecolor="white")
-        right.axvline(float(moves.mean()), color=style.INK, linewidth=1.2, label=f"mean {moves.mean():+.2f}")
+        right.axvline(
+            float(moves.mean()), color=style.INK, linewidth=1.2, label=f"mean {round(moves.mean(), 2) + 0.0:+.2f}"
+        )
         right.set(xlabel="seed's r̄ after the injection minus at the pick", ylabel="seeds", xlim=(-1, 1))
         style.whole_numbers(right, x=False, y=True)
         style.legend(right)

@@ -1,0 +1,65 @@
+"""A small real run that the tests of this room share: simulated policy, both processes, in lockstep."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+CONFIG = """
+sync = "lockstep"
+[data]
+tasks = "desk"
+train = 16
+held_out = 12
+[policy]
+kind = "simulated"
+[rollouts]
+rollouts_per_task = 4
+[training]
+batch_tasks = 8
+steps = 14
+checkpoint_steps = 4
+[selection]
+seeds_per_step = 6
+exclusion_steps = 1
+[operation]
+deadline_seconds = 60
+"""
+Rods = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def rods(*arguments: str | Path, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs the command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "console.main", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that `rods up` brought to its end. Read it, do not write into it."""
+    folder = tmp_path_factory.mktemp("console")
+    config = folder / "run.toml"
+    config.write_text(CONFIG)
+    done = rods("up", folder / "run", "--config", config)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "run"
+
+
+@pytest.fixture
+def run_copy(finished_run: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run that a test may change."""
+    shutil.copytree(finished_run, tmp_path / "copy")
+    return tmp_path / "copy"

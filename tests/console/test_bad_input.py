@@ -1,0 +1,128 @@
+"""What a person may get wrong: exit code, place, reason and remedy, on one line, without a traceback."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.console.conftest import CONFIG, rods
+
+
+def refused(*arguments: str | Path, code: int = 2, stdin: str = "", cwd: Path | None = None) -> str:
+    """Runs a verb that must fail; returns its one line."""
+    done = rods(*arguments, stdin=stdin, cwd=cwd)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def config(folder: Path, old: str = "", new: str = "") -> Path:
+    path = folder / "run.toml"
+    assert old in CONFIG
+    path.write_text(CONFIG.replace(old, new, 1) if old else CONFIG)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("steps = 14", "stepps = 14", ["training.stepps", "unknown key", "docs/configuration.md"]),
+        ("steps = 14", 'steps = "many"', ["training.steps", "integer"]),
+        ("rollouts_per_task = 4", "rollouts_per_task = 1", ["rollouts_per_task", "at least 2"]),
+        ("batch_tasks = 8", "batch_tasks = 64", ["batch_tasks", "16 training tasks", "lower it"]),
+        ('tasks = "desk"', 'tasks = "missing.jsonl"', ["missing.jsonl", "No such file"]),
+        ("[data]", "[data", ["run.toml", "not TOML"]),
+    ],
+)
+def test_a_bad_configuration(tmp_path: Path, old: str, new: str, words: list[str]) -> None:
+    line = refused("new", tmp_path / "run", "--config", config(tmp_path, old, new))
+    for word in [*words, "→"]:
+        assert word in line
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_configuration_file(tmp_path: Path) -> None:
+    assert "nothing.toml" in refused("up", tmp_path / "run", "--config", tmp_path / "nothing.toml")
+    assert "add --config FILE" in refused("up", tmp_path / "run")
+
+
+def test_a_run_folder_with_another_identity(finished_run: Path, tmp_path: Path) -> None:
+    line = refused("up", finished_run, "--config", config(tmp_path, "steps = 14", "steps = 15"), code=3)
+    assert "training.steps: 14 → 15" in line
+    assert "rods fork" in line
+
+
+def tasks_of(run: Path) -> list[str]:
+    return (run / "tasks.jsonl").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda lines: [*lines[:3], lines[3][:50], *lines[4:]], ["tasks.jsonl:4", "data check"]),
+        (lambda lines: [*lines, lines[0]], ["repeats line 1", "remove one"]),
+        (lambda lines: [lines[0].replace('"schema":1', '"schema":9'), *lines[1:]], ["tasks.jsonl:1", "'schema' is 9"]),
+        (lambda lines: [], ["no task has the split 'train'"]),
+    ],
+    ids=["corrupt line", "duplicate id", "other schema", "empty file"],
+)
+def test_a_bad_task_file(finished_run: Path, tmp_path: Path, damage: object, words: list[str]) -> None:
+    assert callable(damage)
+    lines = damage(tasks_of(finished_run))
+    (tmp_path / "tasks.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    line = refused("new", tmp_path / "run", "--config", config(tmp_path, 'tasks = "desk"', 'tasks = "tasks.jsonl"'))
+    for word in words:
+        assert word in line
+
+
+def test_a_task_whose_own_ground_truth_fails(finished_run: Path, tmp_path: Path) -> None:
+    lines = tasks_of(finished_run)
+    record = json.loads(lines[0])
+    del record["id"]
+    first = next(turn for turn in record["goal"]["calls"] if turn)
+    first[0]["arguments"] = {"nonsense": 1}
+    (tmp_path / "tasks.jsonl").write_text("\n".join([json.dumps(record), *lines[1:]]) + "\n")
+    line = refused("new", tmp_path / "run", "--config", config(tmp_path, 'tasks = "desk"', 'tasks = "tasks.jsonl"'))
+    assert "ground truth" in line
+    assert "data check" in line
+
+
+def test_seeds_of_one_type_only_are_allowed_and_the_reachable_maximum_is_said(
+    finished_run: Path, tmp_path: Path
+) -> None:
+    lines = [line for line in tasks_of(finished_run) if json.loads(line)["type"] == "base"]
+    (tmp_path / "tasks.jsonl").write_text("\n".join(lines) + "\n")
+    wanted = config(tmp_path, 'tasks = "desk"\ntrain = 16\nheld_out = 12', 'tasks = "tasks.jsonl"')
+    wanted.write_text(wanted.read_text().replace("batch_tasks = 8", "batch_tasks = 2"))
+    done = rods("new", tmp_path / "run", "--config", wanted)
+    assert done.returncode == 0, done.stderr
+    assert "at most 2 seeds a step, not 6" in done.stdout
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "something").write_text("else")
+    assert "is no run folder" in refused("new", tmp_path, "--config", config(tmp_path))
+    for verb in ("status", "report", "score", "verify"):
+        assert "is not a run folder" in refused(verb, tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    wanted = config(tmp_path)
+    shut = tmp_path / "shut"
+    shut.mkdir(mode=0o500)
+    assert "make the run folder writable" in refused("new", shut / "run", "--config", wanted)
+
+
+def test_an_unknown_environment() -> None:
+    assert "own 'package.module:factory'" in refused("env", "check", "atlantis")
+    assert "no module 'atlantis'" in refused("env", "check", "atlantis:factory")
+
+
+def test_a_changed_task_file_in_a_run(run_copy: Path) -> None:
+    path = run_copy / "tasks.jsonl"
+    path.write_text("\n".join(path.read_text().splitlines()[1:]) + "\n")
+    assert "not those that the run was created with" in refused("status", run_copy, code=3)

@@ -1,0 +1,81 @@
+"""The command line is frozen: a new verb or option needs a decision, and this test says so."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from console.main import GROUPS, VERBS, application, run
+
+# verb: its positional arguments, then its options.
+EXPECTED = {
+    "new": (["RUN"], ["--config", "--json"]),
+    "up": (["RUN"], ["--config", "--json"]),
+    "status": (["RUN"], ["--json"]),
+    "inspect": (["RUN", "TASK"], ["--json"]),
+    "report": (["RUN"], ["--json"]),
+    "score": (["RUN"], ["--step", "--json"]),
+    "verify": (["RUN"], ["--replay", "--json"]),
+    "fork": (["RUN", "NEW"], ["--config", "--json"]),
+    "observe": (["RUN"], ["--from-step", "--json"]),
+    "merge": (["RUN"], ["--epoch", "--stage", "--json"]),
+    "data check": (["FILE"], ["--json"]),
+    "data bfcl": ([], ["--out", "--json"]),
+    "env check": (["NAME"], ["--tasks", "--json"]),
+    "replay bfcl": ([], ["--mutations", "--random-seed", "--json"]),
+}
+
+
+def test_verbs_and_options_are_the_agreed_ones() -> None:
+    found = {}
+    for verb in EXPECTED:
+        arguments = application()[verb.split()[0]]
+        for part in verb.split()[1:]:
+            arguments = arguments[part]
+        names = [argument.names for argument in arguments.assemble_argument_collection(parse_docstring=False)]
+        options = [name for each in names for name in each if name.startswith("--")]
+        found[verb] = ([each[0] for each in names if not each[0].startswith("--")], options)
+    assert found == EXPECTED
+
+
+def test_no_verb_is_missing_from_the_agreed_list() -> None:
+    known = set(VERBS) | {f"{group} {verb}" for group, (_, verbs) in GROUPS.items() for verb in verbs}
+    assert known == set(EXPECTED)
+
+
+def test_help_and_status_need_no_torch() -> None:
+    code = (
+        "import sys, console.main as m\n"
+        "m.run(['--help'])\n"
+        "m.run(['status', '/nowhere'])\n"
+        "print([name for name in ('torch', 'transformers', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["bogus"], ["status"], ["status", "a", "b"], ["status", "a", "--loud"], ["merge", "a", "--epoch", "soon"]],
+)
+def test_a_wrong_command_line_is_one_line_and_exit_code_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("rods: ")
+    assert error.count("\n") == 1
+
+
+def test_a_person_s_mistake_is_one_line_with_place_and_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["status", "/nowhere/run"]) == 2
+    error = capsys.readouterr().err
+    assert "/nowhere/run" in error
+    assert "→ `rods new" in error
+    assert error.count("\n") == 1
+
+
+def test_json_is_one_object_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["env", "check", "desk", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ok"] is True

@@ -1,0 +1,112 @@
+"""The report: plots from a run's own records, one page that fetches nothing, and text that cannot act."""
+
+import dataclasses
+import re
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from buffers.run import Run
+from console.main import run
+from console.report.build import build, examples
+from console.report.findings import findings, heldout_sentence, limits, numbers
+from console.report.fold import fold
+from console.report.history import ZONES
+from rods.config import parse_config
+from tests.console.conftest import rods
+from tests.console.test_verbs import said_json
+
+HOSTILE = '<script>alert(1)</script><img src=x onerror=alert(2)>" onmouseover="x" & \x1b[31m'
+
+
+def test_the_numbers_are_those_of_the_logs(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = said_json(capsys, "status", finished_run)
+    found = numbers(fold(finished_run))
+    assert found["steps"] == 14
+    assert found["injected"] == status["injected"]
+    assert sum(found["retired"].values()) == status["retired"]
+    assert found["accepted"] == status["accepted"]
+    assert found["picks"] == status["picked"]
+
+
+def test_groups_carry_the_tracker_s_zones_and_variants_their_first_reward(finished_run: Path) -> None:
+    history = fold(finished_run)
+    groups = history.groups
+    assert len(groups) == 14 * 8
+    zones = history.config.zones
+    boundary = groups.zone == ZONES.index("boundary")
+    assert (groups.mean[boundary] >= zones.boundary_low).all()
+    assert (groups.mean[boundary] <= zones.boundary_high).all()
+    assert set(groups.task[groups.generated]) <= set(history.variants)
+    for variant in history.variants.values():
+        assert variant.seed in history.tasks or variant.seed in history.variants
+        assert variant.injected is None or variant.injected >= variant.picked
+
+
+def test_a_rewound_run_counts_only_what_is_live(run_copy: Path) -> None:
+    before = fold(run_copy).groups
+    merged = rods("observe", run_copy, "--from-step", "9")
+    assert merged.returncode == 0, merged.stderr
+    after = fold(run_copy)
+    assert after.groups.step[-1] == 9
+    assert np.array_equal(after.groups.mean, before.mean[before.step <= 9])
+    assert all(epoch.step <= 9 for epoch in after.epochs)
+
+
+def test_report_writes_plots_and_a_page_that_fetches_nothing(
+    run_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said_json(capsys, "score", run_copy)
+    page = Path(said_json(capsys, "report", run_copy)["report"])
+    text = page.read_text()
+    pictures = {path.stem for path in page.parent.glob("*.png")}
+    assert {"reward", "zones", "variance_by_zone", "pool", "unique", "first_reward", "drift", "yield"} <= pictures
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in page.parent.glob("*.png"))
+    assert text.count("data:image/png;base64,") == len(pictures)
+    assert not re.search(r'(?:src|href)="(?!data:)', text)
+    assert "default-src 'none'" in text
+    assert "Held-out" in text
+    assert "Simulated policy" in text
+    assert "no evidence that the method helps" in text
+
+
+def test_text_of_tasks_is_shown_and_cannot_act(finished_run: Path, tmp_path: Path) -> None:
+    history = fold(finished_run)
+    seed, variant = examples(history)[0]
+    evil = dataclasses.replace(variant.task, script=(HOSTILE, *variant.task.script[1:]), id="")
+    hostile = dataclasses.replace(
+        history, name=HOSTILE, variants={evil.id: dataclasses.replace(variant, task=evil, seed=seed.id)}
+    )
+    text = build(hostile, tmp_path / "report").read_text()
+    assert escape(HOSTILE.partition("\x1b")[0]) in text
+    assert "<script" not in text
+    assert "<img src=x" not in text
+    assert 'onmouseover="x"' not in text
+
+
+def test_a_run_without_a_step_has_a_page_too(finished_run: Path, tmp_path: Path) -> None:
+    done = Run.open(finished_run)
+    fresh = Run.create(tmp_path / "fresh", done.config, done.tasks)
+    history = fold(fresh.path)
+    assert "nothing to draw" in build(history, tmp_path / "report").read_text()
+    assert findings(history) == ["Nothing to say yet: no step is recorded."]
+    assert run(["report", str(fresh.path)]) == 0
+
+
+def test_held_out_interval_is_read_as_it_is() -> None:
+    def scores(low: float, high: float) -> dict[str, object]:
+        difference = {"mean": (low + high) / 2, "interval": [low, high], "tasks": 200}
+        ends = {"start": {"step": 0, "progress": {"mean": 0.5}}, "end": {"step": 60, "progress": {"mean": 0.6}}}
+        return {**ends, "difference": {"progress": difference}}
+
+    assert heldout_sentence(scores(0.01, 0.2)).endswith("which lies above 0.")
+    assert heldout_sentence(scores(-0.2, -0.1)).endswith("which lies below 0.")
+    assert heldout_sentence(scores(-0.1, 0.1)).endswith("which includes 0.")
+
+
+def test_nano_s_report_does_not_claim_to_beat_supervised_learning(finished_run: Path) -> None:
+    history = fold(finished_run)
+    nano = dataclasses.replace(history, config=parse_config({"policy": {"kind": "nano"}}, where="test"))
+    assert any("more supervised warm-up would beat" in line for line in limits(nano))
