@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rods.environments.desk.pools import MAX_MONEY
+from rods.environments.desk.pools import MAX_BALANCE, MAX_MONEY
 from rods.environments.desk.registry import MAX_ENTRIES, Refused, State, text, tool, whole
 
 ACCOUNT = text("account")
@@ -28,7 +28,7 @@ def get_balance(state: State, account: str) -> dict[str, Any]:
 def transfer_money(state: State, amount: int, source: str, target: str) -> dict[str, Any]:
     if source == target:
         raise Refused("same account")
-    _balance(state, target)
+    _room(state, target, amount)
     _take(state, source, amount)
     state["ledger"]["accounts"][target] += amount
     return {"ok": True}
@@ -36,7 +36,7 @@ def transfer_money(state: State, amount: int, source: str, target: str) -> dict[
 
 @tool("ledger", "Put new money into an account.", account=ACCOUNT, amount=AMOUNT)
 def add_income(state: State, account: str, amount: int) -> dict[str, Any]:
-    _balance(state, account)
+    _room(state, account, amount)
     state["ledger"]["accounts"][account] += amount
     return {"ok": True}
 
@@ -83,6 +83,11 @@ def _balance(state: State, account: str) -> int:
     if balance is None:
         raise Refused("no such account")
     return balance
+
+
+def _room(state: State, account: str, amount: int) -> None:
+    if _balance(state, account) + amount > MAX_BALANCE:
+        raise Refused("too much money")
 
 
 def _take(state: State, account: str, amount: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rods.environments.desk.pools import DAYS, FOLDERS, HOURS, MAX_MONEY, ROOMS, TEAMS
+from rods.environments.desk.pools import DAYS, FOLDERS, HOURS, MAX_BALANCE, MAX_MONEY, ROOMS, TEAMS
 from rods.environments.desk.registry import MAX_ENTRIES, State
 
 Check = Callable[[Any], bool]
@@ -50,7 +50,7 @@ def completed(state: Any) -> State:
     accounts = full["ledger"]["accounts"]
     _expect(isinstance(accounts, dict) and len(accounts) <= MAX_ENTRIES, "ledger.accounts", "must be an object")
     for name, balance in accounts.items():
-        _expect(_text(name) and _whole(0, MAX_MONEY * MAX_ENTRIES)(balance), f"ledger.accounts.{name}", "is no balance")
+        _expect(_text(name) and _whole(0, MAX_BALANCE)(balance), f"ledger.accounts.{name}", "is no balance")
     bill = {"vendor": _text, "amount": _whole(1, MAX_MONEY), "paid": _flag}
     _entries(full["ledger"]["bills"], "ledger.bills", bill)
     _ids("i", full["ledger"], "ledger", ("bills",))
@@ -85,7 +85,7 @@ def _expect(holds: bool, where: str, what: str) -> None:
 
 
 def _text(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= 60
+    return isinstance(value, str) and 0 < len(value) <= 60 and value.isprintable()
 
 
 def _texts(value: Any) -> bool:

@@ -58,4 +58,5 @@ AMOUNTS = tuple(range(20, 401, 20))  # what users move, bills ask
 BALANCES = tuple(range(200, 801, 40))  # what accounts hold at first
 FIRST_IDS = range(10, 24)  # numbers of what exists at the start: m12, e20, i19
 NEXT_IDS = range(24, 27)  # the number that the next created thing gets
-MAX_MONEY = 100_000
+MAX_MONEY = 100_000  # of one payment
+MAX_BALANCE = 10_000_000

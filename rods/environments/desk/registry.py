@@ -36,6 +36,7 @@ REFUSALS = (
     "no such account",
     "same account",
     "not enough money",
+    "too much money",
     "no such bill",
     "bill paid",
     "too many bills",
@@ -116,7 +117,10 @@ def fault(registered: Registered, arguments: Mapping[str, Any]) -> tuple[str, st
         if check.allowed is not None:
             if value not in check.allowed:
                 return "bounds", f"bad {name}"
-        elif not check.low <= (value if kind is int else len(value)) <= check.high:
+        elif kind is int:
+            if not check.low <= value <= check.high:
+                return "bounds", f"bad {name}"
+        elif not (check.low <= len(value) <= check.high and value.isprintable()):
             return "bounds", f"bad {name}"
     if len(arguments) < len(checks):
         for name in registered.required:

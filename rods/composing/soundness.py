@@ -1,0 +1,89 @@
+"""Whether a catalogue holds together: what its author sees before any task is composed from it."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Mapping
+
+from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Said
+from rods.environments import load
+from rods.environments.base import Tool
+
+
+def faults(catalogue: Catalogue) -> list[str]:
+    """What is wrong with `catalogue`, one line a fault; empty when it is sound.
+
+    Checked are names (tools, parameters, domains, things, families), the order of steps, and that every phrase says
+    every slot exactly once, so that no argument can be left unsaid.
+    """
+    tools = load(catalogue.environment).tools()
+    found = [
+        f"{recipe.name}: {fault}"
+        for recipe in catalogue.recipes.values()
+        for fault in _recipe(catalogue, recipe, tools)
+    ]
+    found += [
+        f"recipe {name!r} calls itself {recipe.name!r}"
+        for name, recipe in catalogue.recipes.items()
+        if name != recipe.name
+    ]
+    given = {kind for recipe in catalogue.recipes.values() for kind in recipe.gives}
+    for kind in sorted({kind for recipe in catalogue.recipes.values() for kind in recipe.needs} - given):
+        found.append(f"no recipe gives the thing {kind!r}")
+    for kind in sorted(given - catalogue.book.things.keys()):
+        found.append(f"the phrase book has no words for the thing {kind!r}")
+    for label, names in (
+        ("siblings", {*catalogue.siblings, *catalogue.siblings.values()}),
+        ("swaps", set(catalogue.swaps)),
+        ("lookups", set(catalogue.lookups)),
+    ):
+        found += [f"{label} names the unknown tool {name!r}" for name in sorted(names - tools.keys())]
+    book = catalogue.book
+    if book.vague.keys() != book.supply.keys():
+        found.append(f"vague and supply differ in {sorted(book.vague.keys() ^ book.supply.keys())}")
+    if not book.stories or 1 not in book.frames:
+        found.append("the phrase book needs a story, and a frame for one request")
+    for size, frames in book.frames.items():
+        wanted = {str(place) for place in range(size)}
+        found += [f"the frame {frame!r} must hold {size} requests" for frame in frames if set(_fields(frame)) != wanted]
+    return found
+
+
+def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> Iterator[str]:
+    slots = {*recipe.says, *recipe.needs}
+    for index, step in enumerate(recipe.steps):
+        tool = tools.get(step.tool)
+        if tool is None:
+            yield f"unknown tool {step.tool!r}"
+            continue
+        if unknown := sorted(step.arguments.keys() - set(tool.parameter_names)):
+            yield f"{step.tool} has no parameters {unknown}"
+        required = {parameter.name for parameter in tool.parameters if parameter.required}
+        if missing := sorted(required - step.arguments.keys()):
+            yield f"{step.tool} needs {missing}"
+        for source in step.arguments.values():
+            if isinstance(source, Got) and source.step >= index:
+                yield f"step {index} takes a result of step {source.step}, which has not run yet"
+    for slot, domain in recipe.says.items():
+        if domain not in catalogue.domains:
+            yield f"{slot} has the unknown domain {domain!r}"
+    for kind, gift in recipe.gives.items():
+        if gift.noun not in slots:
+            yield f"the thing {kind!r} is named by the unknown slot {gift.noun!r}"
+        if isinstance(gift.value, Got) and gift.value.step >= len(recipe.steps):
+            yield f"the thing {kind!r} comes from step {gift.value.step}, which does not exist"
+        if isinstance(gift.value, Said) and recipe.says.get(gift.value.slot) != gift.value.domain:
+            yield f"the thing {kind!r} comes from {gift.value.slot!r}, which the recipe does not say"
+        if isinstance(gift.value, Known) and gift.value.kind not in recipe.needs:
+            yield f"the thing {kind!r} comes from a thing that the recipe does not need"
+    if not recipe.steps or not recipe.phrases:
+        yield "a recipe needs steps and phrases"
+    for phrase in recipe.phrases:
+        if sorted(_fields(phrase)) != sorted(slots):
+            yield f"{phrase!r} must say each of {sorted(slots)} exactly once"
+        if phrase[-1] in ".!?" or phrase != phrase.strip():
+            yield f"{phrase!r} must be a clause without a full stop"
+
+
+def _fields(template: str) -> list[str]:
+    return [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
