@@ -1,0 +1,151 @@
+"""Real run folders, a trainer played by the test itself, and daemons as real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from buffers.merging import Epoch
+from buffers.reading import Record, read
+from buffers.run import Run
+from buffers.trainer_log import TrainerLog
+from rods.canonical import keyed_random
+from rods.config import parse_config
+from rods.environments import desk
+from rods.observations import Group, Role, Rollout
+from rods.ordering import batch, steps_per_epoch
+from rods.runfolder import EXPANDED, POOL, REJECTED, SEEDS
+from rods.tasks import Task
+
+BATCH = 8
+VALUES: dict[str, Any] = {
+    "policy": {"kind": "simulated"},
+    "rollouts": {"rollouts_per_task": 4},
+    "training": {"batch_tasks": BATCH, "steps": 1000},
+    "operation": {"poll_seconds": 0.02, "deadline_seconds": 60.0},
+}
+
+
+def make_run(path: Path, changes: dict[str, Any] | None = None, tasks: list[Task] | None = None) -> Run:
+    """A run of 24 desk tasks; `changes` are sections that are merged into VALUES."""
+    values = {section: dict(keys) for section, keys in VALUES.items()}
+    for section, keys in (changes or {}).items():
+        if isinstance(keys, dict):
+            values.setdefault(section, {}).update(keys)
+        else:
+            values[section] = keys
+    return Run.create(path, parse_config(values, where="test"), tasks or desk.generate(7, 24, 8))
+
+
+class Trainer:
+    """Plays the trainer: rewards depend on step and task only, so that two plays of a step are the same."""
+
+    def __init__(self, run: Run, from_step: int | None = None, stage: int = 1) -> None:
+        self.run, self.stage = run, stage
+        self.log = TrainerLog(run)
+        self.log.start(from_step)
+        self.epoch: Epoch = self.log.merge(max(self.log.epoch, 0), stage)
+
+    @property
+    def step(self) -> int:
+        return self.log.last_step
+
+    def play(self, steps: int, pause: float = 0.0) -> None:
+        """Makes `steps` further steps, with the merges that fall due before them."""
+        for _ in range(steps):
+            index = self.step - self.epoch.step
+            if index == steps_per_epoch(len(self.epoch.slots), BATCH):
+                self.epoch = self.log.merge(self.epoch.number + 1, self.stage)
+                index = 0
+            slots = batch(self.epoch.slots, BATCH, index)
+            step = self.step + 1
+            self.log.write_step(step, self.epoch.number, [self.group(step, slot.task_id, slot.role) for slot in slots])
+            time.sleep(pause)
+
+    def group(self, step: int, task_id: str, role: Role) -> Group:
+        turns = self.log.task(task_id).expected_turns
+        chance = keyed_random(0, "rewards", step, task_id)
+        rollouts = []
+        for _ in range(4):
+            resolved = sum(chance.random() < 0.5 for _ in range(turns))
+            rollouts.append(Rollout(resolved, turns, int(resolved == turns), 0.0, resolved / turns, "finished"))
+        return Group(task_id, self.stage, "identity", "progress", (0.0, 1.0), tuple(rollouts), role)
+
+    def close(self) -> None:
+        self.log.close()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Daemon:
+    """`rods-daemon` as a process."""
+
+    def __init__(self, path: Path, *options: str) -> None:
+        self.path = path
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "daemon.main", str(path), *options],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, float, str]:
+        """Sends a signal; returns exit code, seconds that it took, and what was written to standard error."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        _, errors = self.process.communicate(timeout=20)
+        return self.process.returncode, time.monotonic() - began, errors
+
+    def __enter__(self) -> Daemon:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+
+def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Waits until `condition()` is true and returns its value."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+    return value
+
+
+def seeds(path: Path, kind: str) -> list[Record]:
+    return [record for record in read(path / SEEDS) if record["kind"] == kind]
+
+
+def variants(path: Path) -> list[Record]:
+    return list(read(path / EXPANDED))
+
+
+def rejected(path: Path) -> list[Record]:
+    return list(read(path / REJECTED))
+
+
+def epochs(path: Path) -> list[Record]:
+    return [record for record in read(path / POOL) if record["kind"] == "epoch"]
+
+
+def idle(path: Path, step: int) -> bool:
+    """Whether every pick up to `step`, which was considered, is finished."""
+    done = {record["pick"] for record in seeds(path, "finished")}
+    return any(record["step"] >= step for record in seeds(path, "considered")) and all(
+        record["pick"] in done for record in seeds(path, "picked")
+    )

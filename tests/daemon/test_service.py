@@ -1,0 +1,264 @@
+"""The service beside a trainer: what is picked when, what is dropped, how it starts, waits and stops."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+
+from buffers.creation import toml
+from buffers.verify import verify
+from rods.calls import Call
+from rods.environments import desk, load
+from rods.environments.base import reference
+from rods.tasks import Task
+from tests.daemon.runs import VALUES, Daemon, Trainer, epochs, idle, make_run, rejected, seeds, until, variants
+
+ALL = ["base", "long_context", "miss_func", "miss_param"]
+
+
+def test_variants_are_staged_injected_and_agree_with_the_rules(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with Daemon(run.path) as daemon, Trainer(run) as trainer:
+        for _ in range(7):
+            trainer.play(1)
+            until(lambda: idle(run.path, trainer.step) or paused(run.path))
+        code, _, _ = daemon.stop()
+    assert code == 0
+    finished = {record["pick"]: record for record in seeds(run.path, "finished")}
+    staged = {record["task"]["id"]: record for record in variants(run.path)}
+    assert len(staged) >= 8 and all(
+        one["accepted"] == [] or set(one["accepted"]) <= set(staged) for one in finished.values()
+    )
+    for record in staged.values():
+        task = Task.from_json(record["task"])
+        seed = next(one for one in seeds(run.path, "picked") if one["pick"] == record["pick"])
+        assert task.provenance["seed"] == seed["task"] and task.type == seed["type"] and task.split == "train"
+        assert 0.2 <= seed["why"]["mean"] <= 0.85 and seed["why"]["variance"] > 0
+    assert sum(record["counts"]["injected"] for record in epochs(run.path)) > 0
+    report = verify(run.path, replay=True)
+    assert report.ok, list(report.lines())
+
+
+def paused(path: Path) -> bool:
+    beat = path / "heartbeat.daemon.json"
+    return beat.exists() and bool(orjson.loads(beat.read_bytes()).get("state") == "paused")
+
+
+def test_it_waits_for_the_run_folder_and_says_so(tmp_path: Path) -> None:
+    with Daemon(tmp_path / "run") as daemon:
+        assert daemon.process.stderr is not None
+        said = daemon.process.stderr.readline()
+        run = make_run(tmp_path / "run")
+        with Trainer(run) as trainer:
+            trainer.play(1)
+            until(lambda: idle(run.path, 1))
+        code, _, _ = daemon.stop()
+    assert code == 0 and "waiting for the run folder" in said and "rods new" in said
+
+
+def test_it_can_be_stopped_while_it_waits(tmp_path: Path) -> None:
+    with Daemon(tmp_path / "none") as daemon:
+        assert daemon.process.stderr is not None
+        daemon.process.stderr.readline()
+        code, seconds, _ = daemon.stop(signal.SIGINT)
+    assert code == 0 and seconds < 3
+
+
+def test_with_a_configuration_it_makes_the_run_itself(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(toml({**VALUES, "data": {"tasks": "desk", "train": 8, "held_out": 4}}))
+    with Daemon(tmp_path / "run", "--config", str(file)) as daemon:
+        until(lambda: (tmp_path / "run" / "heartbeat.daemon.json").exists())
+        daemon.stop()
+    other = file.read_text().replace("train = 8", "train = 9")
+    file.write_text(other)
+    with Daemon(tmp_path / "run", "--config", str(file)) as daemon:
+        _, errors = daemon.process.communicate(timeout=20)
+    assert daemon.process.returncode == 3 and "data.train: 8 → 9" in errors and "Traceback" not in errors
+
+
+def test_a_second_daemon_is_refused(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with Daemon(run.path) as first:
+        until(lambda: (run.path / "heartbeat.daemon.json").exists())
+        with Daemon(run.path) as second:
+            _, errors = second.process.communicate(timeout=20)
+        assert second.process.returncode == 3
+        assert str(first.process.pid) in errors and "Traceback" not in errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_within_seconds_and_what_was_in_flight_is_done_after_a_restart(
+    tmp_path: Path, number: int
+) -> None:
+    run = make_run(tmp_path / "run", {"sync": "lockstep", "selection": {"seeds_per_step": 8, "groups": [ALL]}})
+    with Trainer(run) as trainer, Daemon(run.path) as daemon:
+        trainer.play(3)
+        until(lambda: variants(run.path))
+        code, seconds, errors = daemon.stop(number)
+        assert code == 0 and seconds < 3 and "Traceback" not in errors
+        assert len(seeds(run.path, "finished")) < sum(record["picks"] for record in seeds(run.path, "considered"))
+        with Daemon(run.path):
+            until(lambda: idle(run.path, 3))
+    picks = [record["pick"] for record in seeds(run.path, "picked")]
+    assert sorted(record["pick"] for record in seeds(run.path, "finished")) == sorted(picks)
+    assert len({(record["pick"], record["index"]) for record in variants(run.path)}) == len(variants(run.path))
+
+
+def test_a_daemon_that_starts_late_picks_from_the_newest_step_only(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with Trainer(run) as trainer:
+        trainer.play(12)
+        with Daemon(run.path):
+            until(lambda: idle(run.path, 12))
+    assert [record["step"] for record in seeds(run.path, "considered")] == [12]
+
+
+def test_a_step_number_is_never_picked_twice_however_the_trainer_rewinds(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with Daemon(run.path):
+        with Trainer(run) as trainer:
+            trainer.play(5)
+            until(lambda: idle(run.path, 5))
+        considered = [record["step"] for record in seeds(run.path, "considered")]
+        with Trainer(run, from_step=2) as trainer:
+            for _ in range(3):
+                trainer.play(1)
+                time.sleep(0.1)
+            assert [record["step"] for record in seeds(run.path, "considered")] == considered
+            trainer.play(1)
+            until(lambda: idle(run.path, 6))
+    steps = [record["step"] for record in seeds(run.path, "considered")]
+    assert steps == sorted(set(steps)) and steps[-1] == 6
+
+
+def test_when_the_trainer_is_faster_older_picks_are_dropped_with_a_reason(tmp_path: Path) -> None:
+    many = {"seeds_per_step": 8, "groups": [ALL], "exclusion_steps": 0}
+    run = make_run(tmp_path / "run", {"selection": many, "pool": {"staging_epochs": 0.0}})
+    with Daemon(run.path), Trainer(run) as trainer:
+        until(lambda: (run.path / "heartbeat.daemon.json").exists())
+        trainer.play(60, pause=0.03)
+        until(lambda: idle(run.path, 60))
+    finished = seeds(run.path, "finished")
+    dropped = [record for record in finished if record["dropped_stale"] is not None]
+    assert dropped and all("trainer had reached step" in record["dropped_stale"] for record in dropped)
+    assert all(record["accepted"] == [] for record in dropped)
+    assert any(record["accepted"] for record in finished)
+    last = seeds(run.path, "considered")[-1]["step"]
+    assert {record["step"] for record in finished if record["accepted"] and record["step"] >= last - 1}
+
+
+def test_unfinished_picks_are_stale_after_a_long_absence_and_run_again_after_a_short_one(tmp_path: Path) -> None:
+    for absence, dropped in ((1, False), (4, True)):
+        run = make_run(tmp_path / f"run{absence}", {"selection": {"seeds_per_step": 8, "groups": [ALL]}})
+        with Trainer(run) as trainer:
+            trainer.play(1)
+            daemon = Daemon(run.path)
+            until(lambda: variants(run.path))  # noqa: B023
+            daemon.kill()
+            left = {record["pick"] for record in seeds(run.path, "picked")}
+            left -= {record["pick"] for record in seeds(run.path, "finished")}
+            assert left
+            trainer.play(absence)
+            with Daemon(run.path):
+                until(lambda: idle(run.path, 1 + absence))  # noqa: B023
+        staged = {record["pick"] for record in variants(run.path)}
+        for record in seeds(run.path, "finished"):
+            if record["pick"] in left and record["pick"] not in staged:
+                assert (record["dropped_stale"] is not None) == dropped
+
+
+def test_it_pauses_while_staging_is_full_and_goes_on_when_it_is_not(tmp_path: Path) -> None:
+    few = {"seeds_per_step": 4, "groups": [ALL]}
+    run = make_run(tmp_path / "run", {"pool": {"staging_epochs": 0.5, "inject_fraction": 0.2}, "selection": few})
+    with Daemon(run.path), Trainer(run) as trainer:
+        trainer.play(1)
+        until(lambda: len(variants(run.path)) > 2)  # 0.5 injections of 0.2 × 24 tasks
+        until(lambda: paused(run.path))
+        trainer.play(1)
+        time.sleep(0.3)
+        assert [record["step"] for record in seeds(run.path, "considered")] == [1]
+        trainer.play(2)  # with a merge between, which injects what was staged
+        until(lambda: idle(run.path, 4))
+    assert [record["step"] for record in seeds(run.path, "considered")] == [1, 4]
+
+
+def test_stages_that_do_not_expand_are_considered_without_picks(tmp_path: Path) -> None:
+    stages = [{"expand": False, "epochs": 1}, {"expand": True}]
+    run = make_run(tmp_path / "run", {"sync": "lockstep", "curriculum": {"stages": stages}})
+    with Trainer(run, stage=1) as trainer, Daemon(run.path):
+        trainer.play(3)
+        until(lambda: idle(run.path, 3))
+        assert [record["picks"] for record in seeds(run.path, "considered")] == [0, 0, 0]
+        trainer.stage = 2
+        trainer.play(1)
+        until(lambda: idle(run.path, 4))
+    assert seeds(run.path, "considered")[-1]["picks"] > 0
+
+
+def test_a_static_pool_is_written_in_the_first_expanding_epoch_only(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"sync": "lockstep", "pool": {"static": True}})
+    with Trainer(run) as trainer, Daemon(run.path):
+        trainer.play(7)
+        until(lambda: idle(run.path, 7))
+    picks = {record["step"]: record["picks"] for record in seeds(run.path, "considered")}
+    assert all(picks[step] for step in (1, 2, 3)) and not any(picks[step] for step in (4, 5, 6, 7))
+
+
+def test_it_leaves_when_the_trainer_has_been_gone_for_long(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"operation": {"poll_seconds": 0.02, "idle_exit_seconds": 0.4}})
+    with Trainer(run) as trainer:
+        trainer.play(1)
+    with Daemon(run.path) as daemon:
+        _, errors = daemon.process.communicate(timeout=20)
+    assert daemon.process.returncode == 0 and "no living trainer" in errors
+    assert idle(run.path, 1)  # not before its work was done
+
+
+def test_an_environment_without_a_catalogue_is_finished_as_no_prompts(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", tasks=toy_tasks())
+    with Trainer(run) as trainer, Daemon(run.path):
+        trainer.play(2)
+        until(lambda: idle(run.path, 2))
+    finished = seeds(run.path, "finished")
+    assert finished and {record["why"] for record in finished} == {"no_prompts"}
+    assert {(record["stage"], record["error"]) for record in rejected(run.path)} == {("plan", "no_prompts")}
+
+
+def toy_tasks() -> list[Task]:
+    toy = load("tests.rods.toy_environment:environment")
+    return [
+        Task(
+            reference(toy),
+            "base",
+            (f"Count the {thing} for me, all {number} of them, please.", "And what is the total of everything now?"),
+            ((Call("count", {"name": thing, "amount": number}),), (Call("total"),)),
+            ("count", "total"),
+        )
+        for number, thing in enumerate(("apples", "pears", "plums", "nuts", "figs", "dates", "limes", "kiwis"), 3)
+    ]
+
+
+def test_a_world_that_raises_costs_its_seeds_and_not_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raising = reference(load("tests.daemon.raising_environment:environment"))
+    good, bad = desk.generate(7, 4, 0), desk.generate(8, 4, 0)
+    run = make_run(tmp_path / "run", tasks=[*good, *(replace(task, environment=raising, id="") for task in bad)])
+    monkeypatch.setenv("RAISING", "1")
+    with Daemon(run.path) as daemon:
+        monkeypatch.delenv("RAISING")
+        with Trainer(run) as trainer:
+            trainer.play(2)
+            until(lambda: idle(run.path, 2))
+        code, _, _ = daemon.stop()
+    assert code == 0 and variants(run.path)
+    broken = [record for record in seeds(run.path, "finished") if record["why"] == "pipeline_exception"]
+    assert broken and all(record["discarded"] == 1 for record in broken)
+    evidence = [record["evidence"] for record in rejected(run.path) if record["error"] == "pipeline_exception"]
+    assert evidence and all("RuntimeError: a bug in" in text for text in evidence)
