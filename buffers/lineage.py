@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import orjson
@@ -30,10 +31,13 @@ class Lineage:
         self.attempt = attempt
         return True
 
+    def limit(self, attempt: int) -> float:
+        """The last step of `attempt` and of those before it that later starts have kept; infinite for the latest."""
+        return self._limits.get(attempt, math.inf)
+
     def live(self, attempt: int, step: int) -> bool:
         """Whether what `attempt` did at `step` still counts."""
-        limit = self._limits.get(attempt)
-        return limit is None or step <= limit
+        return step <= self.limit(attempt)
 
 
 def known_starts(path: Path) -> Lineage:

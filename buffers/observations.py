@@ -67,13 +67,11 @@ class Observations:
     epoch: int  # of that step
     made_by: dict[int, Made]  # live steps
     _tail: Tail
-    _waiting: list[Record]
 
     def __init__(self, run: Run, *, strict: bool = False) -> None:
         self.path = run.path / OBSERVATIONS
         self._config, self._strict = run.config, strict
         self.rewound = False  # whether the last poll met a start that dropped steps
-        self._kept = 0  # the step that this start went back to
         self._fold_anew()
 
     @property
@@ -93,37 +91,38 @@ class Observations:
     def steps(self) -> Iterator[Step]:
         """The same, one by one: for a long history. Take it to its end."""
         self.rewound = False
-        again = True
-        shown = 0
-        while again:
-            again = False
+        known = 0.0  # up to here the caller has seen what still counts
+        while True:
+            attempt = self.attempt
             for step in self._follow():
                 if step is None:
-                    again = self.rewound = True
-                    shown = self._kept
                     self._fold_anew()
+                    kept = self.lineage.limit(attempt)
+                    known = min(known, kept) if self.rewound else kept
+                    self.rewound = True
                     break
-                if step.step > shown:
+                if step.step > known:
                     yield step
+            else:
+                return
 
     def _follow(self) -> Iterator[Step | None]:
         """Folds what is new; None when a start drops steps that were folded."""
-        for record in self._tail.records():
-            kind = record["kind"]
-            if kind == "group":
-                self._waiting.append(record)
-            elif kind == "step":
-                groups = self._waiting
-                self._waiting = []
-                if self.lineage.live(record["attempt"], record["step"]):
+        for block in self._tail.blocks():
+            for index, record in enumerate(block):
+                kind = record["kind"]
+                if kind == "group":
+                    continue
+                if kind == "start":
+                    if self.lineage.add(record) and record["from_step"] < self.last_step:
+                        yield None
+                elif kind == "step" and self.lineage.live(record["attempt"], record["step"]):
+                    groups = block[index - (record["seq"] - record["first"]) : index]
                     self.tracker.apply(groups)
                     self.last_step = record["step"]
                     self.epoch = record["epoch"]
                     self.made_by[self.last_step] = Made(record["attempt"], record["epoch"], record["digest"])
                     yield Step(record, groups)
-            elif kind == "start" and self.lineage.add(record) and record["from_step"] < self.last_step:
-                self._kept = record["from_step"]
-                yield None
 
     def _fold_anew(self) -> None:
         self.lineage = known_starts(self.path)
@@ -132,7 +131,6 @@ class Observations:
         self.epoch = 0
         self.made_by = {}
         self._tail = Tail(self.path, strict=self._strict)
-        self._waiting = []
 
 
 def digest(epoch: int, policy_step: int, groups: list[dict[str, Any]]) -> str:

@@ -18,7 +18,7 @@ import orjson
 from buffers.records import CLOSED_BY, CLOSING, TRAILER, Record, is_record
 from rods.errors import CorruptLogError
 
-BLOCK = 1 << 22  # bytes read at once
+BLOCK = 1 << 15  # bytes read at once: records that die young are cheap
 LOOKS = 20  # how often a reader looks again for a part that is being renamed
 
 
@@ -83,7 +83,13 @@ class Tail:
         return list(self.records())
 
     def records(self) -> Iterator[Record]:
-        """The same, read block by block: for logs that do not fit into memory. Take it to its end."""
+        """The same, one by one: for logs that do not fit into memory. Take it to its end."""
+        for block in self.blocks():
+            yield from block if self.raw else settled(block)
+
+    def blocks(self) -> Iterator[list[Record]]:
+        """The same in lists that end where no group is open. Records that no closing record covers are among them: a
+        group is what stands between its `first` and its closing record."""
         looks = 0
         while looks < LOOKS:
             parts = segments(self.path)
@@ -127,54 +133,66 @@ class Tail:
             inode = os.fstat(file.fileno()).st_ino
         if not first.endswith(b"\n"):
             return None
-        if _parse(first[:-1], part, 0)["seq"] != self._seen + 1:
+        if parsed(first[:-1], part, 0)["seq"] != self._seen + 1:
             return False
         self._part, self._offset, self._inode, self.seq = part, 0, inode, self._seen
         return True
 
-    def _from(self, file: BinaryIO, part: Path) -> Iterator[Record]:
-        """What counts from the position on, moving it."""
-        size = BLOCK
-        while True:
-            file.seek(self._offset)
-            data = file.read(size)
-            found, ends = self._lines(data, part)
+    def _from(self, file: BinaryIO, part: Path) -> Iterator[list[Record]]:
+        """What counts from the position on, moving it. Records of a group that is still open are read again by the
+        next call."""
+        file.seek(self._offset)
+        offset, seq = self._offset, self.seq
+        rest = b""
+        waiting: list[Record] = []  # read, but behind the last record that counts
+        while data := file.read(BLOCK):
+            data = rest + data
+            end = data.rfind(b"\n")
+            rest = data[end + 1 :]
+            if end < 0:
+                continue
+            lines = data[:end].split(b"\n")
+            found = self._parse(lines, part, offset, seq)
             done = len(found)
             if not self.raw:
                 while done and found[done - 1]["kind"] in CLOSED_BY:
                     done -= 1
-            self._seen = found[-1]["seq"] if found else self.seq
+            self._seen = seq = seq + len(found)
             if done:
-                self._offset += ends[done - 1]
-                self.seq = found[done - 1]["seq"]
-                yield from found[:done] if self.raw else settled(found[:done])
-            elif len(data) < size:
-                return
+                count = waiting + found[:done] if waiting else found[:done]
+                waiting = found[done:]
+                self._offset = offset + sum(map(len, lines[:done])) + done
+                self.seq = seq - len(waiting)
+                yield count
             else:
-                size *= 4  # a line or a group longer than what was read
+                waiting += found
+            if len(found) < len(lines):
+                return
+            offset += end + 1
+        if is_record(rest[:-1]):
+            raise corrupt(part, offset, "the newline behind the last record is damaged")
 
-    def _lines(self, data: bytes, part: Path) -> tuple[list[Record], list[int]]:
-        """The whole records at the start of `data`, and the offset behind each."""
-        end = data.rfind(b"\n")
-        if end < 0:
-            return [], []
+    def _parse(self, lines: list[bytes], part: Path, offset: int, seq: int) -> list[Record]:
+        """The records in `lines`, the first of which stands at `offset` and follows record `seq`; fewer when the bytes
+        of one have not arrived."""
         found: list[Record] = []
-        ends: list[int] = []
-        position, seq = 0, self.seq
         loads = orjson.loads
-        for text in data[:end].split(b"\n"):
+        for text in lines:
             seq += 1
             if text[-TRAILER:] != b',"crc":"%08x"}' % crc32(text[:-TRAILER]):
                 if b"\0" in text and not self.strict:
-                    break
-                raise corrupt(part, self._offset + position, "the checksum does not match the line")
+                    return found
+                raise corrupt(part, _end(offset, lines, found), "the checksum does not match the line")
             record = loads(text)
             if record["seq"] != seq:
-                raise corrupt(part, self._offset + position, f"seq {record['seq']} stands where {seq} is due")
-            position += len(text) + 1
+                raise corrupt(part, _end(offset, lines, found), f"seq {record['seq']} stands where {seq} is due")
             found.append(record)
-            ends.append(position)
-        return found, ends
+        return found
+
+
+def _end(offset: int, lines: list[bytes], found: list[Record]) -> int:
+    """Where the lines of `found` end."""
+    return offset + sum(map(len, lines[: len(found)])) + len(found)
 
 
 def last_record(part: Path) -> tuple[Record | None, int]:
@@ -190,7 +208,7 @@ def last_record(part: Path) -> tuple[Record | None, int]:
             end = data.rfind(b"\n")
             begin = data.rfind(b"\n", 0, max(end, 0)) + 1
             if end >= 0 and (begin > 0 or start == 0):
-                return _parse(data[begin:end], part, start + begin), start + end + 1
+                return parsed(data[begin:end], part, start + begin), start + end + 1
             if start == 0:
                 return None, 0
             reach *= 4
@@ -204,7 +222,8 @@ def corrupt(part: Path, offset: int, why: str) -> CorruptLogError:
     )
 
 
-def _parse(text: bytes, part: Path, offset: int) -> Record:
+def parsed(text: bytes, part: Path, offset: int) -> Record:
+    """The record in one line. Raises CorruptLogError."""
     if not is_record(text):
         raise corrupt(part, offset, "the checksum does not match the line")
     found: Record = orjson.loads(text)

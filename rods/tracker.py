@@ -12,14 +12,16 @@ trainer trained on: every rollout reports both.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
+from operator import itemgetter, mul
 from typing import Any, Literal
 
 import numpy as np
 
 from rods.config import Zones
+from rods.observations import CUT_ENDS, INVALID_ENDS
 
 DIGITS = 12
 Zone = Literal["too_hard", "boundary", "mastered", "truncated"]
@@ -27,7 +29,11 @@ BoundaryReward = Literal["progress", "binary"]
 FORMATS = frozenset({"format", "format_codes"})
 # One group in a window. Its rewards in [0, 1] are value ÷ scale: for counts, sums and squares are integers below 2^53
 # and the scale is the common denominator; for other rewards the scale is 1.
-ENTRY = np.dtype([("step", "i4"), ("valid", "i4"), ("sum", "f8"), ("squares", "f8"), ("scale", "i8")])
+ENTRY = np.dtype([("step", "<i4"), ("valid", "<i4"), ("sum", "<f8"), ("squares", "<f8"), ("scale", "<i8")])
+SIZE = ENTRY.itemsize
+END, RESOLVED, EXPECTED = itemgetter("end"), itemgetter("resolved"), itemgetter("expected")
+PACK = struct.Struct("<iiddq").pack_into
+Entry = tuple[int, int, float, float, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +79,28 @@ class Standing:
     latest: Zone | None  # zone of the latest group after that step
 
 
+class _Row:
+    """Where a window's ring lies, and what its latest group was."""
+
+    __slots__ = ("counted", "key", "start", "step", "truncated")
+
+    def __init__(self, key: tuple[str, str, str], start: int) -> None:
+        self.key = key  # task, kind of reward, interface
+        self.start = start  # of the ring, in entries
+        self.counted = 0  # groups ever counted
+        self.step = 0  # of the latest group that was counted or truncated
+        self.truncated = False  # whether that one was truncated
+
+
 class Tracker:
     """A fold of closed `group` records in the order of their steps."""
 
     def __init__(self, zones: Zones, reward: BoundaryReward = "progress") -> None:
         self.zones, self.reward = zones, reward
-        self._rows: dict[tuple[str, str, str], int] = {}
-        self._current: dict[str, int] = {}  # task → the row of its latest group with a zone
+        self._rows: dict[tuple[str, str, str], _Row] = {}
+        self._current: dict[str, _Row] = {}  # task → the window of its latest group with a zone
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
-        self._keys: list[tuple[str, str, str]] = []
-        self._rings = np.zeros((64, zones.window), ENTRY)
-        self._counted: list[int] = []
-        self._truncated = bytearray()
-        self._steps: list[int] = []
+        self._memory = bytearray(64 * zones.window * SIZE)  # of all windows, as rings of entries
 
     def apply(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Folds records; all but those of kind `group` change nothing."""
@@ -114,7 +129,7 @@ class Tracker:
 
     def windows(self, task: str | None = None) -> Iterator[Window]:
         """All windows, in the order in which they were opened; of one task or of all."""
-        for row, key in enumerate(self._keys):
+        for key, row in self._rows.items():
             if task is None or key[0] == task:
                 yield self._window(row)
 
@@ -124,76 +139,74 @@ class Tracker:
         if row is None:
             return NOTHING
         entries = [entry for entry in self._entries(row) if entry[0] > after]
-        zone = self._zone(row, entries) if self._steps[row] > after else None
+        zone = self._zone(row, entries) if row.step > after else None
         return Standing(len(entries), _mean(entries), _variance(entries), zone) if entries else Standing(0, 0, 0, zone)
 
     def _apply(self, record: Mapping[str, Any]) -> None:
-        task, step = record["task"], record["step"]
+        """Written for speed: a start folds the whole history."""
+        task, step, rollouts = record["task"], record["step"], record["rollouts"]
         self._last[task] = step
-        reward = record["reward"]
-        kind: str = reward["kind"]
-        valid = cut = 0
-        total = squares = 0.0
-        scale = 0
-        rollouts = record["rollouts"]
-        if kind in FORMATS:
-            valid, cut, total, squares, scale = _others(rollouts, "format", reward["range"])
-        else:
-            kind = self.reward
-            binary = kind == "binary"
-            for rollout in rollouts:
-                end = rollout["end"]
-                if end == "finished" or end == "step_limit":
-                    valid += 1
-                    expected = 1 if binary else rollout["expected"]
-                    if expected != scale:
-                        if scale:
-                            valid, cut, total, squares, scale = _uneven(rollouts)
-                            break
-                        scale = expected
-                    value = rollout["binary"] if binary else rollout["resolved"]
-                    total += value
-                    squares += value * value
-                elif end != "infrastructure":
-                    cut += 1
-        counted = 2 * valid >= len(rollouts)
-        truncated = 2 * cut >= len(rollouts)
+        kind = record["reward"]["kind"]
+        ends = list(map(END, rollouts))
+        cut = 0
+        played = rollouts
+        if ends.count("finished") != len(ends):
+            played = [rollout for rollout in rollouts if rollout["end"] not in INVALID_ENDS]
+            cut = sum(end in CUT_ENDS for end in ends)
+        counted = 2 * len(played) >= len(ends)
+        truncated = 2 * cut >= len(ends)
         if not counted and not truncated:
             return
-        row = self._row((task, kind, record["interface"]))
         if kind not in FORMATS:
-            self._current[task] = row
-        self._truncated[row] = truncated
-        self._steps[row] = step
-        if counted:
-            self._rings[row, self._counted[row] % self.zones.window] = (step, valid, total, squares, scale)
-            self._counted[row] += 1
-
-    def _row(self, key: tuple[str, str, str]) -> int:
+            kind = self.reward
+        key = task, kind, record["interface"]
         row = self._rows.get(key)
         if row is None:
-            row = self._rows[key] = len(self._keys)
-            self._keys.append(key)
-            self._counted.append(0)
-            self._truncated.append(0)
-            self._steps.append(0)
-            if row == len(self._rings):
-                self._rings = np.concatenate([self._rings, np.zeros_like(self._rings)])
+            row = self._new_row(key)
+        if kind not in FORMATS:
+            self._current[task] = row
+        row.truncated = truncated
+        row.step = step
+        if not counted:
+            return
+        scale = 1
+        if kind == "progress":
+            values = list(map(RESOLVED, played))
+            scales = list(map(EXPECTED, played))
+            scale = scales[0]
+            if scales.count(scale) != len(scales):  # only a foreign trainer writes such
+                scale = math.lcm(*scales)
+                values = [value * (scale // own) for value, own in zip(values, scales, strict=True)]
+            total, squares = sum(values), sum(map(mul, values, values))
+        elif kind == "binary":
+            total = squares = sum(rollout["binary"] for rollout in played)
+        else:
+            low, high = record["reward"]["range"]
+            shares = [(rollout["format"] - low) / (high - low) for rollout in played]
+            total, squares = math.fsum(shares), math.fsum(map(mul, shares, shares))
+        place = row.start + row.counted % self.zones.window
+        row.counted += 1
+        PACK(self._memory, place * SIZE, step, len(played), total, squares, scale)
+
+    def _new_row(self, key: tuple[str, str, str]) -> _Row:
+        row = self._rows[key] = _Row(key, len(self._rows) * self.zones.window)
+        if (row.start + self.zones.window) * SIZE > len(self._memory):
+            self._memory = bytearray(self._memory + bytes(len(self._memory)))
         return row
 
-    def _entries(self, row: int) -> list[tuple[int, int, float, float, int]]:
+    def _entries(self, row: _Row) -> list[Entry]:
         """The groups of a window, oldest first."""
-        count, size = self._counted[row], self.zones.window
-        entries = self._rings[row].tolist()
-        if count <= size:
-            return list(entries[:count])
-        start = count % size
-        return list(entries[start:] + entries[:start])
+        size = self.zones.window
+        entries: list[Entry] = np.frombuffer(self._memory, ENTRY, size, row.start * SIZE).tolist()
+        if row.counted <= size:
+            return entries[: row.counted]
+        start = row.counted % size
+        return entries[start:] + entries[:start]
 
-    def _zone(self, row: int, entries: list[tuple[int, int, float, float, int]]) -> Zone | None:
-        if self._keys[row][1] in FORMATS:
+    def _zone(self, row: _Row, entries: list[Entry]) -> Zone | None:
+        if row.key[1] in FORMATS:
             return None
-        if self._truncated[row]:
+        if row.truncated:
             return "truncated"
         return self.zone_of(_mean(entries[-1:])) if entries else None
 
@@ -203,8 +216,8 @@ class Tracker:
             return "too_hard"
         return "boundary" if mean <= self.zones.boundary_high else "mastered"
 
-    def _window(self, row: int) -> Window:
-        task, reward, interface = self._keys[row]
+    def _window(self, row: _Row) -> Window:
+        task, reward, interface = row.key
         entries = self._entries(row)
         latest = _mean(entries[-1:])
         return Window(
@@ -214,9 +227,9 @@ class Tracker:
             _mean(entries),
             _variance(entries),
             len(entries),
-            self._counted[row],
+            row.counted,
             self._zone(row, entries),
-            self._steps[row],
+            row.step,
             round(latest - _mean(entries[:1]), DIGITS),
             latest,
             _variance(entries[-1:]),
@@ -226,7 +239,7 @@ class Tracker:
 NOTHING = Standing(0, 0.0, 0.0, None)
 
 
-def _mean(entries: list[tuple[int, int, float, float, int]]) -> float:
+def _mean(entries: list[Entry]) -> float:
     """Over all rollouts of `entries`; 0 for none."""
     if not entries:
         return 0.0
@@ -237,30 +250,9 @@ def _mean(entries: list[tuple[int, int, float, float, int]]) -> float:
     return round(math.fsum(entry[2] / entry[4] for entry in entries) / valid, DIGITS)
 
 
-def _variance(entries: list[tuple[int, int, float, float, int]]) -> float:
+def _variance(entries: list[Entry]) -> float:
     """The population variance inside each group, averaged over groups; 0 for none."""
     if not entries:
         return 0.0
     inside = [(valid * squares - total * total) / (valid * scale) ** 2 for _, valid, total, squares, scale in entries]
     return max(0.0, round(math.fsum(inside) / len(inside), DIGITS))
-
-
-def _others(rollouts: Any, field: str, bounds: Any) -> tuple[int, int, float, float, int]:
-    """Rewards that are no counts, mapped from their range to [0, 1]."""
-    low, high = bounds
-    values, cut = [], 0
-    for rollout in rollouts:
-        if rollout["end"] in ("finished", "step_limit"):
-            values.append((rollout[field] - low) / (high - low))
-        elif rollout["end"] != "infrastructure":
-            cut += 1
-    return len(values), cut, math.fsum(values), math.fsum(value * value for value in values), 1
-
-
-def _uneven(rollouts: Any) -> tuple[int, int, float, float, int]:
-    """Progress when rollouts of one group expect different numbers of turns (only a foreign trainer writes such)."""
-    valid = [rollout for rollout in rollouts if rollout["end"] in ("finished", "step_limit")]
-    cut = sum(rollout["end"] not in ("finished", "step_limit", "infrastructure") for rollout in rollouts)
-    scale = math.lcm(*(rollout["expected"] for rollout in valid))
-    values = [int(Fraction(rollout["resolved"], rollout["expected"]) * scale) for rollout in valid]
-    return len(valid), cut, float(sum(values)), float(sum(value * value for value in values)), scale
