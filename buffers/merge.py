@@ -105,10 +105,11 @@ class _Merge:
         for position, candidate in enumerate(candidates):
             if admitted >= budget:
                 return candidates[position:]
-            found = admission.refuse(candidate.content)
+            content = candidate.content
+            found = admission.refuse(content)
             where = {"expanded": candidate.seq, "pick": candidate.pick}
             if isinstance(found, Refusal):
-                name = candidate.content.get("id", "") if isinstance(candidate.content, dict) else ""
+                name = str(content.get("id", "")) if isinstance(content, dict) else ""
                 self.decide("refused", name, **where, rule=found.reason, detail=found.detail)
                 continue
             self.decide("injected", found.id, **where, type=found.type, generation=found.provenance["generation"])

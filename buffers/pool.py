@@ -115,6 +115,7 @@ class PoolView:
         self.staging = Staging(run.path, strict=strict)
         self.fixed: dict[int, int] = {}  # epoch number → the expanded_seq that its first closed record fixed
         self._observations, self._strict = observations, strict
+        self._attempt = 0  # the latest when the fold last looked
         self._given = {task.id: task for task in run.tasks}
         self._fold_anew()
 
@@ -149,8 +150,10 @@ class PoolView:
     def poll(self) -> list[Record]:
         """Folds what is new; returns the new live `epoch` records."""
         self.staging.poll()
-        if self._ahead or any(not self._live(epoch) for epoch in self.pool.epochs):
+        attempt = self._observations.attempt
+        if self._ahead or (attempt != self._attempt and not all(map(self._live, self.pool.epochs))):
             self._fold_anew()
+        self._attempt = attempt
         new = []
         for group in self._groups():
             if group[-1]["epoch"] != len(self.pool.epochs):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,12 @@ class Run:
     def name(self) -> str:
         return self.path.name
 
-    @property
+    @cached_property
     def training(self) -> dict[str, Task]:
         """The tasks given at the start that are trained on, by id."""
         return {task.id: task for task in self.tasks if task.split == "train"}
 
-    @property
+    @cached_property
     def held_out(self) -> list[Task]:
         return [task for task in self.tasks if task.split != "train"]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from buffers.reading import Tail, segments
 from buffers.records import Record
@@ -15,14 +18,18 @@ from rods.tasks import Task
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A variant waiting for a decision. `content` is the task as JSON, not yet believed."""
+    """A variant waiting for a decision, or kept because it was injected."""
 
     seq: int
     pick: str
     step: int
     rank: int  # of the pick among those of its step
     index: int  # of the variant among those of its pick
-    content: Any
+    packed: bytes  # the task as compressed JSON, not yet believed: a run writes more variants than memory should hold
+
+    @property
+    def content(self) -> Any:
+        return orjson.loads(zlib.decompress(self.packed))
 
     @property
     def pick_order(self) -> tuple[int, int, int, int]:
@@ -67,4 +74,5 @@ class Staging:
 
 
 def _candidate(record: Record) -> Candidate:
-    return Candidate(record["seq"], record["pick"], record["step"], record["rank"], record["index"], record["task"])
+    packed = zlib.compress(orjson.dumps(record["task"]), level=1)
+    return Candidate(record["seq"], record["pick"], record["step"], record["rank"], record["index"], packed)
