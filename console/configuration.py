@@ -1,7 +1,7 @@
 """Writes docs/configuration.md from rods/config.py: `python -m console.configuration`. A test holds them together.
 
-Type, default and range of a key come from the pydantic field, its meaning from the comment beside or above it, a section's
-meaning from its docstring: there is one place to edit.
+Type, default and range of a key come from the pydantic field, its meaning from the comment beside or above it, the
+meaning of a section from its docstring: there is one place to edit.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def main() -> int:
     started = time.monotonic()
     try:
         with as_file(files("console").joinpath("demo.toml")) as config:
-            _make_room(config)
+            make_room(config)
             prepare(RUN, config)
             print(f"Training nano in {RUN}, with the daemon beside it. Ctrl-C stops; `make demo` goes on.", flush=True)
             code = supervise(RUN, config, view(as_json=False))
@@ -36,7 +36,7 @@ def main() -> int:
     return code
 
 
-def _make_room(config: Path) -> None:
+def make_room(config: Path) -> None:
     """Moves a demo aside that is finished or was made with other settings."""
     from buffers.run import Run
     from console.progress import Progress
