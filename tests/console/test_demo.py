@@ -1,4 +1,4 @@
-"""What `make demo` does with the folder of an earlier demo. The demo itself is run by CI's `make demo`, not here."""
+"""What `make demo` does with the folder of an earlier demo. The demo itself takes minutes and is run by hand."""
 
 import shutil
 from pathlib import Path
