@@ -180,7 +180,7 @@ class _Binder:
         self.chosen[source.slot] = value
         latest = self.memory.lone.get(family) == value and family not in self.memory.fresh
         self.memory.fresh.setdefault(family, []).append(value)
-        self.slots[source.slot] = Slot(source.domain, str(value), repeats=latest)
+        self.slots[source.slot] = Slot(source.domain, _spoken(value), repeats=latest)
 
     def _fills(self, slot: str, step: int, parameter: str) -> None:
         old = self.slots[slot]
@@ -190,3 +190,11 @@ class _Binder:
 
     def _noun(self, slot: str) -> str:
         return self.slots[slot].text if slot in self.slots else str(self.chosen.get(slot, slot))
+
+
+def _spoken(value: Any) -> str:
+    """How a user says a value: lists as "a, b and c", anything else as it stands."""
+    if isinstance(value, list) and value:
+        *most, last = map(str, value)
+        return f"{', '.join(most)} and {last}" if most else last
+    return str(value)

@@ -176,11 +176,12 @@ def _supplied(state: Mapping[str, Any], domain: str, maker: _Maker) -> dict[str,
         maker.closed = frozenset(teams) if len(teams) < len(pools.TEAMS) else frozenset()
         return {"contacts": maker.contacts(1)}
     if domain in ("subject", "spare_subject"):
-        return {"mail": {"inbox": maker.mails(1, None)}}
+        return {"mail": {"inbox": maker.mails(1, None), **_next(state["mail"])}}
     if domain in ("title", "spare_title", "lone_day"):
         days = {event["day"] for event in state["calendar"]["events"].values()}
         maker.closed = frozenset(days) if len(days) < len(pools.DAYS) else frozenset()
-        return {"calendar": {"events": maker.events(1, None, state["calendar"]["events"])}}
+        calendar = state["calendar"]
+        return {"calendar": {"events": maker.events(1, None, calendar["events"]), **_next(calendar)}}
     if domain == "locked_file" and state["files"]:
         return {"files": {maker.rng.choice(sorted(state["files"])): {"locked": True}}}
     if domain in ("file", "locked_file", "lone_folder"):
@@ -190,8 +191,13 @@ def _supplied(state: Mapping[str, Any], domain: str, maker: _Maker) -> dict[str,
     if domain in ("account", "target"):
         return {"ledger": {"accounts": maker.accounts(1)}}
     if domain == "vendor":
-        return {"ledger": {"bills": maker.bills(1)}}
+        return {"ledger": {"bills": maker.bills(1), **_next(state["ledger"])}}
     return None
+
+
+def _next(part: Mapping[str, Any]) -> dict[str, int]:
+    """The number of the next id, above all that a maker gives."""
+    return {"next": max(part["next"], pools.NEXT_IDS[0])}
 
 
 def _freed(state: Mapping[str, Any], day: str, hour: int, rng: random.Random) -> dict[str, Any] | None:

@@ -1,0 +1,90 @@
+"""Catalogues: found by name, sound, or refused with the place."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from rods.composing import binding, forms, judging, planning, states, wording
+from rods.composing.catalogue import Got, Known, Recipe, Said, catalogue_for, source, step
+from rods.composing.records import ComposeError
+from rods.composing.search import Shape
+from rods.composing.soundness import faults
+from rods.environments import load
+from rods.tasks import TASK_TYPES
+from tests.rods.composing.drafts import desk
+
+OWN = "tests.rods.composing.own_environment:environment"
+
+
+def test_desk_and_a_users_own_catalogue_are_sound() -> None:
+    assert faults(desk()) == []
+    assert faults(catalogue_for(OWN)) == []
+
+
+def test_environment_without_a_catalogue_is_no_prompts() -> None:
+    with pytest.raises(ComposeError) as caught:
+        catalogue_for("tests.rods.composing.own_environment:bare")
+    assert caught.value.type == "no_prompts"
+
+
+def test_short_notation_of_sources() -> None:
+    assert source("name:contact") == Said("name", "contact")
+    assert source("0.mails.0") == Got(0, ("mails", 0))
+    assert source("^event") == Known("event")
+    for text in ("name", "0", "x.y"):
+        with pytest.raises(ValueError, match="neither"):
+            source(text)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "fault"),
+    [
+        (Recipe("r", (step("dance"),), ("dance",)), "unknown tool"),
+        (Recipe("r", (step("read_file", file="file:file", mode="file:file"),), ("read {file}",)), "no parameters"),
+        (Recipe("r", (step("write_file", file="file:file"),), ("write {file}",)), "needs ['text']"),
+        (Recipe("r", (step("read_file", file="file:cabinet"),), ("read {file}",)), "unknown domain"),
+        (Recipe("r", (step("read_file", file="0.files.0"),), ("read it",)), "has not run yet"),
+        (Recipe("r", (step("read_file", file="file:file"),), ("read something",)), "exactly once"),
+        (Recipe("r", (step("read_file", file="file:file"),), ("read {file} and {file}",)), "exactly once"),
+        (Recipe("r", (step("read_file", file="file:file"),), ("Read {file}.",)), "full stop"),
+        (Recipe("r", (step("read_file", file="^drawer"),), ("read {drawer}",)), "no recipe gives"),
+        (Recipe("other", (step("read_file", file="file:file"),), ("read {file}",)), "calls itself"),
+    ],
+)
+def test_unsound_recipe_is_named(recipe: Recipe, fault: str) -> None:
+    broken = replace(desk(), recipes={**desk().recipes, "r": recipe})
+    assert any(fault in line for line in faults(broken))
+
+
+def test_unsound_phrase_book_is_named() -> None:
+    book = desk().book
+    for changed, fault in (
+        (replace(book, things={}), "no words for the thing"),
+        (replace(book, supply={}), "vague and supply differ"),
+        (replace(book, frames={1: ("Please.",)}), "must hold 1 requests"),
+        (replace(book, stories=()), "needs a story"),
+    ):
+        assert any(fault in line for line in faults(replace(desk(), book=changed)))
+
+
+@pytest.mark.parametrize("type", TASK_TYPES)
+def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
+    catalogue = catalogue_for(OWN)
+    environment = load(OWN)
+    counts = {"miss_func": (1, 0, 2), "miss_param": (0, 1, 2)}.get(type, (1, 2, 1))
+    accepted = 0
+    for seed in range(12):
+        rng = random.Random(seed)
+        try:
+            plan = planning.sketch(catalogue, Shape(counts), type, rng=rng)  # type: ignore[arg-type]
+            state = states.fresh_state(catalogue, plan, None, rng)
+            draft = binding.realise(environment, catalogue, plan, state, rng)
+            texts = wording.rewrite(catalogue, draft, narrative=True, rng=rng)
+            task = forms.apply(catalogue, environment, draft, texts, type, rng)  # type: ignore[arg-type]
+        except ComposeError:
+            continue
+        accepted += not judging.judge(catalogue, task, draft)
+    assert accepted >= 6

@@ -1,0 +1,122 @@
+"""Plans: the seed's shape with other functions, or the same ones; what is blocked stays out."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from rods.canonical import keyed_random
+from rods.composing import planning
+from rods.composing.records import ComposeError, Plan
+from rods.composing.search import Shape, Table
+from rods.environments import desk as desk_environment
+from rods.profile import profile
+from rods.tasks import Task
+from tests.rods.composing.drafts import DESK, desk, made, planned
+
+SEEDS = desk_environment.generate(21, 60, 0)
+
+
+def _plan(seed: Task, functions: str = "other", blocked: frozenset[str] = frozenset(), narrative: bool = True) -> Plan:
+    rng = keyed_random(1, "plan", seed.id)
+    shape = profile(DESK, seed)
+    return planning.plan(desk(), seed, shape, blocked=blocked, functions=functions, narrative=narrative, rng=rng)  # type: ignore[arg-type]
+
+
+def _multiset(plan: Plan) -> Counter[str]:
+    return Counter(tool for turn in plan.turns for tool in turn.tools)
+
+
+def test_other_functions_keep_turns_and_nearly_the_counts_and_avoid_the_seeds_functions() -> None:
+    planned, repeated, calls = 0, 0, 0
+    for seed in SEEDS:
+        try:
+            plan = _plan(seed)
+        except ComposeError as error:
+            assert error.type == "no_pattern"
+            continue
+        planned += 1
+        assert len(plan.turns) == len(seed.calls)
+        for turn, wanted in zip(plan.turns, seed.calls, strict=True):
+            assert abs(len(turn.tools) - len(wanted)) <= 1 and bool(turn.tools) == bool(wanted)
+        own = Counter(call.name for turn in seed.calls for call in turn)
+        assert _multiset(plan) != own
+        repeated += (_multiset(plan) & own).total()
+        calls += _multiset(plan).total()
+    assert planned > 0.9 * len(SEEDS)
+    assert repeated < 0.1 * calls
+
+
+def test_same_functions_are_called_turn_by_turn_in_order() -> None:
+    planned = 0
+    for seed in SEEDS:
+        try:
+            plan = _plan(seed, "same")
+        except ComposeError:
+            continue
+        planned += 1
+        assert [turn.tools for turn in plan.turns] == [tuple(call.name for call in turn) for turn in seed.calls]
+    assert planned > 0.9 * len(SEEDS)
+
+
+def test_plan_has_the_seeds_depth() -> None:
+    for seed in SEEDS[:20]:
+        wanted = profile(DESK, seed).depth
+        for functions in ("other", "same"):
+            try:
+                plan = _plan(seed, functions)
+            except ComposeError:
+                continue
+            table = Table()
+            for number, turn in enumerate(plan.turns):
+                for name in turn.recipes:
+                    table.add(desk().recipes[name], number)
+            assert table.depth == wanted
+
+
+def test_blocked_functions_and_recipes_stay_out() -> None:
+    seed = SEEDS[0]
+    blocked = frozenset(_multiset(_plan(seed))) | {"see_today"}
+    again = _plan(seed, blocked=blocked)
+    assert not blocked & set(_multiset(again))
+    assert all("see_today" not in turn.recipes for turn in again.turns)
+    with pytest.raises(ComposeError) as caught:
+        _plan(seed, blocked=frozenset(DESK.tools()))
+    assert caught.value.type == "no_pattern"
+    with pytest.raises(ComposeError):
+        _plan(seed, "same", blocked=frozenset({seed.calls[0][0].name}))
+
+
+def test_same_key_gives_the_same_plan() -> None:
+    assert _plan(SEEDS[1]) == _plan(SEEDS[1])
+
+
+def test_narrative_is_optional() -> None:
+    assert _plan(SEEDS[0]).narrative["story"] in {story.name for story in desk().book.stories}
+    assert _plan(SEEDS[0], narrative=False).narrative == {}
+
+
+def test_shape_is_read_off_the_profile() -> None:
+    task, _ = made(planned(["plan_event"], ["invite_to_it", "see_today"]))
+    shape = planning.shape_of(profile(DESK, task))
+    assert shape.counts == (1, 3) and shape.depth == 2 and shape.links == 1
+    assert shape.classes == ({"calendar": 1}, {"contacts": 1, "calendar": 2})
+
+
+def test_impossible_shape_is_no_pattern() -> None:
+    with pytest.raises(ComposeError) as caught:
+        planning.sketch(desk(), Shape((1,), depth=4), "base", rng=random.Random(0))
+    assert caught.value.type == "no_pattern"
+    with pytest.raises(ComposeError):  # nothing can be asked in vain first in a base task
+        planning.sketch(desk(), Shape((0, 1)), "base", rng=random.Random(0))
+
+
+def test_turns_asked_in_vain_need_something_to_withhold() -> None:
+    for seed in range(20):
+        plan = planning.sketch(desk(), Shape((2, 0, 1)), "miss_func", rng=random.Random(seed))
+        assert set(plan.turns[2].tools) - set(plan.turns[0].tools)
+        plan = planning.sketch(desk(), Shape((0, 1)), "miss_param", rng=random.Random(seed))
+        says = [domain for name in plan.turns[1].recipes for domain in desk().recipes[name].says.values()]
+        assert any(desk().family(domain) in desk().book.vague for domain in says)

@@ -1,0 +1,104 @@
+"""Wording: everything is asked for, nothing leaks; the holistic rewrite does what turn-by-turn wording does not."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from rods.composing import wording
+from rods.composing.forms import said
+from rods.composing.records import BoundCall, ComposeError, Draft
+from rods.environments import desk as desk_environment
+from tests.rods.composing.drafts import DESK, STORY, desk, drafted, planned
+
+PLAN = planned(["plan_event"], ["room_for_it", "see_balance"], ["take_in"])
+FRESH = [draft for _, draft in itertools.islice(desk_environment.fresh_tasks(5, "wording"), 80)]
+
+
+def _word(draft: Draft, seed: int, narrative: bool = True) -> tuple[str, ...]:
+    return wording.word(desk(), draft, narrative=narrative, rng=random.Random(seed))
+
+
+def _rewrite(draft: Draft, seed: int, narrative: bool = True) -> tuple[str, ...]:
+    return wording.rewrite(desk(), draft, narrative=narrative, rng=random.Random(seed))
+
+
+def test_turn_by_turn_every_turn_names_everything_it_needs() -> None:
+    for draft in FRESH:
+        for turn, text in zip(draft.turns, _word(draft, 0), strict=True):
+            for bound in turn:
+                for slot in bound.slots.values():
+                    assert said(slot.text, text), (slot, text)
+
+
+def test_rewrite_refers_back_and_word_does_not() -> None:
+    draft = drafted(PLAN)
+    title = draft.turns[0][0].call.arguments["title"]
+    backs = desk().book.things["event"].back
+    rewritten = [_rewrite(draft, seed)[1] for seed in range(40)]
+    assert all(title in text or any(back in text for back in backs) for text in rewritten)
+    assert 20 < sum(any(back in text.lower() for back in backs) for text in rewritten) < 40
+    assert not any("that event" in text or "this event" in text for seed in range(40) for text in _word(draft, seed))
+
+
+def test_repeated_value_becomes_a_back_reference_only_in_a_rewrite() -> None:
+    draft = next(draft for seed in range(50) if (draft := drafted(PLAN, seed)).turns[2][0].slots["account"].repeats)
+    assert any("the same account" in _rewrite(draft, seed)[2] for seed in range(10))
+    assert not any("the same" in text for seed in range(10) for text in _word(draft, seed))
+
+
+def test_story_runs_through_a_rewrite_and_only_there() -> None:
+    story = next(story for story in desk().book.stories if story.name == STORY["story"])
+    draft = drafted(PLAN)
+    opened = closed = 0
+    for seed in range(20):
+        texts = _rewrite(draft, seed)
+        opened += any(texts[0].startswith(lead.format(**STORY)) for lead in story.opening)
+        closed += any(texts[2].startswith(lead.format(**STORY)) for lead in story.closing)
+    assert opened > 15 and closed > 15  # leads are dropped where a turn would grow too long
+    plain = [
+        text for seed in range(20) for text in (*_rewrite(draft, seed, narrative=False), *_word(draft, seed, False))
+    ]
+    leads = [lead.format(**STORY) for part in (story.opening, story.later, story.closing) for lead in part]
+    assert not any(lead in text for text in plain for lead in leads)
+
+
+def test_phrases_vary() -> None:
+    draft = drafted(PLAN)
+    assert len({_rewrite(draft, seed)[0] for seed in range(30)}) > 15
+
+
+def test_texts_are_sentences_within_the_length() -> None:
+    short = 0
+    for draft in FRESH:
+        for text in (*_word(draft, 1), *_rewrite(draft, 1), *_rewrite(draft, 1, narrative=False)):
+            if text:
+                assert text[0].isupper() and text[-1] in ".!?" and "{" not in text and "  " not in text
+                short += len(text.split()) <= desk().book.longest
+    assert short > 0.97 * sum(bool(turn) for draft in FRESH for turn in draft.turns) * 3
+
+
+def test_no_tool_or_parameter_is_named() -> None:
+    names = set(DESK.tools())
+    for draft in FRESH:
+        for text in (*_word(draft, 2), *_rewrite(draft, 2)):
+            assert "_" not in text and not names & set(text.split())
+
+
+def test_turn_without_calls_has_no_text_yet() -> None:
+    draft = drafted(planned(["plan_event"], [], ["see_balance"]))
+    assert _word(draft, 0)[1] == _rewrite(draft, 0)[1] == ""
+
+
+def test_same_key_gives_the_same_words() -> None:
+    assert _rewrite(FRESH[0], 3) == _rewrite(FRESH[0], 3)
+
+
+def test_draft_whose_calls_do_not_fit_its_recipes_is_refused() -> None:
+    draft = drafted(planned(["pay_vendor"]))
+    torn: tuple[tuple[BoundCall, ...], ...] = (draft.turns[0][:1],)
+    with pytest.raises(ComposeError) as caught:
+        _word(Draft(draft.plan, draft.state, torn), 0)
+    assert caught.value.type == "conversation_construct_failed"
