@@ -1,0 +1,93 @@
+"""The service's parts on their own: queue, neighbours, the trainer's signs of life."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from buffers.locks import Heartbeat
+from daemon.liveness import TrainerLife
+from daemon.neighbours import Neighbours
+from daemon.queue import SeedQueue, Waiting
+from rods.environments import desk
+from rods.selection import Pick
+
+
+def waiting(step: int, task: str, epoch: int = 0) -> Waiting:
+    return Waiting(Pick(step, task, "base", 0.5, {"generation": 0}), epoch)
+
+
+def drained(queue: SeedQueue) -> list[str]:
+    return [taken.pick.id for taken in iter(queue.take, None)]
+
+
+async def test_in_free_mode_the_newest_step_is_served_first_and_what_is_two_steps_old_is_stale() -> None:
+    queue = SeedQueue(2)
+    queue.add([waiting(1, "a"), waiting(1, "b"), waiting(2, "c"), waiting(2, "d")])
+    assert queue.advance(2, 0) == []
+    queue.add([waiting(3, "e")])
+    assert [stale.pick.id for stale in queue.advance(3, 0)] == ["1-a", "1-b"]
+    assert drained(queue) == ["3-e", "2-c", "2-d"]
+
+
+async def test_a_rewound_trainer_makes_nothing_fresh_again() -> None:
+    queue = SeedQueue(2)
+    queue.advance(9, 1)
+    queue.add([waiting(7, "a"), waiting(8, "b")])
+    assert [stale.pick.id for stale in queue.advance(3, 0)] == ["7-a"]
+
+
+async def test_in_lockstep_nothing_is_dropped_and_a_pick_waits_for_the_pool_of_its_epoch() -> None:
+    queue = SeedQueue(None)
+    queue.add([waiting(5, "c", epoch=1), waiting(1, "a"), waiting(2, "b")])
+    assert queue.advance(900, 0) == []
+    assert drained(queue) == ["1-a", "2-b"] and len(queue) == 1
+    queue.advance(900, 1)
+    assert drained(queue) == ["5-c"]
+
+
+async def test_a_worker_wakes_up_when_there_is_something_to_do() -> None:
+    queue = SeedQueue(2)
+    workers = [asyncio.create_task(queue.next()) for _ in range(2)]
+    await asyncio.sleep(0)
+    queue.add([waiting(1, "a"), waiting(1, "b")])
+    taken = await asyncio.wait_for(asyncio.gather(*workers), 1)
+    assert {one.pick.task for one in taken} == {"a", "b"}
+
+
+def test_neighbours_are_originals_and_what_was_generated_and_in_free_mode_what_was_just_admitted() -> None:
+    original, active, new, later = (task for task in desk.generate(7, 4, 0))
+    again = replace(new, provenance={"another": "record of the same task"}, id="")
+    free = Neighbours([original], staging=True).renewed([active])
+    assert free.admit(original) and free.admit(active)
+    assert free.admit(new) == [] and free.admit(again)
+    assert free.renewed([active]).admit(again)  # staged, and not read back yet
+    assert free.renewed([]).admit(active) == []  # retired
+    lockstep = Neighbours([original], staging=False).renewed([active])
+    assert lockstep.admit(later) == [] and lockstep.admit(later) == []
+    assert lockstep.admit(active)
+
+
+def test_a_near_duplicate_counts_and_not_only_the_same_task() -> None:
+    original = next(task for task in desk.generate(7, 8, 0) if task.type == "base")
+    shown = tuple(name for name in original.tools if name in {call.name for turn in original.calls for call in turn})
+    copy = replace(original, tools=shown, id="")
+    assert copy.id != original.id
+    assert "equals that of task" in Neighbours([original], staging=False).admit(copy)[0]
+
+
+def test_the_trainer_lives_while_its_heartbeat_or_its_steps_move(tmp_path: Path) -> None:
+    life = TrainerLife(tmp_path)
+    time.sleep(0.05)
+    assert life.gone_for(1) < 0.04  # a step: a foreign trainer need not beat
+    heartbeat = Heartbeat(tmp_path, "trainer", every=0.0)
+    for _ in range(3):
+        time.sleep(0.04)
+        heartbeat.beat()
+        assert life.gone_for(1) < 0.02
+    heartbeat.stop()
+    life.gone_for(1)
+    time.sleep(0.05)
+    assert life.gone_for(1) >= 0.05
