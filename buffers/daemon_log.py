@@ -14,7 +14,7 @@ from typing import Any
 
 from buffers.locks import Ownership
 from buffers.log import LogWriter, record, sync_file
-from buffers.reading import segments
+from buffers.reading import quarantine, segments
 from buffers.run import Run
 from buffers.seeds import Seeds
 from rods.errors import RefusedError
@@ -40,8 +40,9 @@ class DaemonLog:
             self._rejected = LogWriter(run.path / REJECTED)
             self._epoch = self._part = 0
             self._expanded = self._open_expanded()
-            self.state = Seeds(run.path, strict=True)
-            self.state.poll()
+            with quarantine():
+                self.state = Seeds(run.path, strict=True)
+                self.state.poll()
             self._finish_complete()
         except BaseException:
             self._ownership.release()

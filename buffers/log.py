@@ -24,7 +24,7 @@ from pathlib import Path
 
 import orjson
 
-from buffers.reading import Tail, corrupt, last_record, read, segments
+from buffers.reading import Damage, Tail, last_record, quarantine, read, segments
 from buffers.records import Record, is_record, line, record
 from rods.errors import CorruptLogError, InfrastructureError, RefusedError, RodsError, UserError
 
@@ -52,7 +52,8 @@ class LogWriter:
             sync_folder(path.parent)
         else:
             try:
-                self._repair_tail()
+                with quarantine():
+                    self._repair_tail()
             except CorruptLogError:
                 os.close(self._descriptor)
                 raise
@@ -164,8 +165,7 @@ class LogWriter:
         if end < self.size:
             tail = self.path.read_bytes()[end:]
             if is_record(tail[:-1]):  # a whole record whose newline was altered: damage, not a torn write
-                _write_aside(self.path.with_name(f"{self.path.name}.corrupt.{end}"), tail)
-                raise corrupt(self.path, end, "the last record's newline is damaged")
+                raise Damage(self.path, end, "the last record's newline is damaged")
             aside = self.path.with_name(f"{self.path.name}.torn.{end}")
             _write_aside(aside, tail)
             os.ftruncate(self._descriptor, end)

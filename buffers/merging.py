@@ -14,7 +14,7 @@ from buffers.log import LogWriter, record, sync_file
 from buffers.merge import derive
 from buffers.observations import Observations
 from buffers.pool import Pool, PoolView, pool_at
-from buffers.reading import corrupt
+from buffers.reading import Damage
 from buffers.records import Record
 from buffers.run import Run
 from buffers.seeds import Seeds
@@ -114,7 +114,7 @@ class Merger:
             )
         slots = recorded_slots(self.run, pool)
         if ordering.order_hash(slots) != closing["order"]:
-            raise corrupt(self._writer.path, 0, f"the order of epoch {number} is not the one that its record names")
+            raise Damage(self._writer.path, 0, f"the order of epoch {number} is not the one that its record names")
         return _epoch(closing, slots, recorded=True)
 
     def _admit(self) -> Admission:

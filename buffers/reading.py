@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
@@ -113,7 +114,7 @@ class Tail:
             if entered:
                 looks = 0
         if self.strict:
-            raise corrupt(self._part or self.path, self._offset, f"record {self._seen + 1} is missing behind it")
+            raise Damage(self._part or self.path, self._offset, f"record {self._seen + 1} is missing behind it")
 
     def _index(self, parts: list[Path]) -> int | None:
         """Which of `parts` holds the position; it may have been renamed meanwhile."""
@@ -170,7 +171,7 @@ class Tail:
                 return
             offset += end + 1
         if is_record(rest[:-1]):
-            raise corrupt(part, offset, "the newline behind the last record is damaged")
+            raise Damage(part, offset, "the newline behind the last record is damaged")
 
     def _parse(self, lines: list[bytes], part: Path, offset: int, seq: int) -> list[Record]:
         """The records in `lines`, the first of which stands at `offset` and follows record `seq`; fewer when the bytes
@@ -182,10 +183,10 @@ class Tail:
             if text[-TRAILER:] != b',"crc":"%08x"}' % crc32(text[:-TRAILER]):
                 if b"\0" in text and not self.strict:
                     return found
-                raise corrupt(part, _end(offset, lines, found), "the checksum does not match the line")
+                raise Damage(part, _end(offset, lines, found), "the checksum does not match the line")
             record = loads(text)
             if record["seq"] != seq:
-                raise corrupt(part, _end(offset, lines, found), f"seq {record['seq']} stands where {seq} is due")
+                raise Damage(part, _end(offset, lines, found), f"seq {record['seq']} stands where {seq} is due")
             found.append(record)
         return found
 
@@ -214,17 +215,34 @@ def last_record(part: Path) -> tuple[Record | None, int]:
             reach *= 4
 
 
-def corrupt(part: Path, offset: int, why: str) -> CorruptLogError:
-    return CorruptLogError(
-        f"damaged record: {why}",
-        where=f"{part}, byte {offset}",
-        remedy="nothing was changed; restore the file from a copy, or start a new run from this one with `rods fork`",
-    )
+class Damage(CorruptLogError):
+    """A record that cannot be believed, in `part` from byte `offset` on."""
+
+    def __init__(self, part: Path, offset: int, why: str) -> None:
+        self.part, self.offset = part, offset
+        super().__init__(
+            f"damaged record: {why}",
+            where=f"{part}, byte {offset}",
+            remedy="the log was left as it is; restore the file from a copy of the run folder",
+        )
+
+
+@contextmanager
+def quarantine() -> Iterator[None]:
+    """For the owner of a log: damage met inside is copied to `<file>.corrupt.<offset>` before it is raised, so that
+    nothing done to the log later can destroy the evidence."""
+    try:
+        yield
+    except Damage as damage:
+        with suppress(OSError), damage.part.open("rb") as file:  # a full disk must not hide the damage
+            file.seek(damage.offset)
+            damage.part.with_name(f"{damage.part.name}.corrupt.{damage.offset}").write_bytes(file.readline())
+        raise
 
 
 def parsed(text: bytes, part: Path, offset: int) -> Record:
     """The record in one line. Raises CorruptLogError."""
     if not is_record(text):
-        raise corrupt(part, offset, "the checksum does not match the line")
+        raise Damage(part, offset, "the checksum does not match the line")
     found: Record = orjson.loads(text)
     return found

@@ -16,6 +16,7 @@ from buffers.log import LogWriter, record
 from buffers.merging import Epoch, Merger
 from buffers.observations import Observations, digest
 from buffers.pool import PoolView
+from buffers.reading import quarantine
 from buffers.run import Run
 from buffers.tracker_store import TrackerStore
 from rods.errors import RefusedError, UserError
@@ -39,11 +40,12 @@ class TrainerLog:
         self._ownership = Ownership(run.path, OBSERVATIONS, process)
         try:
             self._writer = LogWriter(run.path / OBSERVATIONS)
-            self.observations = Observations(run, strict=True)
-            for _ in self.observations.steps():
-                pass
-            self.view = PoolView(run, self.observations, strict=True)
-            self.view.poll()
+            with quarantine():
+                self.observations = Observations(run, strict=True)
+                for _ in self.observations.steps():
+                    pass
+                self.view = PoolView(run, self.observations, strict=True)
+                self.view.poll()
         except BaseException:
             self._ownership.release()
             raise

@@ -1,0 +1,116 @@
+"""Small real runs, with a trainer and a daemon played by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from buffers.daemon_log import DaemonLog
+from buffers.merging import Epoch
+from buffers.run import Run
+from buffers.trainer_log import TrainerLog
+from rods.canonical import keyed_random
+from rods.config import Config, parse_config
+from rods.environments import desk
+from rods.observations import Group, Rollout
+from rods.ordering import Slot, batch, steps_per_epoch
+from rods.tasks import Task
+
+BATCH = 4
+VALUES: dict[str, Any] = {
+    "training": {"batch_tasks": BATCH},
+    "rollouts": {"rollouts_per_task": 4},
+    "pool": {"max_generated": 6, "inject_fraction": 0.5, "retest_fraction": 0.1},
+    "operation": {"deadline_seconds": 0.3},
+}
+Resolved = Callable[[int, Slot, int], int]  # step, slot, expected turns → resolved turns of each rollout
+
+
+@cache
+def originals() -> tuple[Task, ...]:
+    return tuple(desk.generate(7, 12, 4))
+
+
+@cache
+def variants(count: int = 60) -> tuple[Task, ...]:
+    """Tasks that can be injected; a few are near duplicates."""
+    return tuple(task for task, _ in islice(desk.fresh_tasks(3, "test"), count))
+
+
+def config(**changes: Any) -> Config:
+    values = {section: dict(keys) for section, keys in VALUES.items()}
+    for section, keys in changes.items():
+        if isinstance(keys, dict):
+            values[section] = {**values.get(section, {}), **keys}
+        else:
+            values[section] = keys
+    return parse_config(values, where="test")
+
+
+def make_run(path: Path, **changes: Any) -> Run:
+    return Run.create(path, config(**changes), list(originals()))
+
+
+def group(task: Task, resolved: list[int], slot_role: str = "active", stage: int = 1) -> Group:
+    rollouts = tuple(
+        Rollout(
+            done, task.expected_turns, int(done == task.expected_turns), 0.0, done / task.expected_turns, "finished"
+        )
+        for done in resolved
+    )
+    return Group(task.id, stage, "identity", "progress", (0.0, 1.0), rollouts, slot_role)  # type: ignore[arg-type]
+
+
+def by_chance(step: int, slot: Slot, expected: int) -> list[int]:
+    """Rewards that depend on step and task only: some tasks are hopeless, some mastered, most in between."""
+    rng = keyed_random(0, "test rewards", step, slot.task_id)
+    level = keyed_random(1, "test level", slot.task_id).random()
+    if level < 0.2:
+        return [0, 0, 0, int(rng.random() < 0.2)]
+    if level > 0.8:
+        return [expected] * 4
+    return [rng.randint(0, expected) for _ in range(4)]
+
+
+class Players:
+    """A trainer, and a daemon that makes one variant a step out of the step's first task."""
+
+    def __init__(self, run: Run, trainer: TrainerLog, daemon: DaemonLog | None) -> None:
+        self.run, self.trainer, self.daemon = run, trainer, daemon
+        self._fresh: Iterator[Task] = iter(variants())
+        self.rewards: Any = by_chance
+
+    def epoch(self, number: int, stage: int = 1, steps: int | None = None) -> Epoch:
+        """Merges and plays an epoch, or its first `steps` steps."""
+        opened = self.trainer.merge(number, stage)
+        length = steps_per_epoch(len(opened.slots), BATCH)
+        for index in range(length if steps is None else min(steps, length)):
+            self.step(opened, index)
+        return opened
+
+    def step(self, opened: Epoch, index: int) -> None:
+        step = self.trainer.last_step + 1
+        slots = batch(opened.slots, BATCH, index)
+        groups = []
+        for slot in slots:
+            task = self.trainer.task(slot.task_id)
+            groups.append(group(task, self.rewards(step, slot, task.expected_turns), slot.role, opened.stage))
+        self.trainer.write_step(step, opened.number, groups)
+        if self.daemon is not None and step not in self.daemon.state.considered:
+            self.synthesise(step, opened.number, slots[0])
+
+    def synthesise(self, step: int, epoch: int, seed: Slot) -> None:
+        assert self.daemon is not None
+        self.daemon.read_epoch(epoch)
+        generation = self.trainer.view.generation(seed.task_id) + 1
+        if seed.role == "retest" or generation > self.run.config.selection.max_generation:
+            self.daemon.picked(step, epoch, [])
+            return
+        task = next(self._fresh)
+        self.daemon.picked(step, epoch, [{"task": seed.task_id, "type": "base", "score": 1.0, "why": {}}])
+        pick = f"{step}-{seed.task_id}"
+        self.daemon.expanded(pick, 0, task, {"generation": generation, "seed": seed.task_id})
+        self.daemon.finished(pick, [task.id], 0)
