@@ -15,12 +15,14 @@ from typing import Literal
 
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError, Plan, PlannedTurn
-from rods.composing.search import Candidate, Shape, Table, Turn, deniable
+from rods.composing.search import Candidate, Shape, Table, Turn, deniable, outline
 from rods.environments import load
-from rods.profile import Profile
+from rods.profile import Profile, distance
 from rods.tasks import Task, TaskType
 
 TRIES = 80  # candidate plans looked at for a seed's shape
+CLOSER = 30  # of them whose distance to the root is worked out
+NEAR = 5.0  # cost of the whole distance
 SAME_TRIES = 40  # random decompositions of a seed's functions
 WAYS = 40  # decompositions of one turn
 
@@ -59,6 +61,7 @@ def plan(
         blocked=blocked,
         avoid=frozenset(multiset),
         other=multiset,
+        root=profile,
         narrative=narrative,
         rng=rng,
     )
@@ -73,6 +76,7 @@ def sketch(
     avoid: frozenset[str] = frozenset(),
     other: Counter[str] | None = None,
     usable: frozenset[str] | None = None,
+    root: Profile | None = None,
     narrative: bool = True,
     tries: int = TRIES,
     rng: random.Random,
@@ -80,7 +84,8 @@ def sketch(
     """A plan of the given shape, without a seed: the cheapest of `tries` random fillings.
 
     `avoid` are functions to keep away from, `other` a multiset of functions that must not come out again, `usable` the
-    API classes to choose from (None: all). Raises ComposeError("no_pattern") when no filling fits.
+    API classes to choose from (None: all), `root` a profile to come close to.
+    Raises ComposeError("no_pattern") when no filling fits.
     """
     groups = _groups(catalogue.environment)
     recipes = [
@@ -90,21 +95,25 @@ def sketch(
         and not blocked.intersection(recipe.tools)
         and (usable is None or all(groups[tool] in usable for tool in recipe.tools))
     ]
-    best: list[Turn] | None = None
-    lowest = float("inf")
-    for _ in range(tries if recipes else 0):
+    found: list[tuple[float, int, list[Turn]]] = []
+    for number in range(tries if recipes else 0):
         candidate = Candidate(catalogue, groups, shape, type, avoid, rng)
         if not candidate.fill(recipes):
             continue
         tools = Counter(tool for turn in candidate.turns for recipe in turn for tool in recipe.tools)
+        if tools == other:
+            continue
         cost = candidate.cost(tools)
-        if cost < lowest and tools != other:
-            best, lowest = candidate.turns, cost
-        if lowest == 0:
+        found.append((cost, number, candidate.turns))
+        if cost == 0 and root is None:
             break
-    if best is None:
+    if not found:
         raise ComposeError("no_pattern", f"no recipes give {list(shape.counts)} calls a turn at depth {shape.depth}")
-    return _plan(catalogue, best, narrative, rng)
+    cheapest = sorted(found)[:CLOSER]
+    if root is not None:  # a closer look: the cost knows classes and counts, the distance the whole graph
+        near = [(cost + NEAR * distance(root, outline(turns, groups, type)), n, turns) for cost, n, turns in cheapest]
+        cheapest = sorted(near)
+    return _plan(catalogue, cheapest[0][2], narrative, rng)
 
 
 def _same(

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rods.composing.catalogue import Catalogue, Got, Known, Recipe
+from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Source
+from rods.composing.records import Flow
+from rods.profile import Node, Profile
 from rods.tasks import TaskType
 
 DRAWS = 60  # recipes drawn for a place, before it stays empty
@@ -165,6 +167,31 @@ class Candidate:
         if shape.links is not None:
             total += LINK * abs(self.table.links - shape.links)
         return total
+
+
+def outline(turns: Sequence[Turn], groups: Mapping[str, str], type: TaskType) -> Profile:
+    """The profile that these recipes are going to have, as far as it shows before anything is bound: every said value
+    counts as said in its own turn."""
+    things: dict[str, Flow] = {}
+    nodes: list[tuple[Node, ...]] = []
+    for turn, recipes in enumerate(turns):
+        calls: list[Node] = []
+        for recipe in recipes:
+            start = (turn, len(calls))
+            for step in recipe.steps:
+                flows = {name: _flow(source, start, things) for name, source in step.arguments.items()}
+                calls.append(Node(turn, len(calls), step.tool, groups[step.tool], flows))
+            given = {kind: _flow(gift.value, start, things) for kind, gift in recipe.gives.items()}
+            things = {kind: flow for kind, flow in things.items() if kind not in recipe.ends} | given
+        nodes.append(tuple(calls))
+    return Profile(type, tuple(nodes))
+
+
+def _flow(source: Source, start: tuple[int, int], things: Mapping[str, Flow]) -> Flow:
+    """The flow of a source in the recipe whose first call is at `start`."""
+    if isinstance(source, Got):
+        return Flow("result", (start[0], start[1] + source.step))
+    return things[source.kind] if isinstance(source, Known) else Flow("user")
 
 
 def deniable(catalogue: Catalogue, chosen: Sequence[Recipe], type: TaskType, used: frozenset[str]) -> bool:
