@@ -43,10 +43,11 @@ class Simulated:
     def rollouts(self, tasks: Sequence[Task], count: int) -> Iterator[tuple[Task, list[Rollout]]]:
         seed = self.policy.config.random_seeds.rollouts
         for task in tasks:
+            chance = simulated.turn_chance(task, self.policy.skill)
             yield (
                 task,
                 [
-                    simulated.rollout(task, self.policy.skill, "progress", seed, "held_out", task.id, index)
+                    simulated.rollout(task, chance, "progress", seed, "held_out", task.id, index)
                     for index in range(count)
                 ],
             )

@@ -56,10 +56,9 @@ def turn_chance(task: Task, skill: float) -> float:
     return 1 / (1 + math.exp(-(skill - difficulty(task)) / WIDTH))
 
 
-def rollout(task: Task, skill: float, reward: RewardKind, *key: str | int) -> Rollout:
-    """One episode, drawn with `key` and nothing else. The simulated policy never breaks the format by accident: its
-    format rewards rise with the same chance as its turns."""
-    chance = turn_chance(task, skill)
+def rollout(task: Task, chance: float, reward: RewardKind, *key: str | int) -> Rollout:
+    """One episode whose turns are resolved with `chance` each, drawn with `key` and nothing else. The simulated policy
+    never breaks the format by accident: its format rewards rise with the same chance as its turns."""
     resolved = sum(draw < chance for draw in _uniform(task.expected_turns, "rollout", *key))
     binary = int(resolved == task.expected_turns)
     progress = resolved / task.expected_turns
@@ -87,22 +86,15 @@ class SimulatedPolicy:
 
     def groups(self, batch: Batch) -> list[Group]:
         """The rollouts of a batch, one group a slot."""
-        seed, count = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task
-        return [
-            Group(
-                slot.task.id,
-                batch.stage,
-                "identity",
-                batch.reward,
-                RANGES[batch.reward],
-                tuple(
-                    rollout(slot.task, self.skill, batch.reward, seed, batch.step, slot.index, index)
-                    for index in range(count)
-                ),
-                slot.role,
+        seed, count, kind = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task, batch.reward
+        groups = []
+        for slot in batch.slots:
+            chance = turn_chance(slot.task, self.skill)
+            drawn = tuple(
+                rollout(slot.task, chance, kind, seed, batch.step, slot.index, index) for index in range(count)
             )
-            for slot in batch.slots
-        ]
+            groups.append(Group(slot.task.id, batch.stage, "identity", kind, RANGES[kind], drawn, slot.role))
+        return groups
 
     def practise(self, groups: Sequence[Group]) -> None:
         """One update: what disagrees teaches. Rounded, so that equal histories give equal skill on every machine."""

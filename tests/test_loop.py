@@ -1,0 +1,231 @@
+"""The closed loop as two real processes: any order of start, kills, lockstep, a trainer that outruns the daemon."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from buffers.observations import Observations
+from buffers.pool import pool_at
+from buffers.reading import Record, read
+from buffers.run import Run
+from buffers.verify import verify
+from rods.errors import EXIT_DEADLINE, EXIT_OK
+from rods.runfolder import POOL, SEEDS
+from tests.trainer.runs import live_steps, write_config
+
+LOOP: dict[str, Any] = {
+    "data.train": 16,
+    "data.held_out": 8,
+    "policy.skill": 0.5,
+    "policy.growth": 0.01,
+    "rollouts.rollouts_per_task": 8,
+    "training.batch_tasks": 8,
+    "training.steps": 1000,
+    "training.checkpoint_steps": 7,
+    "curriculum.stages": [{"epochs": 8}],
+    "selection.seeds_per_step": 3,
+    "selection.exclusion_steps": 3,
+    "operation.poll_seconds": 0.05,
+    "operation.deadline_seconds": 30.0,
+}
+
+
+@dataclass
+class Pair:
+    """Trainer and daemon of one run; either may be killed and started again."""
+
+    run: Path
+    config: Path
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self, name: str) -> None:
+        command = [sys.executable, "-m", f"{name}.main", str(self.run), "--config", str(self.config)]
+        with (self.run.parent / f"{name}.err").open("ab") as errors:
+            self.processes[name] = subprocess.Popen(command, stderr=errors)
+
+    def kill(self, name: str) -> None:
+        self.processes[name].kill()
+        self.processes[name].wait()
+
+    def wait(self, timeout: float = 60.0) -> int:
+        """Until the trainer ends; then the daemon is asked to stop. Returns the trainer's code."""
+        try:
+            return self.processes["trainer"].wait(timeout)
+        finally:
+            for process in self.processes.values():
+                process.terminate()
+            for process in self.processes.values():
+                process.wait(10)
+
+    def errors(self) -> str:
+        return "".join((self.run.parent / f"{name}.err").read_text() for name in self.processes)
+
+
+def pair(folder: Path, **changes: Any) -> Pair:
+    folder.mkdir(exist_ok=True)
+    return Pair(folder / "run", write_config(folder / "c.toml", LOOP | changes))
+
+
+def run_to_end(folder: Path, first: str = "trainer", kills: int = 0, **changes: Any) -> Path:
+    """Both processes until the trainer is done; `kills` times one of them is killed with -9 and started again."""
+    loop = pair(folder, **changes)
+    names = ["trainer", "daemon"] if first == "trainer" else ["daemon", "trainer"]
+    for name in names:
+        loop.start(name)
+    moments = random.Random(kills)
+    for number in range(kills):
+        time.sleep(moments.uniform(0.3, 1.2))
+        if loop.processes["trainer"].poll() is not None:
+            break
+        name = ("trainer", "daemon")[number % 2]
+        loop.kill(name)
+        loop.start(name)
+    assert loop.wait() == EXIT_OK, loop.errors()
+    assert "Traceback" not in loop.errors()
+    return loop.run
+
+
+def pools(path: Path) -> list[bytes]:
+    """The pool of every live epoch, with its order, as bytes."""
+    run = Run.open(path)
+    observations = Observations(run)
+    observations.poll()
+    found = []
+    for epoch in range(1000):
+        try:
+            pool = pool_at(run, observations, epoch)
+        except KeyError:
+            break
+        members = sorted((one.task_id, one.type, one.generation, one.epoch, one.since) for one in pool.active.values())
+        retired = sorted((one.member.task_id, one.rule, one.epoch, one.step) for one in pool.retired.values())
+        found.append(orjson.dumps([members, retired, pool.epochs[-1]["order"], pool.epochs[-1]["step"]]))
+    return found
+
+
+def injected(path: Path) -> int:
+    return sum(record["counts"]["injected"] for record in read(path / POOL) if record["kind"] == "epoch")
+
+
+@pytest.fixture(scope="module")
+def lockstep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lockstep run that nobody disturbed."""
+    return run_to_end(tmp_path_factory.mktemp("lockstep"), sync="lockstep")
+
+
+def test_the_pool_grows_at_epoch_boundaries_and_verify_agrees(lockstep: Path) -> None:
+    assert len(pools(lockstep)) == 8
+    assert len({step for step, *_ in live_steps(lockstep)}) >= 16
+    assert injected(lockstep) >= 8
+    report = verify(lockstep, replay=True)
+    assert report.ok, report.problems
+
+
+@pytest.mark.parametrize(("first", "kills"), [("daemon", 0), ("trainer", 4), ("daemon", 5)])
+def test_in_lockstep_equal_seeds_give_equal_pools_killed_or_not(
+    tmp_path: Path, lockstep: Path, first: str, kills: int
+) -> None:
+    again = run_to_end(tmp_path / "again", first, kills, sync="lockstep")
+    assert pools(again) == pools(lockstep)
+    assert live_steps(again) == live_steps(lockstep)
+    assert verify(again, replay=True).ok
+
+
+def test_other_random_seeds_give_other_pools(tmp_path: Path, lockstep: Path) -> None:
+    other = run_to_end(tmp_path / "other", sync="lockstep", **{"random_seeds.daemon": 1})
+    assert pools(other)[0] == pools(lockstep)[0]
+    assert pools(other)[1] != pools(lockstep)[1]
+
+
+@pytest.mark.parametrize("first", ["trainer", "daemon"])
+def test_in_free_mode_either_may_be_killed_and_the_run_goes_on(tmp_path: Path, first: str) -> None:
+    run = run_to_end(tmp_path / "free", first, kills=4, **{"operation.steps_per_second": 8.0})
+    report = verify(run, replay=True)
+    assert report.ok, report.problems
+    assert len(pools(run)) == 8
+    assert injected(run) >= 1
+
+
+def test_without_a_daemon_the_trainer_trains(tmp_path: Path) -> None:
+    loop = pair(tmp_path / "alone")
+    loop.start("trainer")
+    assert loop.wait() == EXIT_OK, loop.errors()
+    assert injected(loop.run) == 0
+    assert verify(loop.run).ok
+
+
+def test_without_a_daemon_lockstep_ends_with_a_code_of_its_own(tmp_path: Path) -> None:
+    loop = pair(tmp_path / "alone", sync="lockstep", **{"operation.deadline_seconds": 0.3})
+    loop.start("trainer")
+    assert loop.wait() == EXIT_DEADLINE
+    assert "Traceback" not in loop.errors()
+    loop.config = write_config(tmp_path / "more.toml", LOOP | {"sync": "lockstep"})
+    loop.start("daemon")
+    loop.start("trainer")
+    assert loop.wait() == EXIT_OK, loop.errors()
+    assert verify(loop.run).ok
+
+
+def test_a_trainer_that_outruns_the_daemon_leaves_memory_flat_and_seeds_young(tmp_path: Path) -> None:
+    """The trainer runs unpaced; one worker writes, and no candidate passes a gate, so that every pick costs three
+    attempts and nothing ever fills the staging (which would let the daemon pause)."""
+    steps = 600
+    loop = pair(
+        tmp_path / "fast",
+        **{
+            "curriculum.stages": [{"epochs": 0}],
+            "training.steps": steps,
+            "training.checkpoint_steps": 200,
+            "policy.growth": 0.0,
+            "gates.max_string": 1,
+            "selection.exclusion_steps": 0,
+            "operation.workers": 1,
+        },
+    )
+    loop.start("daemon")
+    loop.start("trainer")
+    memory: list[tuple[float, float]] = []
+    while loop.processes["trainer"].poll() is None:
+        memory.append((resident(loop.processes["trainer"].pid), resident(loop.processes["daemon"].pid)))
+        time.sleep(0.1)
+    assert loop.wait() == EXIT_OK, loop.errors()
+    for sizes in zip(*memory[:-2], strict=True):  # the last looks may meet a process that has ended
+        settled = sizes[len(sizes) // 3 :]
+        assert settled[-1] - settled[0] < 16, f"{settled[0]:.0f} → {settled[-1]:.0f} MiB"
+    seeds = list(read(loop.run / SEEDS))
+    considered = sum(record["kind"] == "considered" for record in seeds)
+    assert 20 < considered < steps / 2, "the trainer did not outrun the daemon"
+    ages = seed_ages(seeds)
+    assert len(ages) > 20
+    assert max(ages) <= 20, "seeds grew old in the queue"
+    stale = [record["dropped_stale"] for record in seeds if record.get("dropped_stale")]
+    assert stale and all("before anyone was free" in why for why in stale)
+
+
+def resident(pid: int) -> float:
+    """MiB of resident memory; 0 once the process has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+
+
+def seed_ages(seeds: list[Record]) -> list[int]:
+    """For every seed that was worked on: how many later steps had been considered when it was finished."""
+    order = {record["step"]: place for place, record in enumerate(r for r in seeds if r["kind"] == "considered")}
+    ages, newest = [], 0
+    for record in seeds:
+        if record["kind"] == "considered":
+            newest = order[record["step"]]
+        elif record["kind"] == "finished" and not record.get("dropped_stale"):
+            ages.append(newest - order[int(record["pick"].split("-")[0])])
+    return ages
