@@ -42,8 +42,10 @@ def page() -> str:
         if _is_section(field.annotation):
             parts.append(_section(f"[{name}]", field.annotation))
             for inner_name, inner in field.annotation.model_fields.items():  # type: ignore[union-attr]
-                if get_origin(inner.annotation) is tuple and _is_section(get_args(inner.annotation)[0]):
-                    parts.append(_section(f"[[{name}.{inner_name}]]", get_args(inner.annotation)[0]))
+                if _is_section(inner.annotation):
+                    parts.append(_section(f"[{name}.{inner_name}]", inner.annotation))
+                elif _is_section(_element(inner)):
+                    parts.append(_section(f"[[{name}.{inner_name}]]", _element(inner)))
     return "\n".join(parts)
 
 
@@ -51,7 +53,7 @@ def _section(title: str, section: Any) -> str:
     fields = {
         name: field
         for name, field in section.model_fields.items()
-        if not (get_origin(field.annotation) is tuple and _is_section(get_args(field.annotation)[0]))
+        if not _is_section(field.annotation) and not _is_section(_element(field))
     }
     text = f"## `{title}`\n\n{inspect.getdoc(section) if section.__doc__ else ''}".rstrip() + "\n"
     return text + ("\n" + _table(section, fields) if fields else "")
@@ -88,6 +90,8 @@ def _type(field: FieldInfo) -> str:
 def _words(kind: Any) -> str:
     if kind in (int, float, bool, str):
         return {int: "integer", float: "number", bool: "true, false", str: "text"}[kind]
+    if get_origin(kind) is dict:
+        return "table"
     if get_origin(kind) is tuple:
         inner = get_args(kind)[0]
         if get_origin(inner) is tuple:
@@ -104,9 +108,16 @@ def _default(field: FieldInfo) -> str:
         return str(value).lower()
     if isinstance(value, str):
         return f"`{value}`" if value else "empty"
+    if value in ((), {}):
+        return "empty"
     if isinstance(value, tuple):
         return "`" + str([list(item) if isinstance(item, tuple) else item for item in value]).replace("'", '"') + "`"
     return str(value)
+
+
+def _element(field: FieldInfo) -> Any:
+    """What a list holds; None for what is no list."""
+    return get_args(field.annotation)[0] if get_origin(field.annotation) is tuple else None
 
 
 def _is_section(kind: Any) -> bool:

@@ -14,7 +14,7 @@ def test_every_section_and_key_is_on_it() -> None:
         inner = getattr(field.annotation, "model_fields", None)
         assert (f"## `[{name}]`" if inner else f"| `{name}` |") in text
         for key in inner or ():
-            assert f"| `{key}` |" in text or f"`[[{name}.{key}]]`" in text
+            assert f"| `{key}` |" in text or f"`[{name}.{key}]`" in text or f"`[[{name}.{key}]]`" in text
 
 
 def test_every_key_says_what_it_means() -> None:
