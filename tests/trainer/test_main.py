@@ -137,6 +137,27 @@ def test_a_run_that_does_not_exist_needs_a_configuration(tmp_path: Path) -> None
     assert "cannot read the configuration" in complaint(done)
 
 
+def test_a_missing_data_set_is_a_message(tmp_path: Path) -> None:
+    config = write_config(tmp_path / "c.toml", {"data.tasks": "bfcl"})
+    done = train(tmp_path / "run", config, env={**os.environ, "RODS_CACHE": str(tmp_path / "cache")})
+    assert done.returncode == EXIT_USER
+    assert str(tmp_path / "cache") in complaint(done) and "rods data bfcl" in complaint(done)
+
+
+def test_a_tokenizer_without_a_chat_template_is_a_message(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    model = tmp_path / "model"
+    model.mkdir()
+    words = tokenizers.models.WordLevel({"a": 0, "<end>": 1}, unk_token="a")
+    tokenizers.Tokenizer(words).save(str(model / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<end>"}
+    (model / "tokenizer_config.json").write_bytes(orjson.dumps(settings))
+    changes = {"policy.kind": "transformers", "policy.model": str(model)}
+    done = train(tmp_path / "run", write_config(tmp_path / "c.toml", changes))
+    assert done.returncode == EXIT_USER
+    assert all(word in complaint(done) for word in (str(model), "no chat template", "instruction-tuned"))
+
+
 def broken(lines: list[bytes], fault: str) -> list[bytes]:
     """The task file with one fault in line 3."""
     record = orjson.loads(lines[2])
