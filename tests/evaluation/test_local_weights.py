@@ -1,0 +1,44 @@
+"""Scoring a policy with weights: a tiny random model on desk tasks."""
+
+from pathlib import Path
+
+import pytest
+
+from rods.config import Config, Rollouts
+from rods.environments import desk
+from rods.tasks import Task
+
+pytest.importorskip("torch")
+from evaluation.local_weights import LocalWeights
+from trainer.nano import model, tokenizer
+
+CONFIG = Config(rollouts=Rollouts(rollouts_per_task=2, max_steps=2, max_reply_tokens=120, max_context_tokens=900))
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("policy")
+    words = tokenizer.build(" " + word for word in desk.words())
+    model.fresh(words, 0).save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tasks() -> list[Task]:
+    return [task for task in desk.generate(5, 4, 6) if task.split != "train"]
+
+
+def test_every_task_gets_its_rollouts_and_the_draws_repeat(policy: Path, tasks: list[Task]) -> None:
+    scored = list(LocalWeights(CONFIG, policy).rollouts(tasks, 3))
+    assert [task.id for task, _ in scored] == [task.id for task in tasks]
+    for task, rollouts in scored:
+        assert len(rollouts) == 3
+        assert {rollout.expected for rollout in rollouts} == {task.expected_turns}
+    assert list(LocalWeights(CONFIG, policy).rollouts(tasks, 3)) == scored
+
+
+def test_rollouts_of_a_task_are_drawn_apart(policy: Path, tasks: list[Task]) -> None:
+    samples = LocalWeights(CONFIG, policy)
+    (_, rollouts), *_ = samples.rollouts(tasks[:1], 16)
+    assert len({(rollout.format, rollout.end, rollout.resolved) for rollout in rollouts}) > 1
