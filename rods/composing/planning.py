@@ -21,6 +21,7 @@ from rods.profile import Profile, distance
 from rods.tasks import Task, TaskType
 
 TRIES = 80  # candidate plans looked at for a seed's shape
+LONGER = 5  # times as many while none of them fits
 CLOSER = 30  # of them whose distance to the root is worked out
 NEAR = 5.0  # cost of the whole distance
 SAME_TRIES = 40  # random decompositions of a seed's functions
@@ -96,7 +97,9 @@ def sketch(
         and (usable is None or all(groups[tool] in usable for tool in recipe.tools))
     ]
     found: list[tuple[float, int, list[Turn]]] = []
-    for number in range(tries if recipes else 0):
+    for number in range(LONGER * tries if recipes else 0):
+        if found and number >= tries:
+            break
         candidate = Candidate(catalogue, groups, shape, type, avoid, rng)
         if not candidate.fill(recipes):
             continue

@@ -71,6 +71,7 @@ def rewrite(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.
     book = catalogue.book
     story = _story(book, draft) if narrative else None
     spoken = [index for index, turn in enumerate(draft.turns) if turn]
+    later = rng.sample(story.later, len(story.later)) if story is not None else []
     texts = []
     for index, turn in enumerate(draft.turns):
         lead = ""
@@ -82,7 +83,7 @@ def rewrite(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.
             elif index == spoken[-1]:
                 lead = rng.choice(story.closing)
             else:
-                lead = rng.choice(story.later)
+                lead = later[index % len(later)]  # none twice in a row
             lead = lead.format_map(draft.plan.narrative)
         texts.append(_turn(catalogue, requests(catalogue, turn), lead, holistic=True, rng=rng))
     return tuple(texts)

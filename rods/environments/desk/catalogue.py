@@ -30,7 +30,7 @@ _PAIRS = (
 SIBLINGS = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
 _FAMILIES = {
     "contact": "new_name",
-    "address": "new_address new_guest",
+    "address": "new_address new_guest new_reader",
     "team": "other_team lone_team",
     "subject": "new_subject spare_subject",
     "text": "new_text",

@@ -1,7 +1,7 @@
 """Which values are sensible at a moment, by domain: what desk's users choose from when they ask for something.
 
-A domain looks at the state, but not at everything: that an hour is taken, a file locked or an account too poor shows
-only when the call runs.
+A domain looks at the state, but not at everything: that a file is locked or an account too poor shows only when the
+call runs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from typing import Any
 
 from rods.composing.catalogue import Domain, Scene
 from rods.environments.desk import pools
-
-_HOURS = tuple(pools.HOURS)
 
 
 def _files(scene: Scene) -> dict[str, Any]:
@@ -65,6 +63,18 @@ def _new_text(scene: Scene) -> list[str]:
     return [text for text in pools.TEXTS if text != file.get("text")]
 
 
+def _hours(scene: Scene) -> list[int]:
+    """Those at which nothing begins on the day that was chosen, if one was."""
+    events = scene.state["calendar"]["events"].values()
+    full = {event["hour"] for event in events if event["day"] == scene.chosen.get("day")}
+    return [hour for hour in pools.HOURS if hour not in full]
+
+
+def _readers(scene: Scene) -> list[str]:
+    """Addresses of no contact with which the file is not shared yet."""
+    return _others(pools.ADDRESSES, {*_addresses(scene), *_files(scene)[scene.chosen["file"]]["shared"]})
+
+
 def _event(scene: Scene) -> dict[str, Any]:
     event: dict[str, Any] = scene.state["calendar"]["events"].get(scene.chosen["event"], {"room": "", "guests": []})
     return event
@@ -88,12 +98,13 @@ DOMAINS: dict[str, Domain] = {
     "new_title": lambda scene: _others(pools.TOPICS, set(_titles(scene))),
     "day": lambda scene: pools.DAYS,
     "lone_day": lambda scene: _lone([event["day"] for event in scene.state["calendar"]["events"].values()]),
-    "hour": lambda scene: _HOURS,
+    "hour": _hours,
     "room": lambda scene: pools.ROOMS,
     "other_room": lambda scene: _others(pools.ROOMS, {_event(scene)["room"]}),
     "new_guest": lambda scene: _others(pools.ADDRESSES, {*_addresses(scene), *_event(scene)["guests"]}),
     "file": lambda scene: list(_files(scene)),
     "new_file": lambda scene: _others(pools.FILES, set(_files(scene))),
+    "new_reader": _readers,
     "locked_file": lambda scene: [name for name, file in _files(scene).items() if file["locked"]],
     "folder": lambda scene: pools.FOLDERS,
     "other_folder": _other_folder,

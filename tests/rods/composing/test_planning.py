@@ -10,9 +10,9 @@ import pytest
 from rods.canonical import keyed_random
 from rods.composing import planning
 from rods.composing.records import ComposeError, Plan
-from rods.composing.search import Shape, Table
+from rods.composing.search import Shape, Table, outline
 from rods.environments import desk as desk_environment
-from rods.profile import profile
+from rods.profile import distance, profile
 from rods.tasks import Task
 from tests.rods.composing.drafts import DESK, desk, made, planned
 
@@ -120,3 +120,26 @@ def test_turns_asked_in_vain_need_something_to_withhold() -> None:
         plan = planning.sketch(desk(), Shape((0, 1)), "miss_param", rng=random.Random(seed))
         says = [domain for name in plan.turns[1].recipes for domain in desk().recipes[name].says.values()]
         assert any(desk().family(domain) in desk().book.vague for domain in says)
+
+
+def test_outline_of_a_plan_is_the_profile_that_its_task_gets() -> None:
+    groups = {name: tool.group for name, tool in DESK.tools().items()}
+    alike = 0
+    tasks = [task for task in SEEDS if task.type == "base"]
+    for task in tasks:
+        turns = [tuple(desk().recipes[name] for name in turn["recipes"]) for turn in task.provenance["plan"]["turns"]]
+        seen, found = outline(turns, groups, task.type), profile(DESK, task)
+        assert [[node.tool for node in turn] for turn in seen.turns] == [
+            [node.tool for node in turn] for turn in found.turns
+        ]
+        alike += seen.edges == found.edges
+    assert alike > 0.9 * len(tasks)
+
+
+def test_variants_come_close_to_their_seed_before_anything_runs() -> None:
+    groups = {name: tool.group for name, tool in DESK.tools().items()}
+    apart = []
+    for seed in SEEDS:
+        turns = [tuple(desk().recipes[name] for name in turn.recipes) for turn in _plan(seed).turns]
+        apart.append(distance(profile(DESK, seed), outline(turns, groups, seed.type)))
+    assert sum(apart) / len(apart) < 0.33 and max(apart) < 0.6

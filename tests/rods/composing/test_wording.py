@@ -102,3 +102,13 @@ def test_draft_whose_calls_do_not_fit_its_recipes_is_refused() -> None:
     with pytest.raises(ComposeError) as caught:
         _word(Draft(draft.plan, draft.state, torn), 0)
     assert caught.value.type == "conversation_construct_failed"
+
+
+def test_no_lead_comes_twice_in_a_conversation() -> None:
+    leads = [
+        lead for story in desk().book.stories for part in (story.opening, story.later, story.closing) for lead in part
+    ]
+    for draft in FRESH:
+        texts = " ".join(_rewrite(draft, 4))
+        for lead in leads:
+            assert texts.count(lead.format(**draft.plan.narrative)) <= 1

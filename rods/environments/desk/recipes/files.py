@@ -85,7 +85,7 @@ recipe(
 recipe(
     RECIPES,
     "share_with_address",
-    (step("share_file", file="file:file", address="address:address"),),
+    (step("share_file", file="file:file", address="address:new_reader"),),
     "share the {file} with {address}",
     "let {address} see the {file}",
     gives="file=file:file/file",

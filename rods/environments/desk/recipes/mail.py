@@ -91,7 +91,7 @@ recipe(
     (SEARCH, step("flag_mail", mail="0.mails.0")),
     "mark the mail about the {subject} as important",
     "flag the {subject} mail for me",
-    gives="mail=0.mails.0/subject",
+    ends="mail",
 )
 recipe(
     RECIPES,
@@ -132,7 +132,14 @@ recipe(
     "pass {mail} on to {person}",
     "forward {mail} to {person}",
 )
-recipe(RECIPES, "mark_it", (step("flag_mail", mail="^mail"),), "mark {mail} as important", "flag {mail} for me")
+recipe(
+    RECIPES,
+    "mark_it",
+    (step("flag_mail", mail="^mail"),),
+    "mark {mail} as important",
+    "flag {mail} for me",
+    ends="mail",
+)
 recipe(
     RECIPES,
     "delete_it",

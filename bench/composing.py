@@ -1,0 +1,130 @@
+"""Desk and composing: how fast the world runs and tasks are written, and what becomes of seeds in one attempt."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections import Counter
+from typing import Literal
+
+import orjson
+
+from bench.figures import Figure, run
+from rods.calls import Call
+from rods.canonical import keyed_random
+from rods.composing import binding, forms, judging, planning, states, wording
+from rods.composing.catalogue import catalogue_for
+from rods.composing.records import ComposeError
+from rods.environments import load
+from rods.environments.desk import fresh_tasks, generate, ledger
+from rods.environments.desk.registry import State
+from rods.profile import distance, isomorphic, profile
+from rods.tasks import Task
+
+REPAIRS = 3  # of the state, as the daemon allows
+EPSILON = 0.5  # the gate's default
+
+
+def measure(quick: bool) -> list[Figure]:
+    """CPU time of calls and tasks; yield, novelty and closeness of variants over seeds of all four types."""
+    calls, bare = _calls_per_second()
+    count = 200 if quick else 500
+    began = time.process_time()
+    for _ in itertools.islice(fresh_tasks(3, "bench"), count):
+        pass
+    fresh = count / (time.process_time() - began)
+    began = time.process_time()
+    seeds = generate(11, count, 0)
+    apart = count / (time.process_time() - began)
+    other, same = _variants(seeds, "other"), _variants(seeds, "same")
+    return [
+        Figure("desk calls, arguments checked", calls, "calls/s", "bare function + JSON", bare, reach=100_000),
+        Figure("fresh tasks, accepted by the judge", fresh, "tasks/s", reach=500),
+        Figure("originals, none near another", apart, "tasks/s"),
+        Figure("seeds with a variant in one attempt", other["yield"], "share", reach=0.8),
+        Figure("variants with another multiset of functions", other["novel"], "share", reach=0.99),
+        Figure("calls of variants to a function of the seed", other["overlap"], "share", higher=False),
+        Figure("profile distance to the seed, median", other["distance"], "", "same functions", same["distance"]),
+        Figure("composing a variant", other["milliseconds"], "ms", "same functions", same["milliseconds"]),
+        Figure("seeds with a variant of the same functions", same["yield"], "share"),
+    ]
+
+
+def _calls_per_second() -> tuple[float, float]:
+    state: State = {"ledger": {"accounts": {"cash": 500, "savings": 500}, "bills": {}, "next": 10}}
+    world = load("desk").reset(state)
+    arguments = (
+        {"amount": 5, "source": "cash", "target": "savings"},
+        {"amount": 5, "source": "savings", "target": "cash"},
+    )
+    calls = [Call("transfer_money", each) for each in arguments]
+    repeats = 20_000
+    began = time.process_time()
+    for _ in range(repeats):
+        for call in calls:
+            world.call(call)
+    ours = 2 * repeats / (time.process_time() - began)
+    began = time.process_time()
+    for _ in range(repeats):
+        for each in arguments:
+            orjson.dumps(ledger.transfer_money(state, **each)).decode()
+    return ours, 2 * repeats / (time.process_time() - began)
+
+
+def _variants(seeds: list[Task], functions: Literal["other", "same"]) -> dict[str, float]:
+    desk = load("desk")
+    distances: list[float] = []
+    accepted = novel = shared = calls = 0
+    spent = 0.0
+    for seed in seeds:
+        root = profile(desk, seed)
+        began = time.process_time()
+        task = _variant(seed, functions)
+        spent += time.process_time() - began
+        if task is None:
+            continue
+        found = profile(desk, task)
+        accepted += not isomorphic(root, found, EPSILON)
+        distances.append(distance(root, found))
+        own, new = (Counter(call.name for turn in each.calls for call in turn) for each in (seed, task))
+        novel += own != new
+        shared += (own & new).total()
+        calls += new.total()
+    return {
+        "yield": accepted / len(seeds),
+        "novel": novel / len(distances),
+        "overlap": shared / calls,
+        "distance": sorted(distances)[len(distances) // 2],
+        "milliseconds": 1000 * spent / len(seeds),
+    }
+
+
+def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
+    """One attempt without replanning: what the daemon does up to its gates."""
+    desk, catalogue = load("desk"), catalogue_for("desk")
+    rng = keyed_random(5, "variant", seed.id)
+    try:
+        plan = planning.plan(
+            catalogue, seed, profile(desk, seed), blocked=frozenset(), functions=functions, narrative=True, rng=rng
+        )
+        state = states.fresh_state(catalogue, plan, seed, rng)
+        choices = rng.getrandbits(64)
+        for repairs in range(REPAIRS + 1):
+            try:
+                draft = binding.realise(desk, catalogue, plan, state, random.Random(choices))
+                break
+            except ComposeError as error:
+                mended = states.repair(catalogue, plan, state, error, rng) if repairs < REPAIRS else None
+                if mended is None:
+                    raise
+                state = mended
+        texts = wording.rewrite(catalogue, draft, narrative=True, rng=rng)
+        task = forms.apply(catalogue, desk, draft, texts, seed.type, rng)
+    except ComposeError:
+        return None
+    return None if judging.judge(catalogue, task, draft) else task
+
+
+if __name__ == "__main__":
+    run(measure)
