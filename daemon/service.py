@@ -7,9 +7,11 @@ order: picked, expanded, finished. Nothing is lost by a kill: what is not on rec
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import structlog
 
@@ -56,7 +58,7 @@ class Service:
         """Works until `stop` is set or the trainer has been gone for `idle_exit_seconds`. What is in flight then stays
         unfinished and is taken up at the next start."""
         workers = min(self.config.operation.workers, IN_FLIGHT)
-        log_start(self.run, "daemon", workers=workers, synthesis_model=self.config.pipeline.author)
+        log_start(self.run, "daemon", workers=workers, **self._authors_known())
         self.heartbeat.start()
         self._resume()
         try:
@@ -191,6 +193,14 @@ class Service:
         root = self.originals.get(seed.provenance.get("root", ""), seed)
         job = Job(pick.id, index, seed, root, pick.why["generation"] + 1)
         return await self.pipeline.write(job, author, environments.load(seed.environment.name), admit, reject)
+
+    def _authors_known(self) -> dict[str, Any]:
+        """The synthesis model and the prompt hashes of every environment that can be written for."""
+        hashes = {}
+        for name in self.run.manifest["environments"]:
+            with contextlib.suppress(ComposeError):  # no catalogue: its seeds will be finished as no_prompts
+                hashes[name] = dict(self._author(name).hashes)
+        return {"synthesis_model": self.config.pipeline.author, "prompts": hashes}
 
     def _author(self, environment_name: str) -> Author:
         if environment_name not in self._authors:

@@ -39,12 +39,14 @@ def procedural_author(environment_name: str, threads: Executor) -> Author:
 
 
 class Procedural:
-    """All stages over one catalogue."""
+    """All stages over one catalogue. A seed of an API class without recipes ends as `no_prompts`."""
 
     def __init__(self, catalogue: Catalogue, threads: Executor) -> None:
         self.catalogue, self.threads = catalogue, threads
 
     async def plan(self, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:
+        if missing := set(given.profile.classes) - self._classes(given):
+            raise ComposeError("no_prompts", f"no recipes for the API classes {', '.join(sorted(missing))}")
         return await self._compute(
             lambda: planning.plan(
                 self.catalogue,
@@ -106,6 +108,11 @@ class Procedural:
                 for fault in faults
             ),
         )
+
+    def _classes(self, given: Assignment) -> set[str]:
+        """The API classes that the catalogue has recipes for."""
+        tools = given.environment.tools()
+        return {tools[name].group for recipe in self.catalogue.recipes.values() for name in recipe.tools}
 
     async def _compute(self, function: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self.threads, function)

@@ -1,0 +1,95 @@
+"""What the daemon reads of the trainer: which step is due, who may be picked, what is staged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from buffers.daemon_log import DaemonLog
+from daemon.watching import Watch
+from rods.environments import desk
+from rods.selection import TaskFacts
+from tests.daemon.runs import BATCH, Trainer, make_run
+
+
+def due(watch: Watch, considered: int = 0) -> list[int]:
+    """Looks once and takes every step that is due."""
+    watch.look(considered)
+    steps = []
+    while (step := watch.due(considered)) is not None:
+        steps.append(step.step)
+        considered = step.step
+    return steps
+
+
+def test_only_the_newest_step_is_due_and_in_lockstep_every_one_in_order(tmp_path: Path) -> None:
+    for sync, expected in (("free", [3]), ("lockstep", [1, 2, 3])):
+        run = make_run(tmp_path / sync, {"sync": sync})
+        with Trainer(run) as trainer:
+            trainer.play(3)
+        watch = Watch(run)
+        assert due(watch) == expected and due(watch, 3) == []
+    assert due(Watch(make_run(tmp_path / "fresh"))) == []
+
+
+def test_steps_that_a_start_dropped_are_not_due(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    watch = Watch(run)
+    with Trainer(run) as trainer:
+        trainer.play(3)
+    watch.look(0)
+    with Trainer(run, from_step=1) as trainer:
+        trainer.play(1)
+        assert due(watch) == [2]
+        assert watch.newest == 3  # what was once seen stays the measure of staleness
+
+
+def test_a_step_waits_for_the_record_of_its_epoch(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with Trainer(run) as trainer:
+        trainer.play(1)
+    pool = run.path / "pool.jsonl"
+    content = pool.read_bytes()
+    pool.unlink()
+    watch = Watch(run)
+    assert due(watch) == []
+    pool.write_bytes(content)
+    assert due(watch) == [1]
+
+
+def test_candidates_are_the_steps_own_groups_or_the_whole_pool(tmp_path: Path) -> None:
+    for candidates, known in (("step", BATCH), ("pool", 24)):
+        run = make_run(tmp_path / candidates, {"selection": {"candidates": candidates}})
+        with Trainer(run) as trainer:
+            trainer.play(2)
+        watch = Watch(run)
+        watch.look(0)
+        step = watch.due(0)
+        assert step is not None
+        readings = watch.candidates(step)
+        assert len(readings) == known
+        assert sum(reading.moments is not None for reading in readings) == (BATCH if known == BATCH else 2 * BATCH)
+
+
+def test_staging_and_the_active_variants_follow_the_merges(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    fresh = desk.generate(8, 6, 0)
+    watch = Watch(run)
+    with Trainer(run) as trainer, DaemonLog(run) as log:
+        trainer.play(3)
+        picks: list[dict[str, Any]] = [
+            {"task": task, "type": "base", "score": 1.0, "why": {}} for task in list(run.training)[:6]
+        ]
+        log.picked(3, 0, picks)
+        for pick, task in zip(picks, fresh, strict=True):
+            provenance = {"seed": pick["task"], "root": pick["task"], "generation": 1}
+            log.expanded(f"3-{pick['task']}", 0, task, provenance)
+        watch.look(3)
+        assert watch.staged() == 6 and len(watch.active) == 24
+        trainer.play(1)  # the merge injects floor(0.2 × 24) = 4
+        generated = watch.look(3)
+        assert generated is not None and {task.id for task in generated} == {task.id for task in fresh}
+        assert watch.staged() == 2 and len(watch.active) == 28
+        injected = [task for task in fresh if task.id in watch.active]
+        assert len(injected) == 4 and watch.active[injected[0].id] == TaskFacts(injected[0].type, 1)
+        assert watch.look(4) is None  # nothing new
