@@ -7,9 +7,9 @@ on the hash seed of the process (an unordered set is printed), they are put in o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import localcontext
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import mpmath
 
@@ -24,20 +24,20 @@ from rods.environments.bfcl.bounds import (
 )
 from rods.environments.bfcl.copies import ATOMS
 from rods.environments.bfcl.effects import CHANGED_IN_PLACE, EVERYTHING, READING
-from rods.environments.bfcl.jsontext import JsonWriter, plain
+from rods.environments.bfcl.jsontext import JsonWriter, finite, plain
 from rods.environments.bfcl.trees import too_many_paths
 
 PREFIX = "Error during execution: "
+_SHORT = 400  # a sum that overflowed is a short answer: longer ones are not searched for it
 _ROUNDED_AWAY = -400  # no 64-bit integer and no float has so many digits before its point
 
 Before = Callable[["Entry", Any, Mapping[str, Any]], Result | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A tool, ready to be called. `writes` is None for a reading tool, else what it changes in place (`effects`);
     `defaults` are its mutable defaults, handed in afresh each time (the classes would share one list between all
-    worlds)."""
+    worlds); `write` puts a dict into JSON."""
 
     tool: Tool
     group: str
@@ -49,8 +49,9 @@ class Entry:
     write: Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]
 
 
-def entry(kind: type, tool: Tool, precise: Before, writer: JsonWriter) -> Entry:
-    """`precise` answers the calls of tools that compute with any number of digits, or returns None."""
+def entry(kind: type, tool: Tool, precise: Before, writer: JsonWriter, padded: bool) -> Entry:
+    """`precise` answers the calls of tools that compute with any number of digits, or returns None; `padded` says that
+    answers may hold the writer's constants."""
     before: dict[str, Before] = {
         "power": _power,
         "round_number": _round_number,
@@ -59,32 +60,32 @@ def entry(kind: type, tool: Tool, precise: Before, writer: JsonWriter) -> Entry:
         "logarithm": precise,
         "square_root": precise,
     }
-    attributes = () if tool.name in READING else CHANGED_IN_PLACE.get(tool.name, (EVERYTHING,))
     return Entry(
         tool,
         tool.group,
         getattr(kind, tool.name),
-        None if tool.name in READING else attributes,
+        None if tool.name in READING else CHANGED_IN_PLACE.get(tool.name, (EVERYTHING,)),
         {p.name: p.default for p in tool.parameters if isinstance(p.default, (list, dict))},
         before.get(tool.name),
         {"book_flight": _mend_booking, "edit_ticket": _mend_edit}.get(tool.name),
-        writer.write,
+        writer.write_padded if padded else writer.write,
     )
 
 
 def run(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result:
     """Calls the tool and puts its answer into words. Never raises for anything that the arguments can cause."""
+    tool, _, function, _, _, _, mend, write = entry
     error = None
     try:
-        value = entry.function(target, **arguments)
+        value = function(target, **arguments)
         kind = type(value)
         if kind is dict:
-            if entry.mend is not None:
-                entry.mend(value)
+            if mend is not None:
+                mend(value)
             if "error" in value:
                 error = "tool"
             try:
-                text, value = entry.write(value)
+                text, value = write(value)
             except (TypeError, ValueError, RecursionError):
                 text = value = str(value)
         elif kind is str:
@@ -97,12 +98,16 @@ def run(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result:
     except RecursionError:
         return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
     except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
-        return Result(f"{PREFIX}{problem}", None, blame(entry.tool, arguments, problem))
-    if len(text) > MAX_RESULT:
+        return Result(f"{PREFIX}{problem}", None, blame(tool, arguments, problem))
+    if len(text) < _SHORT:
+        if ("Infinity" in text or "NaN" in text) and not finite(value):
+            value = text
+    elif len(text) > MAX_RESULT:
         return Result(f"{PREFIX}a result of {len(text)} characters; at most {MAX_RESULT}", None, "too_large")
-    return Result(text, value, error)
+    return _result((text, value, error))
 
 
+_result: Callable[[tuple[str, Any, str | None]], Result] = partial(tuple.__new__, Result)  # half of Result()'s cost
 _JSON = ATOMS | {list, dict}
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import json.encoder
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -24,22 +25,16 @@ class JsonWriter:
 
     def write(self, value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """The text, and an independent copy of `value` as JSON. Raises TypeError or ValueError as `json.dumps`."""
+        text = self._encode(value)
+        return text, {key: item if type(item) in ATOMS else plain(item) for key, item in value.items()}
+
+    def write_padded(self, value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The same for a dict that may hold constants."""
         texts = self._texts
-        copy: dict[str, Any] = {}
-        padded = False
-        for key, item in value.items():
-            if id(item) in texts:
-                padded = True
-                copy[key] = item if type(item) is str else list(item)
-            else:
-                copy[key] = item if type(item) in ATOMS else plain(item)
-        if not padded:
-            return self._encode(value), copy
-        parts = (
-            f"{self._encode(key)}: {texts[id(item)] if id(item) in texts else self._encode(item)}"
-            for key, item in value.items()
-        )
-        return f"{{{', '.join(parts)}}}", copy
+        if not any(id(item) in texts for item in value.values()):
+            return self.write(value)
+        parts = (f"{self._encode(key)}: {texts.get(id(item)) or self._encode(item)}" for key, item in value.items())
+        return f"{{{', '.join(parts)}}}", plain(value)
 
 
 def plain(value: Any) -> Any:
@@ -50,9 +45,22 @@ def plain(value: Any) -> Any:
             key if type(key) is str else _key(key): item if type(item) in ATOMS else plain(item)
             for key, item in value.items()
         }
-    if kind is list or kind is tuple:
+    if kind is list:
+        if ATOMS.issuperset(map(type, value)):
+            return value.copy()
         return [item if type(item) in ATOMS else plain(item) for item in value]
+    if kind is tuple:
+        return [plain(item) for item in value]
     return value if kind in ATOMS else str(value)
+
+
+def finite(value: Any) -> bool:
+    """Whether every number in a JSON value is one that JSON can say."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(finite(item) for item in value.values())
+    return all(finite(item) for item in value) if isinstance(value, list) else True
 
 
 def _key(key: Any) -> str:

@@ -17,12 +17,13 @@ MAX_PATHS = 20_000  # recursive tools (find, du) are refused in a graph with mor
 def copy_tree(system: Any) -> None:
     """Gives `system` directories of its own; the files are still shared."""
     copies: dict[int, Any] = {}
-    for directory in _directories(system):
+    directories = list(_directories(system))
+    for directory in directories:
         fresh = object.__new__(type(directory))
         fresh.name = directory.name
         copies[id(directory)] = fresh
     contents: dict[int, dict[str, Any]] = {}
-    for directory in _directories(system):
+    for directory in directories:
         fresh = copies[id(directory)]
         fresh.parent = copies[id(directory.parent)] if directory.parent is not None else None
         held = directory.contents

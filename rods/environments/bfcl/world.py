@@ -23,17 +23,16 @@ from rods.environments.bfcl import wheel
 from rods.environments.bfcl.arithmetic import TARGET
 from rods.environments.bfcl.bounds import MAX_TEXT, over
 from rods.environments.bfcl.classes import MODULES, STATELESS, Api, load
-from rods.environments.bfcl.copies import copy_plain, decode, encode, same_object, view
+from rods.environments.bfcl.copies import ATOMS, copy_plain, decode, encode, same_object, view
 from rods.environments.bfcl.effects import DIRECTORIES, EVERYTHING, FILE, FILE_SYSTEM, SCRATCH
 from rods.environments.bfcl.execution import PREFIX, Entry, entry, few_digits, many_digits, precisely, run
 from rods.environments.bfcl.jsontext import JsonWriter
 from rods.environments.bfcl.trees import copy_tree, decode_system, encode_system, own_file, same_tree
 from rods.environments.worker import Overrun, Worker
-from rods.errors import UserError
+from rods.errors import InfrastructureError, UserError
 
 BEHAVIOUR = 1  # to be raised when equal calls may give other results (the golden transcript's test forces it)
 KEPT_STATES = 1_024  # initial states whose objects are kept
-_SMALL = frozenset({bool, type(None)})
 _UNWRITTEN = SCRATCH | {"_api_description"}
 
 
@@ -47,11 +46,8 @@ class Bfcl:
         self.file = file
         self.apis: dict[str, Api]
         self.apis, constants = load(file)
-        writer = JsonWriter(constants)
+        self._writer = JsonWriter(constants)
         self._tools = {name: tool for api in self.apis.values() for name, tool in api.tools.items()}
-        self._entries = {
-            name: entry(self.apis[tool.group].type, tool, self._precise, writer) for name, tool in self._tools.items()
-        }
         self.hash = content_id(
             {
                 "wheel": wheel.SHA256,
@@ -59,7 +55,7 @@ class Bfcl:
                 "tools": [[tool.group, tool.schema(), _bounds(tool)] for tool in self._tools.values()],
             }
         )
-        self.entries_of = cache(self._entries_of)
+        self._entries = cache(self._make_entries)
         self._built = lru_cache(KEPT_STATES)(self._build)
         self._worker = Worker(TARGET)
 
@@ -106,10 +102,14 @@ class Bfcl:
             except Exception as error:  # a scenario can break its class in any way
                 raise ValueError(f"state of {name}: {type(error).__name__}: {error}") from error
             objects[name] = instance
-        return _Initial(key, tuple(objects), self.entries_of(tuple(objects)), objects)
+        return _Initial(key, tuple(objects), self._entries(tuple(objects), long_context), objects)
 
-    def _entries_of(self, classes: tuple[str, ...]) -> dict[str, Entry]:
-        return {name: self._entries[name] for name in self.tools_of(classes)}
+    def _make_entries(self, classes: tuple[str, ...], long_context: bool) -> dict[str, Entry]:
+        return {
+            name: entry(self.apis[group].type, tool, self._precise, self._writer, long_context)
+            for group in classes
+            for name, tool in self.apis[group].tools.items()
+        }
 
     def _precise(self, entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
         """Few digits in-process, many in the worker, more not at all."""
@@ -122,6 +122,8 @@ class Bfcl:
         request = {"wheel": str(self.file), "name": entry.tool.name, "arguments": dict(arguments)}
         try:
             text = self._worker.call(request)["text"]
+        except InfrastructureError as error:
+            return Result(str(error), None, "infrastructure")
         except Overrun as overrun:
             return Result(f"{PREFIX}{overrun}", None, "timeout" if overrun.kind == "timeout" else "too_large")
         failed = text.startswith((PREFIX, "{'error'"))
@@ -154,18 +156,20 @@ class World:
         if entry is None:
             return Result(f"{PREFIX}name '{call.name}' is not defined", None, "unknown_tool")
         arguments = call.arguments
-        shared = bool(entry.defaults)
+        _, group, _, writes, defaults, before, _, _ = entry
+        nested = bool(defaults)
         for value in arguments.values():
             kind = type(value)
-            if (kind is str and len(value) <= MAX_TEXT) or kind in _SMALL:
+            if kind is str and len(value) <= MAX_TEXT:
                 continue
             if (why := over(value)) is not None:
                 return Result(f"{PREFIX}{call.name}: {why}", None, "bounds")
-            shared = shared or kind is list or kind is dict
-        if shared:  # the tool may keep what it is given
-            arguments = copy_plain({**entry.defaults, **arguments})
-        target = self._objects[entry.group] if entry.writes is None else self._own(entry, arguments)
-        if entry.before is not None and (result := entry.before(entry, target, arguments)) is not None:
+            if kind not in ATOMS:
+                nested = True
+        if nested:  # the tool may keep what it is given
+            arguments = copy_plain({**defaults, **arguments})
+        target = self._objects[group] if writes is None else self._own(group, writes, call)
+        if before is not None and (result := before(entry, target, arguments)) is not None:
             return result
         return run(entry, target, arguments)
 
@@ -208,9 +212,8 @@ class World:
                 self._equal[name] = expected
         return True
 
-    def _own(self, entry: Entry, arguments: Mapping[str, Any]) -> Any:
+    def _own(self, group: str, writes: tuple[str, ...], call: Call) -> Any:
         """The object that the call may write, with what it changes in place copied unless it is owned already."""
-        group, writes = entry.group, entry.writes or ()
         target = self._objects[group]
         owned = self._owned.get(group)
         if owned is None:
@@ -218,7 +221,7 @@ class World:
             owned = self._owned[group] = set()
         for name in writes:
             if name == FILE:
-                own_file(target, arguments.get("file_name"))
+                own_file(target, call.arguments.get("file_name"))
             elif name not in owned:
                 owned.add(name)
                 if name == DIRECTORIES:
@@ -229,7 +232,7 @@ class World:
                     target.__dict__[name] = copy_plain(target.__dict__[name])
                 elif name[:-1] not in owned:
                     target.__dict__[name[:-1]] = target.__dict__[name[:-1]].copy()
-        if group in self._equal and entry.tool.name != "cd":  # where one stands is not compared
+        if group in self._equal and call.name != "cd":  # where one stands is not compared
             del self._equal[group]
         return target
 
