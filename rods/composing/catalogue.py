@@ -194,7 +194,7 @@ class Scene:
 Domain = Callable[[Scene], Sequence[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared and hashed as an object: what is derived from one is cached by it
 class Catalogue:
     """Everything that composing needs of one environment.
 

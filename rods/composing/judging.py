@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from rods.composing.catalogue import Catalogue, Implied, catalogue_for
+from rods.composing.catalogue import Catalogue, Implied
 from rods.composing.forms import said
 from rods.composing.records import BoundCall, Draft
 from rods.composing.wording import requests
@@ -99,7 +99,7 @@ def alignment(catalogue: Catalogue, task: Task, draft: Draft) -> list[Fault]:
     """Whether texts and calls ask for the same: nothing missing, nothing unasked."""
     faults: list[Fault] = []
     results: list[str] = []  # of the calls so far
-    known = {*_words(draft.plan.narrative), *_book_words(catalogue.environment)}  # what may be spoken of
+    known = {*_words(draft.plan.narrative), *_book_words(catalogue)}  # what may be spoken of
     names: set[str] | None = None  # of everything in the world, once they are needed
     for turn, calls in enumerate(draft.turns):
         for bound in calls:
@@ -113,7 +113,7 @@ def alignment(catalogue: Catalogue, task: Task, draft: Draft) -> list[Fault]:
         if turn and not draft.turns[turn - 1]:
             asked = f"{task.script[turn - 1]} {asked}"
         for request in requests(catalogue, calls):
-            if not any(pattern.search(asked) for pattern in _patterns(catalogue.environment, request.recipe.name)):
+            if not any(pattern.search(asked) for pattern in _patterns(catalogue, request.recipe.name)):
                 faults.append(Fault(f"nobody asks for what {request.recipe.name} does", "query", turn))
         strange = [word for word in WORD.findall(asked.lower()) if word not in known]
         if strange and names is None:
@@ -153,7 +153,7 @@ def _unfounded(
 def leaks(catalogue: Catalogue, task: Task) -> list[Fault]:
     """Tools and parameters that the texts name. Tools whose names are plain words may be said when the catalogue lists
     them as ordinary, parameters that are plain words always."""
-    secret = _secret_names(catalogue.environment)
+    secret = _secret_names(catalogue)
     return [
         Fault(f"the text names {name!r}", "query", turn)
         for turn, text in _requests(task)
@@ -203,19 +203,17 @@ def _words(value: Any) -> Iterator[str]:
 
 
 @lru_cache(maxsize=8)
-def _secret_names(environment: str) -> frozenset[str]:
-    ordinary = catalogue_for(environment).ordinary
-    tools = load(environment).tools()
-    names = set(tools) - ordinary
+def _secret_names(catalogue: Catalogue) -> frozenset[str]:
+    tools = load(catalogue.environment).tools()
+    names = set(tools) - catalogue.ordinary
     for tool in tools.values():
         names |= {name for name in tool.parameter_names if "_" in name or not name.islower()}
     return frozenset(names)
 
 
 @lru_cache(maxsize=8)
-def _book_words(environment: str) -> frozenset[str]:
+def _book_words(catalogue: Catalogue) -> frozenset[str]:
     """The fixed words of the phrase book: saying one of them asks for nothing in particular."""
-    catalogue = catalogue_for(environment)
     book = catalogue.book
     groups: list[Sequence[str]] = [book.links, *book.frames.values()]
     groups += [part for story in book.stories for part in (story.opening, story.later, story.closing)]
@@ -228,9 +226,9 @@ def _book_words(environment: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=4096)
-def _patterns(environment: str, recipe: str) -> tuple[re.Pattern[str], ...]:
+def _patterns(catalogue: Catalogue, recipe: str) -> tuple[re.Pattern[str], ...]:
     """What a request for `recipe` sounds like: its phrases, with anything in place of the fields."""
-    phrases = catalogue_for(environment).recipes[recipe].phrases
+    phrases = catalogue.recipes[recipe].phrases
     return tuple(
         re.compile(
             ".+?".join(re.escape(part) for part in re.split(r"\{[^}]*\}", phrase)).replace(r"\ ", " "), re.IGNORECASE

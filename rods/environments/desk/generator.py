@@ -1,7 +1,9 @@
 """Desk's generator of tasks: originals for runs, and an endless stream for warm starts. Deterministic from a seed.
 
-The procedure is that of variants without a seed: a keyed random shape is planned, given a world, executed, worded as a
-whole and put into the form of its type. `provenance` is that of `rods.composing.forms`: true flows, recipes, traits.
+The procedure is that of variants without a seed task: a keyed random shape is planned, given a world, executed, worded
+as a whole and put into the form of its type. At least one result feeds a later call, and at least one turn refers back
+to an earlier one. `provenance` is that of `rods.composing.forms` (its docstring gives the format): the true flow of
+every argument, recorded results, recipes, and per turn the traits that a careless policy would trip over.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from rods.environments.desk.catalogue import catalogue
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import TASK_TYPES, Split, Task, TaskType
 
+TRIES = 20  # candidate plans a task: any that fits will do
 REPAIRS = 4  # patches a world before a task is planned anew
 PEOPLE = 0.5  # share of the tasks for which contacts are wanted: most look-ups go through them
 CLASSES = ("contacts", "mail", "calendar", "files", "ledger")
@@ -58,33 +61,28 @@ def _apart(random_seed: int, purpose: str, count: int, index: SimilarityIndex) -
 
 def fresh_tasks(random_seed: int, purpose: str, types: Sequence[TaskType] = TASK_TYPES) -> Iterator[tuple[Task, Draft]]:
     """Endlessly many accepted tasks with their drafts, keyed by seed and purpose, cycling through `types`."""
-    index = 0
-    while True:
+    for index in itertools.count():
         yield fresh_task(random_seed, purpose, index, types[index % len(types)])
-        index += 1
 
 
 def fresh_task(random_seed: int, purpose: str, index: int, type: TaskType) -> tuple[Task, Draft]:
     """The `index`-th task of that type: the first of its attempts that composes and is accepted by the judge."""
     book, environment = catalogue(), load("desk")
-    attempt = 0
-    while True:
-        rng = keyed_random(random_seed, purpose, index, type, attempt)
+    for attempt in itertools.count():
         try:
-            task, draft = _compose(book, environment, type, rng)
+            task, draft = _compose(book, environment, type, keyed_random(random_seed, purpose, index, type, attempt))
         except ComposeError:
-            attempt += 1
             continue
         if not judging.judge(book, task, draft):
             return task, draft
-        attempt += 1
+    raise AssertionError("unreachable: attempts never end")
 
 
 def _compose(book: Catalogue, environment: Environment, type: TaskType, rng: random.Random) -> tuple[Task, Draft]:
     usable = frozenset(rng.sample(CLASSES, rng.choice((2, 2, 3))))
     if rng.random() < PEOPLE:
         usable = frozenset(("contacts", *rng.sample(CLASSES[1:], rng.choice((1, 2)))))
-    plan = planning.sketch(book, _shape(type, rng), type, usable=usable, tries=20, rng=rng)
+    plan = planning.sketch(book, _shape(type, rng), type, usable=usable, tries=TRIES, rng=rng)
     state = states.fresh_state(book, plan, None, rng)
     choices = rng.getrandbits(64)
     for patches in range(REPAIRS + 1):
