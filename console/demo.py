@@ -64,10 +64,10 @@ def _report() -> None:
     from console.report.build import build
     from console.report.findings import findings, limits
     from console.report.fold import fold
-    from evaluation import heldout
+    from console.score import compare
 
     print("\nScoring the held-out tasks at start and end…", flush=True)
-    heldout.compare(RUN)
+    compare(RUN)
     history = fold(RUN)
     page = build(history, RUN / "report")
     print(f"\nThe report is {page}. It says:")

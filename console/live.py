@@ -38,21 +38,23 @@ def view(as_json: bool) -> View:
 
 
 class Lines:
-    """One line every few seconds, and one at the first and at every last look of a step count."""
+    """A line every few seconds while something changes, and one at the last look."""
 
     def __init__(self, json: bool = False) -> None:
         self.json = json
-        self._last: Snapshot | None = None
+        self._last: object = None
         self._at = -EVERY
 
     def show(self, now: Snapshot) -> None:
-        if now == self._last or (time.monotonic() - self._at < EVERY and not now.finished):
+        seen = now if self.json else now.line()
+        due = time.monotonic() - self._at >= EVERY
+        if seen == self._last or not (due or now.finished):
             return
-        self._last, self._at = now, time.monotonic()
+        self._last, self._at = seen, time.monotonic()
         if self.json:
             print_json({"event": "progress", **now.as_json()})
         else:
-            print(now.line())
+            print(seen)
         sys.stdout.flush()
 
     def say(self, text: str) -> None:
@@ -66,8 +68,7 @@ class Lines:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._last is not None:
-            self._at = -EVERY
+        """Nothing to put back."""
 
 
 class Panel:

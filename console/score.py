@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -18,16 +20,14 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
 
     Scores are kept in eval/; a checkpoint is scored once. Hints and augmented feedback are never shown here.
     """
-    from evaluation import heldout
-
     if step is not None:
-        scored = heldout.score_run(run, step)
+        scored = _heldout().score_run(run, step)
         if as_json:
             print_json(scored)
         else:
             print(f"step {scored['step']}: progress {_words(scored['progress'])}, all turns {_words(scored['binary'])}")
         return
-    compared = heldout.compare(run)
+    compared = compare(run)
     if as_json:
         print_json(compared)
         return
@@ -36,6 +36,19 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
     print(heldout_sentence(compared))
     for name, values in compared["end"]["progress_by_type"].items():
         print(f"  {name:13} {_words(compared['start']['progress_by_type'][name])} → {_words(values)}")
+
+
+def compare(run: Path) -> dict[str, Any]:
+    """Scores of `run` at start and end and their paired difference; made where they are missing."""
+    compared: dict[str, Any] = _heldout().compare(run)
+    return compared
+
+
+def _heldout() -> Any:
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers reads it when it is imported
+    from evaluation import heldout
+
+    return heldout
 
 
 def _words(estimate: dict[str, Any]) -> str:

@@ -91,6 +91,7 @@ def test_either_process_may_be_killed_and_the_run_still_finishes(tmp_path: Path,
 
 def test_a_signal_stops_both_in_seconds_and_the_same_command_goes_on(tmp_path: Path, config: Path) -> None:
     run = tmp_path / "run"
+    config.write_text(SLOW.replace("steps_per_second = 8", "steps_per_second = 3"))
     with started(run, config) as up:
         wait_for_step(run, 3)
         pids = [pid_of(run, "trainer"), pid_of(run, "daemon")]
@@ -103,7 +104,8 @@ def test_a_signal_stops_both_in_seconds_and_the_same_command_goes_on(tmp_path: P
     assert not any(pid and alive(pid) for pid in pids)
     before = json.loads(rods("status", run, "--json").stdout)
     assert 3 <= before["step"] < 24
-    done = rods("up", run)
+    config.write_text(SLOW.replace("steps_per_second = 8", ""))  # operation may change at every start
+    done = rods("up", run, "--config", config)
     assert done.returncode == 0, done.stdout + done.stderr
     after = json.loads(rods("status", run, "--json").stdout)
     assert after["step"] == 24
@@ -112,6 +114,7 @@ def test_a_signal_stops_both_in_seconds_and_the_same_command_goes_on(tmp_path: P
 
 def test_when_up_itself_is_killed_no_process_is_left_over(tmp_path: Path, config: Path) -> None:
     run = tmp_path / "run"
+    config.write_text(SLOW.replace("steps = 24", "steps = 4000"))
     with started(run, config) as up:
         wait_for_step(run, 2)
         pids = [pid for name in ("trainer", "daemon") if (pid := pid_of(run, name))]
@@ -125,6 +128,7 @@ def test_when_up_itself_is_killed_no_process_is_left_over(tmp_path: Path, config
 
 def test_a_second_up_beside_the_first_is_refused(tmp_path: Path, config: Path) -> None:
     run = tmp_path / "run"
+    config.write_text(SLOW.replace("steps = 24", "steps = 4000"))
     with started(run, config) as up:
         wait_for_step(run, 2)
         second = rods("up", run)
