@@ -63,9 +63,7 @@ class SeedQueue:
             del self._steps[step]
         return waiting
 
-    async def next(self) -> Waiting:
-        """Waits for a pick that may start."""
-        while (waiting := self.take()) is None:
-            self._changed.clear()
-            await self._changed.wait()
-        return waiting
+    async def changed(self) -> None:
+        """Waits until something was added or the trainer has moved on; then `take` may have something again."""
+        self._changed.clear()
+        await self._changed.wait()

@@ -33,6 +33,7 @@ from rods.gates import held_out_index
 from rods.selection import Pick, select
 from rods.tasks import Task
 
+Admit = Callable[[Task], list[str]]
 log = structlog.get_logger()
 
 
@@ -50,6 +51,7 @@ class Service:
         self.pipeline = Pipeline(run.config, held_out_index(run.tasks), threads)
         self.heartbeat = Heartbeat(run.path, "daemon")
         self.life = TrainerLife(run.path)
+        self.reading = asyncio.Lock()  # held while the watch reads on, so that nobody sees a pool half folded
         self.in_flight = 0
         self.paused = False
         self._authors: dict[str, Author] = {}
@@ -60,7 +62,6 @@ class Service:
         workers = min(self.config.operation.workers, IN_FLIGHT)
         log_start(self.run, "daemon", workers=workers, **self._authors_known())
         self.heartbeat.start()
-        self._resume()
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._watch(stop))]
@@ -83,20 +84,28 @@ class Service:
             log.info("unfinished picks taken up", picks=len(unfinished))
 
     async def _watch(self, stop: asyncio.Event) -> None:
+        first = True
         while True:
-            generated = await self.pipeline.compute(self.watch.look, self.log.state.last_considered)
-            if generated is not None:
-                self.neighbours = self.neighbours.renewed(generated)
-            await self._consider()
-            for stale in self.queue.advance(self.watch.newest, self.watch.pool.epoch):
-                why = f"the trainer had reached step {self.queue.newest} before anyone was free"
-                self.log.finished(stale.pick.id, [id for _, id in stale.accepted], 0, dropped_stale=why)
+            async with self.reading:
+                generated = await self.pipeline.compute(self.watch.look, self.log.state.last_considered)
+                if generated is not None:
+                    self.neighbours = self.neighbours.renewed(generated)
+                if first:
+                    self._resume()
+                    first = False
+                self._drop_stale()
+                await self._consider()
             self._beat()
             idle = self.config.operation.idle_exit_seconds
             if idle and not self.queue and not self.in_flight and self.life.gone_for(self.watch.newest) > idle:
                 log.info("no living trainer", seconds=idle)
                 stop.set()
             await asyncio.sleep(self.config.operation.poll_seconds)
+
+    def _drop_stale(self) -> None:
+        for stale in self.queue.advance(self.watch.newest, self.watch.pool.epoch):
+            why = f"the trainer had reached step {self.queue.newest} before anyone was free"
+            self.log.finished(stale.pick.id, [id for _, id in stale.accepted], 0, dropped_stale=why)
 
     async def _consider(self) -> None:
         """Picks the seeds of every step that is due."""
@@ -139,22 +148,35 @@ class Service:
 
     async def _work(self) -> None:
         while True:
-            waiting = await self.queue.next()
+            waiting, seed, admit = await self._next()
             self.in_flight += 1
             try:
                 with structlog.contextvars.bound_contextvars(step=waiting.pick.step, seed=waiting.pick.task):
-                    await self._write(waiting)
+                    await self._write(waiting, seed, admit)
             finally:
                 self.in_flight -= 1
 
-    async def _write(self, waiting: Waiting) -> None:
+    async def _next(self) -> tuple[Waiting, Task | None, Admit]:
+        """The next pick, with its seed and its neighbours as they stand when it starts: in lockstep those of the pool
+        of its epoch, whatever a rewound trainer does meanwhile. No seed: it has left the pool."""
+        while True:
+            async with self.reading:  # the pool is not read on meanwhile
+                waiting = self.queue.take()
+                if waiting is not None:
+                    try:
+                        seed = self.watch.pool.task(waiting.pick.task)
+                    except KeyError:  # injected in an epoch that a start has dropped
+                        seed = None
+                    return waiting, seed, self.neighbours.admit if self.lockstep else self._admit
+            await self.queue.changed()
+
+    async def _write(self, waiting: Waiting, seed: Task | None, admit: Admit) -> None:
         """Writes the variants of one pick that are not on record yet, then finishes it."""
         pick, accepted, discarded, why = waiting.pick, dict(waiting.accepted), 0, None
-        admit = self.neighbours.admit if self.lockstep else self._admit  # lockstep: the pool of the pick's epoch only
         for index in range(self.config.pipeline.variants_per_seed):
             if index in accepted:
                 continue
-            outcome = await self._variant(pick, index, admit)
+            outcome = await self._variant(pick, index, seed, admit) if seed else "the seed has left the pool"
             if isinstance(outcome, Task):
                 self.log.expanded(pick.id, index, outcome, outcome.provenance)
                 accepted[index] = outcome.id
@@ -167,7 +189,7 @@ class Service:
     def _admit(self, task: Task) -> list[str]:
         return self.neighbours.admit(task)
 
-    async def _variant(self, pick: Pick, index: int, admit: Callable[[Task], list[str]]) -> Task | str:
+    async def _variant(self, pick: Pick, index: int, seed: Task, admit: Admit) -> Task | str:
         """The outcome of the pipeline: a variant, or why there is none."""
 
         def reject(rejection: Rejection) -> None:
@@ -181,10 +203,6 @@ class Service:
                 attempt=rejection.attempt,
             )
 
-        try:
-            seed = self.watch.pool.task(pick.task)
-        except KeyError:
-            return "the seed has left the pool"  # injected in an epoch that a rewound trainer has dropped
         try:
             author = self._author(seed.environment.name)
         except ComposeError as error:

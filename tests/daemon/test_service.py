@@ -185,7 +185,8 @@ def test_it_pauses_while_staging_is_full_and_goes_on_when_it_is_not(tmp_path: Pa
         assert [record["step"] for record in seeds(run.path, "considered")] == [1]
         trainer.play(2)  # with a merge between, which injects what was staged
         until(lambda: idle(run.path, 4))
-    assert [record["step"] for record in seeds(run.path, "considered")] == [1, 4]
+    considered = [record["step"] for record in seeds(run.path, "considered")]
+    assert considered[0] == 1 and considered[-1] == 4 and 2 not in considered
 
 
 def test_stages_that_do_not_expand_are_considered_without_picks(tmp_path: Path) -> None:
