@@ -58,14 +58,14 @@ class Child:
         return None if self.process is None else self.process.poll()
 
     def last_words(self) -> str:
-        """The last non-empty line that it printed."""
+        """The last line that it printed besides events (JSON lines): an error's text, if it died of one."""
         try:
             with self.output.open("rb") as file:
-                file.seek(max(0, self.output.stat().st_size - 4096))
-                lines = file.read().decode(errors="replace").strip().splitlines()
+                file.seek(max(0, self.output.stat().st_size - 65_536))
+                lines = file.read().decode(errors="replace").splitlines()
         except OSError:
             return ""
-        return lines[-1][:300] if lines else ""
+        return next((line.strip()[:400] for line in reversed(lines) if line.strip() and line[0] != "{"), "")
 
 
 @dataclass(slots=True)
