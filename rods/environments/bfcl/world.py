@@ -173,6 +173,10 @@ class World:
             return result
         return run(entry, target, arguments)
 
+    def object(self, name: str) -> Any:
+        """The API object of class `name`, to be read and never written."""
+        return self._objects[name]
+
     def snapshot(self) -> dict[str, Any]:
         state: dict[str, Any] = orjson.loads(self._initial.key)
         for name, instance in self._objects.items():
