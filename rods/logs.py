@@ -3,6 +3,7 @@ terminal or as the same JSON lines elsewhere. Bind `run`, `step`, `seed`, `varia
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from pathlib import Path
@@ -44,5 +45,6 @@ class _Sinks:
     def __call__(self, logger: Any, name: str, event: Any) -> str:
         line = orjson.dumps({"process": self.process, **event}, default=str).decode()
         if self.file is not None:
-            self.file.write(line + "\n")
+            with contextlib.suppress(OSError):  # a full disk stops the run's logs, which say so; this one falls silent
+                self.file.write(line + "\n")
         return str(self.console(logger, name, event)) if self.console else line

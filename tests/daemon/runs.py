@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -90,13 +91,16 @@ class Trainer:
 class Daemon:
     """`rods-daemon` as a process."""
 
-    def __init__(self, path: Path, *options: str) -> None:
+    def __init__(self, path: Path, *options: str, file_bytes: int = 0) -> None:
+        """`file_bytes` limits what any file may grow to."""
         self.path = path
+        limits = (file_bytes, file_bytes)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "daemon.main", str(path), *options],
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
+            preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits)) if file_bytes else None,
         )
 
     def kill(self) -> None:

@@ -263,3 +263,17 @@ def test_a_world_that_raises_costs_its_seeds_and_not_the_service(
     assert broken and all(record["discarded"] == 1 for record in broken)
     evidence = [record["evidence"] for record in rejected(run.path) if record["error"] == "pipeline_exception"]
     assert evidence and all("RuntimeError: a bug in" in text for text in evidence)
+
+
+def test_a_full_disk_ends_it_with_one_line_and_the_same_command_continues(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with Trainer(run) as trainer:
+        trainer.play(1)
+        with Daemon(run.path, file_bytes=15_000) as daemon:  # files may not grow further, as on a full disk
+            _, errors = daemon.process.communicate(timeout=20)
+        assert daemon.process.returncode == 1 and "Traceback" not in errors
+        assert errors.strip().splitlines()[-1].startswith(f"rods-daemon: {run.path}")
+        with Daemon(run.path):
+            until(lambda: idle(run.path, 1))
+    report = verify(run.path)
+    assert report.ok, list(report.lines())
