@@ -34,9 +34,13 @@ from rods.tasks import Task, task_lines
 
 def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[str, Any] | None = None) -> Run:
     """Creates `path`, or joins the run there when its identity is the same."""
-    if runfolder.exists(path):
-        return Run.open(path, config)
-    if path.exists() and any(path.iterdir()):
+    try:
+        if runfolder.exists(path):
+            return Run.open(path, config)
+        taken = path.exists() and any(path.iterdir())
+    except OSError as error:
+        raise disk_error(error, path) from error
+    if taken:
         raise UserError("exists and is no run folder", where=str(path), remedy="choose another name, or move it aside")
     warnings = check(config, tasks)
     fresh = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{os.urandom(4).hex()}")

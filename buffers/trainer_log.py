@@ -116,6 +116,12 @@ class TrainerLog:
                 where=str(self._writer.path),
                 remedy=f"send step {self.last_step + 1}",
             )
+        if epoch != self.epoch:
+            raise RefusedError(
+                f"step {step} names epoch {epoch}, but epoch {self.epoch} is open",
+                where=str(self._writer.path),
+                remedy="every epoch opens with a merge",
+            )
         attempt = self.attempt
         records = [
             record("group", attempt=attempt, step=step, index=index, **content)
