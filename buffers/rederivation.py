@@ -95,18 +95,25 @@ class Rederivation:
             step=closing["step"],
             expanded_seq=closing["expanded_seq"],
         )
-        self._compare(group, derived)
+        agreed = self._compare(group, derived)
         for record in group:
-            self._follow(record)
+            try:
+                self._follow(record)
+            except (KeyError, ValueError) as error:
+                self._problem_merge(closing, f"{_short(_bare(record))} does not fit what came before ({error!r})")
+        if not agreed:  # from here on, what the log says counts
+            self.admission = Admission(self.run)
+            for seq in self.injected.values():
+                self.admission.add(self.staging.task(seq))
         self.members[closing["epoch"]] = frozenset(slot.task_id for slot in recorded_slots(self.run, self.pool))
 
-    def _compare(self, group: list[Record], derived: Derived) -> None:
+    def _compare(self, group: list[Record], derived: Derived) -> bool:
         closing = group[-1]
         attempt = closing["attempt"]
         expected = [*group_records(attempt, derived.decisions), epoch_record(attempt, derived.epoch)]
         said = [_bare(record) for record in group]
         if said == expected:
-            return
+            return True
         for record in said:
             if record not in expected:
                 self._problem_merge(closing, f"says {_short(record)}, which the rules do not give")
@@ -115,9 +122,7 @@ class Rederivation:
                 self._problem_merge(closing, f"lacks {_short(record)}, which the rules give")
         if all(record in expected for record in said) and len(said) == len(expected):
             self._problem_merge(closing, "has the right decisions in another order")
-        self.admission = Admission(self.run)  # from here on, what the log says counts
-        for seq in self.injected.values():
-            self.admission.add(self.staging.task(seq))
+        return False
 
     def _follow(self, record: Record) -> None:
         """Takes a recorded decision, and holds the invariants against it."""
@@ -127,9 +132,9 @@ class Rederivation:
         if kind == "injected":
             if record["task"] in self.injected:
                 self.report.problem(where, f"task {record['task']} is injected a second time")
-            self.injected[record["task"]] = record["expanded"]
             if self.staging.task(record["expanded"]).id != record["task"]:
                 self.report.problem(where, f"variant {record['expanded']} is another task than {record['task']}")
+            self.injected[record["task"]] = record["expanded"]
         if kind == "retired" and not self.pool.active[record["task"]].generated:
             self.report.problem(where, f"original {record['task']} is retired")
         self.pool.apply(record)

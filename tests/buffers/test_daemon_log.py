@@ -1,0 +1,173 @@
+"""What the daemon finds again after it was killed, and what it may write."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from buffers.commit import GroupCommit
+from buffers.daemon_log import DaemonLog
+from buffers.log import LogWriter
+from buffers.operation import log_start
+from buffers.reading import read, segments
+from buffers.records import record
+from buffers.run import Run
+from buffers.seeds import Seeds
+from rods.errors import RefusedError
+from rods.runfolder import EXPANDED, REJECTED, SEEDS, operation
+from tests.buffers.world import make_run, variants
+
+
+def pick(run: Run, log: DaemonLog, step: int, *tasks: str) -> list[str]:
+    log.picked(step, 0, [{"task": task, "score": 1.0, "type": "base", "why": {}} for task in tasks])
+    return [f"{step}-{task}" for task in tasks]
+
+
+def test_picks_are_one_group_and_a_step_is_considered_once(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with DaemonLog(run) as log:
+        pick(run, log, 1, "a", "b")
+        pick(run, log, 2)
+        with pytest.raises(RefusedError, match="step 2 was considered"):
+            pick(run, log, 2, "c")
+        records = list(read(run.path / SEEDS))
+        assert [one["kind"] for one in records] == ["picked", "picked", "considered", "considered"]
+        assert [one["picks"] for one in records[2:]] == [2, 0]
+        assert [one["rank"] for one in records[:2]] == [0, 1]
+
+
+def test_the_watermark_is_the_last_step_with_nothing_open_up_to_it(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with DaemonLog(run) as log:
+        [one] = pick(run, log, 1, "a")
+        pick(run, log, 2)
+        assert log.state.watermark == 0
+        log.finished(one, [], 1)
+        assert log.state.watermark == 2
+        [late] = pick(run, log, 4, "b")
+        assert log.state.watermark == 2
+        pick(run, log, 3)
+        assert log.state.watermark == 3
+        log.finished(late, [], 0, dropped_stale="queue")
+        assert log.state.watermark == 4
+        other = Seeds(run.path)
+        other.poll()
+        assert other.watermark == 4
+        assert other.last_picked == {"a": 1}
+
+
+def test_after_a_kill_complete_picks_are_finished_and_others_wait(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    log = DaemonLog(run)
+    done, started, untouched = pick(run, log, 1, "a", "b", "c")
+    one, two, *_ = variants()
+    log.expanded(done, 0, one, {"generation": 1})
+    log.finished(done, [one.id], 0)
+    log.expanded(started, 0, two, {"generation": 1})
+    log.close()
+    again = DaemonLog(run)
+    assert list(again.state.unfinished) == [untouched]
+    finished = [found for found in read(run.path / SEEDS) if found["kind"] == "finished"]
+    assert [(found["pick"], found["accepted"]) for found in finished] == [(done, [one.id]), (started, [two.id])]
+    again.close()
+
+
+def test_a_variant_is_written_once_whoever_asks_again(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", pipeline={"variants_per_seed": 2})
+    log = DaemonLog(run)
+    [one] = pick(run, log, 1, "a")
+    first, second, *_ = variants()
+    assert log.expanded(one, 0, first, {"generation": 1})
+    log.close()
+    log = DaemonLog(run)
+    assert log.state.unfinished[one].variants == {0: first.id}
+    assert not log.expanded(one, 0, first, {"generation": 1})
+    assert log.expanded(one, 1, second, {"generation": 1})
+    assert [found["index"] for found in read(run.path / EXPANDED)] == [0, 1]
+    with pytest.raises(RefusedError, match="no unfinished pick"):
+        log.expanded("7-x", 0, second, {"generation": 1})
+    log.close()
+
+
+def test_parts_are_named_by_the_highest_epoch_read_and_never_go_back(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    fresh = iter(variants())
+
+    def write(log: DaemonLog, step: int) -> None:
+        [one] = pick(run, log, step, "a")
+        log.expanded(one, 0, next(fresh), {"generation": 1})
+
+    log = DaemonLog(run)
+    write(log, 1)
+    log.read_epoch(3)
+    write(log, 2)
+    log.close()
+    log = DaemonLog(run)
+    log.read_epoch(1)
+    write(log, 3)
+    log.read_epoch(4)
+    write(log, 4)
+    log.close()
+    parts = segments(run.path / EXPANDED)
+    assert [part.name for part in parts] == [f"expanded_epoch_{epoch:04d}.jsonl" for epoch in (0, 3, 4)]
+    assert [len(part.read_bytes().splitlines()) for part in parts] == [1, 2, 1]
+    assert [found["seq"] for found in read(run.path / EXPANDED)] == [1, 2, 3, 4]
+
+
+def test_provenance_travels_with_the_variant_and_its_id_does_not_change(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with DaemonLog(run) as log:
+        [one] = pick(run, log, 1, "a")
+        variant = variants()[0]
+        log.expanded(one, 0, variant, {"generation": 1, "judge": "fine"})
+        [found] = list(read(run.path / EXPANDED))
+        assert found["task"]["provenance"] == {"generation": 1, "judge": "fine"}
+        assert found["task"]["id"] == variant.id
+        log.rejected(one, 1, stage="judge", error="vague", evidence={"turn": 2}, raw="…")
+        [failed] = list(read(run.path / REJECTED))
+        assert (failed["stage"], failed["error"], failed["evidence"]) == ("judge", "vague", {"turn": 2})
+
+
+def test_every_start_is_logged_with_its_operation(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    log_start(run, "daemon", author="procedural")
+    log_start(run, "daemon", author="procedural")
+    records = list(read(run.path / operation("daemon")))
+    assert len({found["id"] for found in records}) == 2
+    assert records[0]["operation"] == run.config.operation.model_dump(mode="json")
+    assert {"host", "pid", "command", "versions", "author", "time"} <= records[0].keys()
+
+
+async def test_producers_who_wait_together_share_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = LogWriter(tmp_path / "x.jsonl")
+    appends: list[int] = []
+    real = writer.append
+
+    def counting(records: list[dict]) -> int:
+        appends.append(len(records))
+        return real(records)
+
+    monkeypatch.setattr(writer, "append", counting)
+    log = GroupCommit(writer)
+
+    async def produce(name: int) -> None:
+        for number in range(5):
+            await log.append(record("call", process=str(name), number=number))
+            assert writer.seq >= number + 1
+
+    await asyncio.gather(*(produce(name) for name in range(20)))
+    await log.close()
+    assert sum(appends) == len(list(read(tmp_path / "x.jsonl"))) == 100
+    assert len(appends) <= 15
+
+
+async def test_a_failed_write_reaches_everyone_who_waits_for_it(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "x.jsonl")
+    (tmp_path / "x.jsonl").write_bytes(b"someone else\n")
+    log = GroupCommit(writer)
+    results = await asyncio.gather(
+        *(log.append(record("call", process="p", number=number)) for number in range(3)), return_exceptions=True
+    )
+    assert all(isinstance(result, RefusedError) for result in results)
