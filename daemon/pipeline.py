@@ -13,14 +13,14 @@ from __future__ import annotations
 import asyncio
 import json
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from daemon.authors.base import Assignment, Author, Texts
 from daemon.stages import Candidate, Job, Rejected, Rejection, StageName, plain, with_blanks
-from rods.composing.records import PATCHABLE, ComposeError, Draft
+from rods.composing.records import PATCHABLE, ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.environments.base import Environment
 from rods.errors import InfrastructureError
@@ -141,22 +141,24 @@ class _Writing:
         replanned without the functions at fault (004 Appendix F). Without feedback every round starts from nothing.
         """
         settings = self.config.pipeline
-        plan, state, mended = None, None, set[str | None]()
-        for round in range(1, settings.planner_retries + 1):
-            stage: StageName = "plan"
+        plan: Plan | None = None
+        state: dict[str, Any] | None = None
+        mended: set[str | None] = set()
+        for number in range(1, settings.planner_retries + 1):
+            stage: StageName = "execute"
             try:
                 if plan is None or state is None:
-                    given = replace(given, plan_number=round, failures=self.failures, blocked=self.blocked)
+                    stage = "plan"
+                    given = replace(given, plan_number=number, failures=self.failures, blocked=self.blocked)
                     plan = await self.author.planner.plan(
                         given, narrative=settings.narrative, functions=settings.functions
                     )
                     stage, mended = "execute", set()
                     state = await self.author.executor.state(given, plan)
-                stage = "execute"
                 return await self.author.executor.realise(given, plan, state)
             except ComposeError as error:
-                rejected = Rejected.by(stage, error, {"plan": plan and plan.as_json(), "state": state})
-                if round == settings.planner_retries or error.type == "no_prompts":
+                rejected = Rejected.by(stage, error, {"plan": plan.as_json() if plan else None, "state": state})
+                if number == settings.planner_retries or error.type == "no_prompts":
                     raise rejected from error
                 self._record(rejected)
                 repairable = settings.feedback and error.type in PATCHABLE and error.function not in mended
@@ -167,7 +169,9 @@ class _Writing:
                     state = None
         raise AssertionError("planner_retries is at least 1")
 
-    async def _mended(self, given: Assignment, plan: Any, state: Mapping[str, Any], error: ComposeError) -> Any:
+    async def _mended(
+        self, given: Assignment, plan: Plan, state: Mapping[str, Any], error: ComposeError
+    ) -> dict[str, Any] | None:
         try:
             return await self.author.critic.mend(given, plan, state, error)
         except ComposeError:
@@ -229,7 +233,7 @@ class _Writing:
             )
             candidate = await self._formed(given, candidate.draft, texts, candidate.task.type)
 
-    async def _stage(self, stage: StageName, work: Any, draft: Draft) -> Any:
+    async def _stage(self, stage: StageName, work: Awaitable[T], draft: Draft) -> T:
         """Awaits one author's work; its ComposeError becomes a Rejected of this stage."""
         try:
             return await work

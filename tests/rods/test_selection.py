@@ -218,6 +218,7 @@ def test_a_pick_says_why() -> None:
         (["base", "miss_func", "miss_param"], {}, 16),
         (["base"], {"pass_on_quota": True}, 16),
         (["base", "miss_func"], {"quota": 4}, 8),
+        (["base"], {"seeds_per_step": 0}, 0),
         ([], {"pass_on_quota": True}, 0),
     ],
 )
