@@ -20,7 +20,7 @@ from buffers.reading import Record, read
 from buffers.run import Run
 from buffers.verify import verify
 from rods.errors import EXIT_DEADLINE, EXIT_OK
-from rods.runfolder import POOL, SEEDS
+from rods.runfolder import OBSERVATIONS, POOL, SEEDS
 from tests.trainer.runs import live_steps, write_config
 
 LOOP: dict[str, Any] = {
@@ -31,7 +31,7 @@ LOOP: dict[str, Any] = {
     "rollouts.rollouts_per_task": 8,
     "training.batch_tasks": 8,
     "training.steps": 1000,
-    "training.checkpoint_steps": 7,
+    "training.checkpoint_steps": 3,
     "curriculum.stages": [{"epochs": 8}],
     "selection.seeds_per_step": 3,
     "selection.exclusion_steps": 3,
@@ -56,6 +56,21 @@ class Pair:
     def kill(self, name: str) -> None:
         self.processes[name].kill()
         self.processes[name].wait()
+
+    def moves(self, name: str, records: int) -> bool:
+        """Waits until the process has closed so many groups more; False when the trainer has ended before."""
+        log, mark = {"trainer": (OBSERVATIONS, b'"kind":"step"'), "daemon": (SEEDS, b'"kind":"considered"')}[name]
+        path = self.run / log
+
+        def closed() -> int:
+            return path.read_bytes().count(mark) if path.exists() else 0
+
+        before = closed()
+        while closed() < before + records:
+            if self.processes["trainer"].poll() is not None:
+                return False
+            time.sleep(0.005)
+        return True
 
     def wait(self, timeout: float = 60.0) -> int:
         """Until the trainer ends; then the daemon is asked to stop. Returns the trainer's code."""
@@ -84,10 +99,10 @@ def run_to_end(folder: Path, first: str = "trainer", kills: int = 0, **changes: 
         loop.start(name)
     moments = random.Random(kills)
     for number in range(kills):
-        time.sleep(moments.uniform(0.3, 1.2))
-        if loop.processes["trainer"].poll() is not None:
-            break
         name = ("trainer", "daemon")[number % 2]
+        if not loop.moves(name, records=moments.randint(1, 3)):
+            break
+        time.sleep(moments.uniform(0, 0.05))
         loop.kill(name)
         loop.start(name)
     assert loop.wait() == EXIT_OK, loop.errors()
@@ -110,6 +125,11 @@ def pools(path: Path) -> list[bytes]:
         retired = sorted((one.member.task_id, one.rule, one.epoch, one.step) for one in pool.retired.values())
         found.append(orjson.dumps([members, retired, pool.epochs[-1]["order"], pool.epochs[-1]["step"]]))
     return found
+
+
+def attempts(path: Path) -> int:
+    """How many starts of the trainer were recorded."""
+    return sum(record["kind"] == "start" for record in read(path / OBSERVATIONS))
 
 
 def injected(path: Path) -> int:
@@ -135,6 +155,7 @@ def test_in_lockstep_equal_seeds_give_equal_pools_killed_or_not(
     tmp_path: Path, lockstep: Path, first: str, kills: int
 ) -> None:
     again = run_to_end(tmp_path / "again", first, kills, sync="lockstep")
+    assert attempts(again) > kills // 4, "no kill hit a trainer at work"
     assert pools(again) == pools(lockstep)
     assert live_steps(again) == live_steps(lockstep)
     assert verify(again, replay=True).ok
