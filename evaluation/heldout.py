@@ -7,8 +7,9 @@ meets the same tasks with the same draws, so that differences are paired (DESIGN
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,10 +18,10 @@ import orjson
 from buffers.lineage import Lineage, known_starts
 from buffers.run import Run
 from evaluation import engines
-from evaluation.scoring import Estimate, estimate, paired
+from evaluation.engines import Scored
+from evaluation.scoring import estimate, paired
 from rods import runfolder
-from rods.errors import UserError
-from rods.observations import Rollout
+from rods.errors import InfrastructureError, UserError
 from rods.tasks import Task
 from trainer.checkpoints import Checkpoint, Checkpoints
 
@@ -36,19 +37,20 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
     checkpoint = _checkpoint(path, which)
     file = _file(path, checkpoint)
     if not file.exists():
+        run.check_environments()
         tasks = run.held_out
         if not tasks:
             raise UserError(
                 "the run has no held-out tasks", where=str(path), remedy="create a run with data.held_out above 0"
             )
         engine = engines.load(run.config, checkpoint.policy)
-        scored = engine.rollouts(tasks, run.config.training.heldout_rollouts)
-        _write(file, checkpoint, scored)
+        rolled_out = engine.rollouts(tasks, run.config.training.heldout_rollouts)
+        _write(file, checkpoint, rolled_out)
     return summary(file)
 
 
 def compare(path: Path) -> dict[str, Any]:
-    """Scores start and end and pairs them: {"start", "end", "difference": {"progress", "binary"}, "left_out"}.
+    """Scores start and end and pairs them: {"start", "end", "difference": {"progress", "binary", …}, "left_out"}.
 
     `left_out` counts tasks that only one end could score (infrastructure failures).
     """
@@ -71,38 +73,38 @@ def scored(path: Path) -> dict[str, Any] | None:
 
 def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
     before, after = _means(Path(start["file"])), _means(Path(end["file"]))
-    common = before.keys() & after.keys()
-    difference = {
-        measure: paired(
-            {task: before[task][index] for task in common}, {task: after[task][index] for task in common}
-        ).as_json()
-        for index, measure in enumerate(("progress", "binary"))
-    }
-    left_out = len(before.keys() ^ after.keys())
+    difference, left_out = {}, 0
+    for measure in (name for name in before if name in after):
+        old, new = before[measure], after[measure]
+        common = old.keys() & new.keys()
+        left_out = max(left_out, len(old.keys() ^ new.keys()))
+        pairs = {task: old[task] for task in common}, {task: new[task] for task in common}
+        difference[measure] = paired(*pairs).as_json()
     return {"start": start, "end": end, "difference": difference, "left_out": left_out}
 
 
 def summary(file: Path) -> dict[str, Any]:
-    """The means of one file of scores with their 95 % intervals over tasks, overall and by type."""
+    """The means of one file of scores with their 95 % intervals over tasks; progress also by type.
+
+    `official` (the benchmark's verdict, which skips turns without a right call) stands beside the stricter `binary`
+    where the tasks have one; `versions` names the environments, and the data where they have a version. Raises
+    InfrastructureError when no rollout counts.
+    """
     means = _means(file)
+    if not means:
+        raise InfrastructureError(f"{file}: every rollout met an infrastructure failure; nothing was scored")
     lines = [orjson.loads(line) for line in file.read_bytes().splitlines()]
     types = {line["task"]: line["type"] for line in lines}
-
-    def _estimate(tasks: Sequence[str], index: int) -> dict[str, Any]:
-        result: Estimate = estimate([means[task][index] for task in tasks])
-        return result.as_json()
-
-    by_type = {
-        name: _estimate([task for task in means if types[task] == name], 0)
-        for name in sorted({types[task] for task in means})
-    }
+    by_type: dict[str, list[float]] = {}
+    for task, value in means["progress"].items():
+        by_type.setdefault(types[task], []).append(value)
     return {
         "step": lines[0]["step"],
         "attempt": lines[0]["attempt"],
         "rollouts_per_task": len(lines) // len(types),
-        "progress": _estimate(list(means), 0),
-        "binary": _estimate(list(means), 1),
-        "progress_by_type": by_type,
+        **{measure: estimate(list(values.values())).as_json() for measure, values in means.items()},
+        "progress_by_type": {name: estimate(values).as_json() for name, values in sorted(by_type.items())},
+        "versions": sorted({line["version"] for line in lines}),
         "file": str(file),
     }
 
@@ -135,30 +137,41 @@ def _file(path: Path, checkpoint: Checkpoint) -> Path:
     return path / runfolder.EVALUATION / f"heldout_step_{position.step:08d}.a{position.attempt}.jsonl"
 
 
-def _write(file: Path, checkpoint: Checkpoint, scored: Iterator[tuple[Task, list[Rollout]]]) -> None:
+def _write(file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[Task, list[Scored]]]) -> None:
     """Writes one line a rollout into a temporary file, fsyncs it, and renames it into place."""
     file.parent.mkdir(exist_ok=True)
-    temporary = file.with_suffix(".part")
+    temporary = file.with_suffix(f".{os.getpid()}.part")
     head = {"step": checkpoint.position.step, "attempt": checkpoint.position.attempt}
     with temporary.open("wb") as out:
-        for task, rollouts in scored:
-            for index, rollout in enumerate(rollouts):
-                record = {"task": task.id, "type": task.type, "split": task.split, **head, "rollout": index}
-                out.write(orjson.dumps({**record, **rollout.as_json()}) + b"\n")
+        for task, rollouts in rolled_out:
+            about = {"task": task.id, "type": task.type, "split": task.split, "version": _version(task), **head}
+            for index, scored in enumerate(rollouts):
+                official = {} if scored.official is None else {"official": int(scored.official)}
+                record = {**about, "rollout": index, **scored.rollout.as_json(), **official}
+                out.write(orjson.dumps(record) + b"\n")
         out.flush()
         os.fsync(out.fileno())
     temporary.rename(file)
 
 
-def _means(file: Path) -> dict[str, tuple[float, float]]:
-    """Mean progress and mean binary accuracy by task, over rollouts without infrastructure failure."""
-    rollouts: dict[str, list[tuple[float, int]]] = {}
+def _version(task: Task) -> str:
+    """Environment and hash, and the data's own version where its provenance has one (BFCL's wheel)."""
+    name = f"{task.environment.name} {task.environment.hash}"
+    return f"{name} ({task.provenance['version']})" if "version" in task.provenance else name
+
+
+def _means(file: Path) -> dict[str, dict[str, float]]:
+    """The mean of each measure by task, over rollouts without infrastructure failure."""
+    values: dict[str, dict[str, list[float]]] = {"progress": {}, "binary": {}, "official": {}}
     for line in file.read_bytes().splitlines():
         record = orjson.loads(line)
         if record["end"] != "infrastructure":
-            value = (record["resolved"] / record["expected"], record["binary"])
-            rollouts.setdefault(record["task"], []).append(value)
+            earned = {**record, "progress": record["resolved"] / record["expected"]}
+            for measure, tasks in values.items():
+                if measure in earned:
+                    tasks.setdefault(record["task"], []).append(earned[measure])
     return {
-        task: (sum(progress for progress, _ in values) / len(values), sum(binary for _, binary in values) / len(values))
-        for task, values in rollouts.items()
+        measure: {task: math.fsum(found) / len(found) for task, found in tasks.items()}
+        for measure, tasks in values.items()
+        if tasks
     }

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import torch
 
+from evaluation.engines import Scored
 from rods import dialects, environments
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.driving import Job
+from rods.episodes import Trace
 from rods.goals import GroundTruth
-from rods.observations import Rollout
 from rods.rewards import score
 from rods.tasks import Task
 from trainer.rollouts import Engine
@@ -29,7 +30,7 @@ class LocalWeights:
         if torch.cuda.is_available():
             self.engine.model.to("cuda")
 
-    def rollouts(self, tasks: Sequence[Task], count: int) -> Iterator[tuple[Task, list[Rollout]]]:
+    def rollouts(self, tasks: Sequence[Task], count: int) -> Iterator[tuple[Task, list[Scored]]]:
         policy, seed = self.config.policy, self.config.random_seeds.rollouts
         dialect = dialects.load(policy.dialect, self.config.curriculum.stages[-1].prompt)
         per_batch = max(1, BATCH // count)
@@ -44,5 +45,13 @@ class LocalWeights:
             key = keyed_random(seed, "held_out", first).getrandbits(63)
             samples = self.engine.rollouts(jobs, random_seed=key)
             for index, task in enumerate(part):
-                own = samples[index * count : (index + 1) * count]
-                yield task, [score(sample.trace, "progress") for sample in own]
+                traces = [sample.trace for sample in samples[index * count : (index + 1) * count]]
+                yield task, [Scored(score(trace, "progress"), _official(task, trace)) for trace in traces]
+
+
+def _official(task: Task, trace: Trace) -> bool | None:
+    if task.environment.name != "bfcl":
+        return None
+    from rods.environments.bfcl.verdicts import of_trace
+
+    return of_trace(task, trace)["official"]

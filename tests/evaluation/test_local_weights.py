@@ -32,5 +32,5 @@ def test_every_task_gets_its_rollouts_and_the_draws_repeat(policy: Path, tasks: 
     assert [task.id for task, _ in scored] == [task.id for task in tasks]
     for task, rollouts in scored:
         assert len(rollouts) == 3
-        assert {rollout.expected for rollout in rollouts} == {task.expected_turns}
+        assert {scored.rollout.expected for scored in rollouts} == {task.expected_turns}
     assert list(LocalWeights(CONFIG, policy).rollouts(tasks, 3)) == scored
