@@ -63,7 +63,7 @@ class DaemonLog:
         records = [
             record(
                 "picked",
-                **{**pick, "pick": f"{step}-{pick['task']}", "step": step, "epoch": epoch, "rank": rank},
+                **{"pick": f"{step}-{pick['task']}", "step": step, "epoch": epoch, "rank": rank, **pick},
             )
             for rank, pick in enumerate(picks)
         ]
