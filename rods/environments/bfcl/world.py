@@ -32,6 +32,7 @@ from rods.environments.worker import Overrun, Worker
 from rods.errors import InfrastructureError, UserError
 
 BEHAVIOUR = 1  # to be raised when equal calls may give other results (the golden transcript's test forces it)
+MAX_NAME = 200  # characters of an unknown tool's name that are repeated
 KEPT_STATES = 1_024  # initial states whose objects are kept
 _UNWRITTEN = SCRATCH | {"_api_description"}
 
@@ -78,6 +79,10 @@ class Bfcl:
         except TypeError as error:
             raise ValueError(f"the state is not JSON: {error}") from error
         return World(self._built(key))
+
+    def warm(self) -> None:
+        """Starts the worker process now, so that the first call of many digits does not pay for it."""
+        self._worker.warm()
 
     def forget(self) -> None:
         """Drops the objects kept for initial states (measurements of a cold start)."""
@@ -154,7 +159,7 @@ class World:
     def call(self, call: Call) -> Result:
         entry = self._initial.entries.get(call.name)
         if entry is None:
-            return Result(f"{PREFIX}name '{call.name}' is not defined", None, "unknown_tool")
+            return Result(f"{PREFIX}name '{call.name[:MAX_NAME]}' is not defined", None, "unknown_tool")
         arguments = call.arguments
         _, group, _, writes, defaults, before, _, _ = entry
         nested = bool(defaults)
@@ -172,6 +177,10 @@ class World:
         if before is not None and (result := before(entry, target, arguments)) is not None:
             return result
         return run(entry, target, arguments)
+
+    @property
+    def object_names(self) -> tuple[str, ...]:
+        return self._initial.classes
 
     def object(self, name: str) -> Any:
         """The API object of class `name`, to be read and never written."""

@@ -1,0 +1,29 @@
+"""BFCL's multi-turn tasks: parity with the official checker, and the speeds of executor and scoring beside its own."""
+
+from __future__ import annotations
+
+from bench.figures import Figure, run
+from rods.environments.bfcl import fetch
+from rods.environments.bfcl.replay import replay
+
+REACH = {"calls, parsed": 10.0, "calls, from text": 5.0, "scored rollouts": 6.0}  # times the official speed
+
+
+def measure(quick: bool) -> list[Figure]:
+    """All 800 ground truths and mutated rollouts (10,000; quick: 1,000), every turn compared; medians of CPU time."""
+    fetch()
+    report = replay(1_000 if quick else 10_000, rounds=3 if quick else 9)
+    truths, mutated = report.ground_truths, report.mutations
+    figures = [
+        Figure("ground truths judged as officially, every turn", truths.equal / truths.rollouts, "", reach=1.0),
+        Figure("mutated rollouts judged as officially, every turn", mutated.equal / mutated.rollouts, "", reach=1.0),
+        Figure("mutated rollouts that fail the official check", mutated.failing / mutated.rollouts, "", reach=0.3),
+    ]
+    for name, speed in (report.speeds or {}).items():
+        figures.append(Figure(name, speed["ours"], speed["unit"], "official", speed["official"]))
+        figures.append(Figure(f"{name}: times the official speed", speed["ratio"], "×", reach=REACH.get(name)))
+    return figures
+
+
+if __name__ == "__main__":
+    run(measure)

@@ -1,0 +1,54 @@
+"""Parity with the official checker: all 800 ground truths, mutated rollouts, and that a difference would be seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from rods.environments.bfcl import replay as module
+from rods.environments.bfcl.mutations import Mutations
+from rods.environments.bfcl.replay import replay
+from rods.environments.bfcl.verdicts import official
+
+
+def test_every_turn_of_ground_truths_and_mutations_is_judged_as_officially(wheel_file):
+    report = replay(600, random_seed=11, rounds=1)
+    assert report.ok, report.lines()
+    truths, mutated = report.ground_truths, report.mutations
+    assert (truths.rollouts, truths.equal, truths.calls, truths.failing) == (800, 800, 4625, 0)
+    assert (mutated.rollouts, mutated.equal) == (600, 600)
+    assert mutated.failing >= 0.3 * 600
+    assert mutated.strict_failing > mutated.failing
+    assert len(mutated.kinds) == 9 and min(mutated.kinds.values()) > 40
+    assert report.speeds is not None
+    assert all(figure["ratio"] > 1.5 for figure in report.speeds.values()), report.speeds
+    assert report.as_json()["equal"] is True and report.as_json()["version"] == "2026.3.23"
+
+
+def test_a_wrong_verdict_is_found_and_named(wheel_file, monkeypatch):
+    monkeypatch.setattr(module, "official", lambda task, verdicts: True)
+    report = replay(40, rounds=0)
+    assert not report.ok and report.ground_truths.equal == 800
+    assert {mismatch.what for mismatch in report.mutations.mismatches} == {"official"}
+    assert any("DIFFERS" in line for line in report.lines())
+
+
+def test_a_wrong_result_is_found_with_both_texts(wheel_file, bfcl, monkeypatch):
+    from rods.environments.bfcl.world import World
+
+    call = World.call
+    monkeypatch.setattr(World, "call", lambda self, asked: call(self, asked)._replace(text="other"))
+    report = replay(0, rounds=0)
+    assert report.ground_truths.equal < 800
+    first = report.ground_truths.mismatches[0]
+    assert first.what == "turn 0 expected" and first.ours == "other" != first.official
+
+
+def test_mutations_depend_on_seed_and_number_alone(tasks):
+    few, many = list(Mutations(tasks, 3).take(5)), list(Mutations(tasks, 3).take(9))
+    assert many[:5] == few
+    assert list(Mutations(tasks, 4).take(5)) != few
+
+
+def test_the_official_verdict_needs_every_turn(tasks):
+    with pytest.raises(AssertionError):
+        assert official(tasks[0], [])
