@@ -26,6 +26,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "fork": ("console.fork:fork", "Start a new run from another one's originals and active variants."),
     "observe": ("console.observe:observe", "Play the trainer: write groups of rollouts from standard input."),
     "merge": ("console.merge:merge", "Play the trainer: merge staging into the pool and print the epoch's tasks."),
+    "doctor": ("console.doctor:doctor", "Check the installation and the language models of a configuration."),
 }
 GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     "data": (

@@ -208,15 +208,12 @@ class Endpoint(Section):
     concurrency: int = Field(64, ge=1)  # at most so many calls in flight; fewer while the server shows overload
     connect_seconds: float = Field(10.0, gt=0)  # to open a connection
     read_seconds: float = Field(300.0, gt=0)  # from a request to the end of its answer
-    retry_seconds: float = Field(
-        900.0, ge=0
-    )  # a call's failed attempts and waits between them; pauses of all calls apart
+    retry_seconds: float = Field(900.0, ge=0)  # one call's failed attempts and the waits between them, no pauses
     patience_seconds: float = Field(0.0, ge=0)  # calls are given up when the endpoint is gone for so long; 0: they wait
     slow_seconds: float = Field(60.0, gt=0)  # median call above which fewer calls in flight are tried
     structured: bool = True  # answers are constrained by JSON Schema where a stage has one; false: never
-    extra: dict[
-        str, Any
-    ] = {}  # more fields of every request, e.g. { chat_template_kwargs = { enable_thinking = false } }
+    # more fields of every request, for instance { chat_template_kwargs = { enable_thinking = false } }
+    extra: dict[str, Any] = {}
 
     @model_validator(mode="after")
     def _sources(self) -> Endpoint:

@@ -20,6 +20,7 @@ EXPECTED = {
     "fork": (["RUN", "NEW"], ["--config", "--json"]),
     "observe": (["RUN"], ["--from-step", "--json"]),
     "merge": (["RUN"], ["--epoch", "--stage", "--json"]),
+    "doctor": ([], ["--config", "--json"]),
     "data check": (["FILE"], ["--json"]),
     "data bfcl": ([], ["--out", "--json"]),
     "env check": (["NAME"], ["--tasks", "--json"]),

@@ -1,0 +1,64 @@
+"""`rods doctor`: is this installation sound, and do the language models of a configuration answer as they should?"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import resource
+from pathlib import Path
+
+from console.output import ConfigFile, Json, plain, print_json
+from rods.errors import EXIT_FAILED, EXIT_OK
+from rods.findings import Finding
+
+ROOMS = ("prompts", "rods", "buffers", "daemon", "trainer", "evaluation", "console")
+ENOUGH_FILES = 4096
+
+
+def doctor(*, config: ConfigFile = None, as_json: Json = False) -> int:
+    """Check the installation and, with a configuration, its endpoints. Exits 1 when something needs mending."""
+    from rods.config import read_config
+    from rods.llm.probe import probe_all
+
+    parts = {"installation": installation()}
+    if config is not None:
+        operation = read_config(config).operation
+        parts |= {f"endpoint {name}": found for name, found in probe_all(operation.endpoints).items()}
+        if not operation.endpoints:
+            text = "none is configured: nothing needs one unless a language model is to write"
+            parts["endpoints"] = [Finding("operation.endpoints", None, text)]
+    if as_json:
+        print_json({part: [finding.as_json() for finding in findings] for part, findings in parts.items()})
+    else:
+        for part, findings in parts.items():
+            print(part)
+            for finding in findings:
+                print(plain(f"  {finding}"))
+    sound = all(finding.ok is not False for findings in parts.values() for finding in findings)
+    return EXIT_OK if sound else EXIT_FAILED
+
+
+def installation() -> list[Finding]:
+    """What a run needs of this machine before anything else."""
+    root = Path(__file__).parent.parent
+    strangers = [f"{name} ({place})" for name in ROOMS if (place := _place(name)) != root / name]
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return [
+        Finding("python", True, f"{platform.python_version()} on {os.cpu_count()} cores"),
+        Finding("packages", False, f"not this project's: {', '.join(strangers)}", "use an environment of its own")
+        if strangers
+        else Finding("packages", True, f"{', '.join(ROOMS)} in {root}"),
+        Finding("training", True, "PyTorch and TRL are installed")
+        if importlib.util.find_spec("torch") and importlib.util.find_spec("trl")
+        else Finding("training", None, "no PyTorch or TRL here: only simulated policies train", "make demo sets it up"),
+        Finding("open files", True, f"{files} allowed")
+        if files >= ENOUGH_FILES or files == resource.RLIM_INFINITY
+        else Finding("open files", None, f"{files} allowed: few for many calls in flight", f"ulimit -n {ENOUGH_FILES}"),
+    ]
+
+
+def _place(name: str) -> Path | None:
+    """The folder that `import name` would read: another project may have installed a package of that name."""
+    found = importlib.util.find_spec(name)
+    return Path(found.origin).parent if found is not None and found.origin is not None else None

@@ -1,0 +1,239 @@
+"""One endpoint as the client uses it: its servers, key, slots and circuit, and one attempt at one call.
+
+An attempt ends as a Completion, as `RequestRefused` (this request is wrong), or as a `Failure` that says what a further
+attempt may hope for and whether all calls should pause. Nothing is retried here. Every text that comes from a server is
+scrubbed of the key, and no exception of the HTTP library gets out: those know the headers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import structlog
+
+from rods.addresses import addresses, base_address
+from rods.config import Endpoint
+from rods.errors import UserError
+from rods.llm import wire
+from rods.llm.circuit import Circuit
+from rods.llm.connections import read_reply, reason
+from rods.llm.keys import Key, read_key
+from rods.llm.limiter import Limiter
+from rods.llm.records import Completion, Request, RequestRefused
+
+RESTING = 5.0  # seconds for which a replica that failed is asked only when there is no other
+SCHEMAS_REFUSED = 8  # after so many, with none accepted, the endpoint counts as one that cannot constrain
+log = structlog.get_logger()
+_WAITING = re.compile(rb"^vllm:num_requests_waiting(?:\{[^}\n]*\})? +([0-9.eE+]+)", re.MULTILINE)
+
+
+@dataclass(slots=True, eq=False)
+class Failure(Exception):
+    """An attempt that failed, in the server's words or ours."""
+
+    what: str
+    refusal: bool = False  # no call can succeed until someone mends something (key, model, path)
+    busy: bool = False  # the server has too much to do
+    alive: bool = False  # it is well and only turned this call away
+    lost: bool = False  # it was not reached, or went away
+    taken: bool = False  # it took this call in and broke over it, so the call itself may be to blame
+    after: float | None = None  # seconds for which it asked to be left alone
+
+    def __str__(self) -> str:
+        return self.what
+
+
+@dataclass(slots=True)
+class Server:
+    """One address, and what is known about who answers there."""
+
+    base: str
+    in_flight: int = 0
+    failed: float = 0.0  # monotonic time of the last connection failure
+    metrics: bool = True  # whether /metrics is worth asking for
+
+
+class Backbone:
+    """One `Endpoint` of the configuration at work. Raises UserError for a key or address that is missing."""
+
+    def __init__(self, settings: Endpoint, session: aiohttp.ClientSession, sending: Callable[[], None]) -> None:
+        """`sending` is called before every request for an answer, and may raise to forbid it."""
+        self.settings, self.session, self.sending = settings, session, sending
+        self.name = settings.name or settings.model
+        self.slots = Limiter(settings.concurrency, settings.slow_seconds)
+        self.circuit = Circuit()
+        self.structured = settings.structured
+        self.credit = 0.0  # of the weighted draw
+        self._refused_schemas: int | None = 0  # so far; None once a constrained answer has come
+        self._timeout = aiohttp.ClientTimeout(total=settings.read_seconds, sock_connect=settings.connect_seconds)
+        self._file_seen: tuple[int, int, int] | None = None
+        self.servers: list[Server] = []
+        self._use_key(read_key(settings))
+        self._set_servers([base_address(url) for url in settings.urls])
+        self.reload()
+
+    def reload(self) -> bool:
+        """Reads key and address file again. True when the addresses changed. A file that cannot be read (not written
+        yet, half written) changes nothing."""
+        with contextlib.suppress(UserError):
+            self._use_key(read_key(self.settings))
+        if not self.settings.url_file:
+            return False
+        path = Path(self.settings.url_file).expanduser()
+        try:
+            stat = path.stat()
+            seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            if seen == self._file_seen:
+                return False
+            found = addresses(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        self._file_seen = seen
+        return self._set_servers(found)
+
+    def _use_key(self, key: Key) -> None:
+        self.key = key
+        self._headers = {"Content-Type": "application/json", **key.headers()}
+
+    def _set_servers(self, bases: list[str]) -> bool:
+        known = {server.base: server for server in self.servers}
+        if not bases or list(known) == bases:
+            return False
+        self.servers = [known.get(base) or Server(base) for base in dict.fromkeys(bases)]
+        return True
+
+    async def ask(self, request: Request) -> Completion:
+        """One attempt. Where a schema is refused, the same call goes without it; when the first few schemas all were
+        and none was ever taken, no more are sent. Raises Failure or RequestRefused."""
+        if request.schema is None or not self.structured:
+            return await self._ask(request, self._body(request, constrained=False))
+        try:
+            completion = await self._ask(request, self._body(request, constrained=True))
+        except RequestRefused as refusal:
+            completion = await self._ask(request, self._body(request, constrained=False))
+            if self._refused_schemas is not None:
+                self._refused_schemas += 1
+                self.structured = self._refused_schemas < SCHEMAS_REFUSED
+            log.warning("schema refused", endpoint=self.name, why=str(refusal), more=self.structured)
+            return completion
+        self._refused_schemas = None
+        return replace(completion, constrained=completion.finish != "context")
+
+    def estimate(self, request: Request) -> int:
+        """Tokens that one call surely stays under: a generous guess at the prompt, and the longest answer."""
+        return len(self._body(request, constrained=False)) // 3 + request.max_tokens
+
+    def _body(self, request: Request, *, constrained: bool) -> bytes:
+        return wire.encode(request, self.settings.model, self.settings.extra, constrained=constrained)
+
+    async def _ask(self, request: Request, body: bytes) -> Completion:
+        began = time.monotonic()
+        status, headers, content = await self._post(wire.path(request), body)
+        if status != 200:
+            said = self.key.scrub(wire.whole_text(wire.complaint(content)))
+            if status in (400, 413, 422) and wire.no_room(said):
+                return Completion("", "context", self.settings.model, self.name)
+            raise self._complaint(status, said, headers)
+        try:
+            completion = wire.decode(content, self.name)
+        except wire.NotAnAnswer as error:
+            kind = headers.get("Content-Type", "no content type")
+            raise Failure(f"answered with {kind}: {self.key.scrub(str(error))}", taken=True) from None
+        return replace(
+            completion,
+            text=self.key.scrub(completion.text),
+            model=self.key.scrub(completion.model) or self.settings.model,
+            tokens_in=completion.tokens_in or len(body) // wire.CHARACTERS_A_TOKEN,
+            seconds=time.monotonic() - began,
+        )
+
+    def _complaint(self, status: int, said: str, headers: Any) -> Exception:
+        what = f"HTTP {status}: {said}"
+        if status in (408, 429) or status >= 500:
+            after = _retry_after(headers.get("Retry-After"))
+            absent = status in (408, 429, 502, 503, 504)  # it was not this call that anything broke over
+            return Failure(what, busy=status in (408, 429, 503), alive=status == 429, taken=not absent, after=after)
+        if status in (400, 413, 422):
+            return RequestRefused(f"endpoint {self.name} refused a request: {what}")
+        return Failure(what, refusal=True)
+
+    async def _post(self, path: str, body: bytes) -> tuple[int, Any, bytes]:
+        server = self._server()
+        self.sending()
+        server.in_flight += 1
+        try:
+            async with self.session.post(
+                server.base + path, data=body, headers=self._headers, timeout=self._timeout, allow_redirects=False
+            ) as response:
+                return response.status, response.headers, await read_reply(response)
+        except TimeoutError as error:
+            connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
+            if connecting:
+                server.failed = time.monotonic()
+            limit = self.settings.connect_seconds if connecting else self.settings.read_seconds
+            raise Failure(
+                f"{server.base}: no {'connection' if connecting else 'answer'} within {limit:g} s",
+                busy=not connecting,
+                lost=connecting,
+                taken=not connecting,
+            ) from None
+        except (aiohttp.ClientError, OSError) as error:
+            connecting = isinstance(error, aiohttp.ClientConnectorError)
+            if connecting:
+                server.failed = time.monotonic()
+            said = f"{server.base}: {self.key.scrub(reason(error))}"
+            raise Failure(said, lost=True, taken=not connecting) from None
+        finally:
+            server.in_flight -= 1
+
+    def _server(self) -> Server:
+        """The replica with the fewest calls, of those that did not just fail."""
+        if not self.servers:
+            raise Failure(f"no address in {self.settings.url_file} yet", lost=True)
+        if len(self.servers) == 1:
+            return self.servers[0]
+        now = time.monotonic()
+        return min(self.servers, key=lambda server: (now - server.failed < RESTING, server.in_flight))
+
+    async def look(self) -> None:
+        """Asks busy servers for the length of their own queue, where they tell (vLLM does)."""
+        waiting, told = 0, False
+        for server in list(self.servers):
+            if not server.metrics or not server.in_flight:
+                continue
+            try:
+                async with self.session.get(
+                    server.base.removesuffix("/v1") + "/metrics",
+                    timeout=aiohttp.ClientTimeout(total=5.0),
+                    allow_redirects=False,
+                ) as response:
+                    page = await read_reply(response)
+                    found = _WAITING.findall(page)
+                    server.metrics = response.status != 404 and (response.status != 200 or bool(found))
+            except (aiohttp.ClientError, TimeoutError, OSError):
+                continue
+            waiting, told = waiting + sum(int(float(count)) for count in found), told or bool(found)
+        if told:
+            self.slots.queued(waiting)
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds, from either form of the header; None when there is none that makes sense."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return seconds if 0 <= seconds < 1e9 else None

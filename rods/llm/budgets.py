@@ -1,0 +1,91 @@
+"""What may be spent: tokens and requests of a run, calls of a variant.
+
+The run's budget is exact where the server counts tokens: a call reserves what it may cost at most before it is sent,
+waits while only other calls' reservations stand in its way, and is refused when nothing is in flight and it would still
+not fit. So calls end one by one, and nothing that was sent is thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+from rods.config import Budgets
+from rods.llm.records import BudgetSpent, Completion
+
+
+class Budget:
+    """The run's limits. `tokens` and `requests` begin at what earlier starts have spent (the log of calls knows)."""
+
+    def __init__(self, limits: Budgets, *, tokens: int = 0, requests: int = 0) -> None:
+        self.limits, self.tokens, self.requests = limits, tokens, requests
+        self._reserved = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def spent(self) -> bool:
+        """Whether no further call can be sent."""
+        return self._over_requests() or bool(self.limits.tokens and self.tokens >= self.limits.tokens)
+
+    async def reserve(self, tokens: int) -> None:
+        """Waits until `tokens` more surely fit. Raises BudgetSpent when they never will."""
+        while self.limits.tokens and self.tokens + self._reserved + tokens > self.limits.tokens:
+            if not self._reserved:
+                raise BudgetSpent(
+                    "run",
+                    f"the budget of {self.limits.tokens} tokens is spent: {self.tokens} are used and the next call "
+                    f"may take {tokens} → raise operation.budgets.tokens and start again",
+                )
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
+        self._reserved += tokens
+
+    def settle(self, reserved: int, used: int) -> None:
+        """Gives back a reservation and books what was used in its place."""
+        self._reserved -= reserved
+        self.tokens += used
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(None)
+
+    def send(self) -> None:
+        """Books one HTTP request. Raises BudgetSpent instead of booking one too many."""
+        if self._over_requests():
+            raise BudgetSpent(
+                "run",
+                f"the budget of {self.limits.requests} requests is spent → raise operation.budgets.requests and "
+                "start again",
+            )
+        self.requests += 1
+
+    def _over_requests(self) -> bool:
+        return bool(self.limits.requests and self.requests >= self.limits.requests)
+
+
+@dataclass(slots=True)
+class Account:
+    """What one variant has cost so far, and the limit on its calls (0: none)."""
+
+    name: str
+    limit: int = 0
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    seconds: float = 0.0
+    models: list[str] = field(default_factory=list)  # that answered, each once, in order
+
+    def open_call(self) -> None:
+        """Books one call, however often it is then tried. Raises BudgetSpent instead of booking one too many."""
+        if self.limit and self.calls >= self.limit:
+            raise BudgetSpent("variant", f"{self.name}: {self.limit} calls are all that one variant may make")
+        self.calls += 1
+
+    def book(self, completion: Completion) -> None:
+        self.tokens_in += completion.tokens_in
+        self.tokens_out += completion.tokens_out
+        self.seconds += completion.seconds
+        if completion.model not in self.models:
+            self.models.append(completion.model)

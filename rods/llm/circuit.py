@@ -1,0 +1,104 @@
+"""A circuit that pauses rather than abandons: while an endpoint is down, calls wait for it and cost nothing.
+
+Closed, calls pass. After `THRESHOLD` failures with no success between them, or one refusal that no single call is to
+blame for (a wrong key, an unknown model), it opens: nothing passes for a pause, then one call tries. Its success closes
+the circuit, its failure doubles the pause. A few faults among successes never open it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+THRESHOLD = 8
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds
+
+
+@dataclass(slots=True)
+class Passage:
+    """Leave to send one call. `trial` marks the one call that tries an open circuit."""
+
+    trial: bool
+
+
+class Circuit:
+    """`down_since` is the monotonic time since when no call has succeeded, None while closed; `why` the last reason."""
+
+    def __init__(self) -> None:
+        self.why = ""
+        self.down_since: float | None = None
+        self._failures = 0
+        self._first_failure = 0.0
+        self._pause = FIRST_PAUSE
+        self._next_trial = 0.0
+        self._trial = False  # a call is trying
+        self._changed = asyncio.Event()
+
+    @property
+    def closed(self) -> bool:
+        return self.down_since is None
+
+    @property
+    def able(self) -> bool:
+        """Whether a call would pass at once."""
+        return self.down_since is None or (not self._trial and time.monotonic() >= self._next_trial)
+
+    async def passage(self) -> Passage | None:
+        """Leave to send, at once or after a pause; None after a pause in which things may have changed: ask again."""
+        if self.down_since is None:
+            return Passage(trial=False)
+        pause = self._next_trial - time.monotonic()
+        if pause <= 0 and not self._trial:
+            self._trial = True
+            return Passage(trial=True)
+        try:
+            async with asyncio.timeout(pause if pause > 0 else LONGEST_PAUSE):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+        return None
+
+    def succeeded(self) -> bool:
+        """True when this closed the circuit."""
+        self._failures = 0
+        if self.down_since is None:
+            return False
+        self.down_since, self._pause, self.why = None, FIRST_PAUSE, ""
+        self._tell()
+        return True
+
+    def failed(self, passage: Passage, why: str, *, refusal: bool = False) -> bool:
+        """True when this opened the circuit. Only the trial's failure counts against an open one: what was sent before
+        says nothing new."""
+        now = time.monotonic()
+        if self.down_since is not None:
+            if passage.trial:
+                self.why = why
+                self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+                self._next_trial = now + self._pause
+            return False
+        if not self._failures:
+            self._first_failure = now
+        self._failures += 1
+        if self._failures < THRESHOLD and not refusal:
+            return False
+        self.down_since, self.why = self._first_failure, why
+        self._next_trial = now + self._pause
+        return True
+
+    def leave(self, passage: Passage) -> None:
+        """The call is over, however it ended (cancelled too). Lets another one try."""
+        if passage.trial:
+            self._trial = False
+            self._tell()
+
+    def try_now(self) -> None:
+        """Something changed outside (the endpoint has moved): the pause is over."""
+        self._pause = FIRST_PAUSE
+        self._next_trial = 0.0
+        self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,0 +1,266 @@
+"""The client: chooses an endpoint, waits for a slot, tries, tries again, counts. See rods/llm/__init__.py.
+
+    async with Client(config.operation.endpoints, budget=Budget(config.operation.budgets), sink=log) as client:
+        completion = await client.complete(Request("judge", messages))
+
+One call is tried until it is answered, refused, or has failed for `retry_seconds` (attempts and the waits between them;
+not the queue, and not the pauses of an open circuit), or often enough to be suspected of breaking the server itself. A
+call that waits between attempts holds no slot; when it comes back it goes first. Calls may be cancelled at any moment;
+leaving the context closes every connection and task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import structlog
+
+from rods.config import Budgets, Endpoint
+from rods.errors import UserError
+from rods.llm.backbone import Backbone, Failure
+from rods.llm.budgets import Account, Budget
+from rods.llm.circuit import Passage
+from rods.llm.connections import open_session
+from rods.llm.records import BudgetSpent, Completion, EndpointError, Request, RequestRefused, Sink
+from rods.llm.tally import Call, Totals
+
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between attempts at most; doubles, and is drawn from 0 to that
+MOST_TAKEN = 20  # attempts that servers broke over; so often it is the call that breaks them
+WATCH_SECONDS = 2.0  # between looks at queue lengths and address files
+
+log = structlog.get_logger()
+
+
+class Client:
+    """Calls to one or several endpoints, each with its own bound, circuit and key. Used as an async context manager.
+
+    Raises UserError for endpoints whose key is missing. `totals` is what this client's calls cost, by stage.
+    """
+
+    def __init__(
+        self, endpoints: Sequence[Endpoint], *, budget: Budget | None = None, sink: Sink | None = None
+    ) -> None:
+        if not endpoints:
+            raise UserError(
+                "no endpoint is configured", where="operation.endpoints", remedy="add one: see `rods doctor`"
+            )
+        self.settings = tuple(endpoints)
+        self.budget = budget or Budget(Budgets())
+        self.sink = sink
+        self.totals: dict[str, Totals] = {}
+        self._backbones: dict[str, Backbone] = {}
+        self._session: aiohttp.ClientSession | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = open_session(sum(endpoint.concurrency + 4 for endpoint in self.settings))
+        try:
+            found = [Backbone(endpoint, self._session, self.budget.send) for endpoint in self.settings]
+        except UserError:
+            await self._session.close()
+            raise
+        self._backbones = {backbone.name: backbone for backbone in found}
+        self._watch = asyncio.create_task(self._watching())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watch
+        if self._session is not None:
+            await self._session.close()
+
+    @property
+    def backbones(self) -> list[str]:
+        """The names of the endpoints."""
+        return list(self._backbones)
+
+    def draw(self, chance: random.Random) -> str:
+        """An endpoint's name by weight, to pin all calls of a variant to (`Request.backbone`)."""
+        weights = [backbone.settings.weight for backbone in self._backbones.values()]
+        return chance.choices(self.backbones, weights)[0]
+
+    def account(self, name: str) -> Account:
+        """A new account for the calls of one variant."""
+        return Account(name, self.budget.limits.variant_calls)
+
+    def status(self) -> list[dict[str, Any]]:
+        """Every endpoint as people should see it: `down_seconds` and `why` tell a pause from an idle client."""
+        now = time.monotonic()
+        return [
+            {
+                "endpoint": one.name,
+                "model": one.settings.model,
+                "servers": [server.base for server in one.servers],
+                "in_flight": one.slots.held,
+                "limit": int(one.slots.limit),
+                "waiting": one.slots.waiting,
+                "down_seconds": 0.0 if one.circuit.down_since is None else round(now - one.circuit.down_since, 1),
+                "why": one.circuit.why,
+            }
+            for one in self._backbones.values()
+        ]
+
+    async def complete(self, request: Request) -> Completion:
+        """The model's answer. Raises RequestRefused, EndpointError or BudgetSpent; ValueError for a request that JSON
+        cannot say."""
+        if self._watch is not None and self._watch.done():
+            self._watch.result()
+        call = Call(time.monotonic())
+        reserved, completion, outcome = 0, None, "failed"
+        try:
+            if request.account is not None:
+                request.account.open_call()
+            if self.budget.limits.tokens:
+                tokens = next(iter(self._backbones.values())).estimate(request)
+                await self.budget.reserve(tokens)
+                reserved = tokens
+            completion = await self._answer(request, call)
+            outcome = completion.finish
+        except BudgetSpent:
+            outcome = "budget"
+            raise
+        except RequestRefused:
+            outcome = "refused"
+            raise
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        finally:
+            self.budget.settle(reserved, completion.tokens_in + completion.tokens_out if completion else 0)
+            if call.sent:
+                self._book(request, call, completion, outcome)
+        return completion
+
+    async def _answer(self, request: Request, call: Call) -> Completion:
+        while True:
+            backbone = self._choose(request.backbone)
+            await backbone.slots.acquire(first=call.sent > 0)
+            try:
+                passage = await self._passage(backbone, pinned=bool(request.backbone))
+                outcome = await self._attempt(backbone, passage, request, call) if passage is not None else None
+            finally:
+                backbone.slots.release()
+            if isinstance(outcome, Completion):
+                return outcome
+            if outcome is not None:
+                await self._wait(backbone, call, outcome)
+
+    def _choose(self, pinned: str) -> Backbone:
+        """The pinned endpoint, or the next by weight among those that are not known to be down."""
+        if pinned:
+            if pinned not in self._backbones:
+                raise UserError(
+                    f"no endpoint is called {pinned!r}", where="operation.endpoints", remedy=", ".join(self._backbones)
+                )
+            return self._backbones[pinned]
+        every = list(self._backbones.values())
+        able = [backbone for backbone in every if backbone.circuit.able] or every
+        for backbone in able:
+            backbone.credit += backbone.settings.weight
+        best = max(able, key=lambda backbone: backbone.credit)
+        best.credit -= sum(backbone.settings.weight for backbone in able)
+        return best
+
+    async def _passage(self, backbone: Backbone, *, pinned: bool) -> Passage | None:
+        """Waits while the endpoint is down. None when the call had better go to another one."""
+        while True:
+            circuit = backbone.circuit
+            if not circuit.able and not pinned and any(one.circuit.able for one in self._backbones.values()):
+                return None
+            passage = await circuit.passage()
+            if passage is not None:
+                return passage
+            patience = backbone.settings.patience_seconds
+            if patience and circuit.down_since is not None and time.monotonic() - circuit.down_since > patience:
+                raise EndpointError(f"endpoint {backbone.name} is gone for more than {patience:g} s: {circuit.why}")
+
+    async def _attempt(
+        self, backbone: Backbone, passage: Passage, request: Request, call: Call
+    ) -> Completion | Failure:
+        """Sends the call once, and tells slots and circuit how it went."""
+        if self._watch is None:
+            raise EndpointError("the client is closed")
+        call.backbone = backbone.name
+        call.sent += 1
+        began = time.monotonic()
+        try:
+            completion = await backbone.ask(request)
+        except Failure as failure:
+            if failure.busy:
+                backbone.slots.overloaded()
+            if failure.alive:
+                self._reached(backbone)
+            elif backbone.circuit.failed(passage, str(failure), refusal=failure.refusal):
+                log.warning("endpoint down, calls wait", endpoint=backbone.name, why=str(failure))
+            return failure
+        except RequestRefused:
+            self._reached(backbone)
+            raise
+        except BudgetSpent:
+            call.sent -= 1
+            raise
+        finally:
+            call.last = time.monotonic() - began
+            call.spent += call.last
+            backbone.circuit.leave(passage)
+        if completion.finish != "context":
+            backbone.slots.succeeded(completion.seconds)
+        self._reached(backbone)
+        return replace(completion, retries=call.sent - 1)
+
+    async def _wait(self, backbone: Backbone, call: Call, failure: Failure) -> None:
+        """Between attempts: backs off, or does not while the circuit does. Raises EndpointError when it is enough."""
+        if (failure.lost or failure.refusal) and self._reload(backbone):
+            return
+        wait = 0.0
+        if backbone.circuit.closed:
+            wait = random.uniform(0, min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(call.failures, 10)))
+            wait = max(wait, failure.after or 0.0)
+            call.failures += 1
+        call.taken += failure.taken
+        if call.spent + wait > backbone.settings.retry_seconds or call.taken >= MOST_TAKEN:
+            tried = f"given up after {call.sent} attempts and {call.spent:.0f} s"
+            asked = "" if failure.after is None else f"; it asks to be left alone for {failure.after:.0f} s"
+            raise EndpointError(f"endpoint {backbone.name}: {tried}: {failure}{asked}")
+        call.spent += wait
+        await asyncio.sleep(wait)
+
+    def _reached(self, backbone: Backbone) -> None:
+        if backbone.circuit.succeeded():
+            log.info("endpoint back", endpoint=backbone.name)
+
+    def _reload(self, backbone: Backbone) -> bool:
+        if not backbone.reload():
+            return False
+        log.info("endpoint moved", endpoint=backbone.name, servers=[server.base for server in backbone.servers])
+        backbone.circuit.try_now()
+        return True
+
+    def _book(self, request: Request, call: Call, completion: Completion | None, outcome: str) -> None:
+        if request.account is not None and completion is not None:
+            request.account.book(completion)
+        usage = call.usage(request, completion, outcome)
+        self.totals.setdefault(request.stage, Totals()).add(usage, failed=completion is None)
+        if self.sink is not None:
+            self.sink(usage)
+
+    async def _watching(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            for backbone in self._backbones.values():
+                if backbone.settings.url_file:
+                    self._reload(backbone)
+                await backbone.look()

@@ -1,0 +1,160 @@
+"""Asks an endpoint whether it is fit for work: address, key, model, room for prompts, constrained answers, speed.
+
+Every question is a `Finding`; the first that fails usually explains the rest, so what depends on it is not asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import aiohttp
+import orjson
+
+from rods.config import Endpoint
+from rods.errors import InfrastructureError, UserError
+from rods.findings import Finding
+from rods.llm import modeljson
+from rods.llm.client import Client
+from rods.llm.connections import read_reply, reason
+from rods.llm.keys import read_key
+from rods.llm.records import Completion, Request
+
+ENOUGH_CONTEXT = 16_384  # tokens; below, prompts need compact signatures (FACTS §1: documents of 21k characters)
+SCHEMA = {
+    "type": "object",
+    "properties": {"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "minimum": 1, "maximum": 9}},
+    "required": ["colour", "count"],
+    "additionalProperties": False,
+}
+
+
+async def probe(endpoint: Endpoint) -> list[Finding]:
+    """Findings about one endpoint, in the order of the questions. Sends three short requests. Raises nothing."""
+    findings: list[Finding] = []
+    try:
+        read_key(endpoint)
+        # Impatient: a person is waiting. Everything else is as in a run.
+        hurried = endpoint.model_copy(update={"retry_seconds": 0.0, "patience_seconds": 0.1, "read_seconds": 60.0})
+        async with Client([hurried]) as client:
+            servers = client.status()[0]["servers"]
+            if not servers:
+                return [_no_address(endpoint)]
+            for base in servers:
+                findings += await _models(endpoint, base)
+            if all(finding.ok is not False for finding in findings):
+                findings += await _answers(client)
+                findings += await _queue(servers)
+    except UserError as error:
+        findings.append(Finding("settings", False, error.what, error.remedy))
+    return findings
+
+
+async def _models(endpoint: Endpoint, base: str) -> list[Finding]:
+    """What /models says: whether someone answers, which models, how long a prompt may be."""
+    key = read_key(endpoint)
+    began = time.monotonic()
+    try:
+        status, content = await _get(f"{base}/models", endpoint, key.headers())
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        said = key.scrub(reason(error))
+        return [Finding("reachable", False, f"{base}: {said}", "is the server running, and is this its address?")]
+    seconds = time.monotonic() - began
+    if status in (401, 403):
+        return [Finding("key", False, f"{base} refuses it (HTTP {status})", "check key_env or key_file")]
+    try:
+        models = {card["id"]: card for card in orjson.loads(content)["data"]}
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        text = f"{base}/models answers with HTTP {status} and no list of models"
+        return [Finding("reachable", False, text, "an address ends in /v1 as a rule")]
+    found = [Finding("reachable", True, f"{base} in {seconds * 1000:.0f} ms")]
+    if endpoint.model not in models:
+        served = key.scrub(", ".join(sorted(map(str, models))[:5])) or "none"
+        return [*found, Finding("model", False, f"{endpoint.model} is not served; served: {served}", "correct `model`")]
+    found.append(Finding("model", True, f"{endpoint.model} is served"))
+    room = models[endpoint.model].get("max_model_len")
+    if not isinstance(room, int):
+        return [*found, Finding("context", None, "the server does not say how long a prompt may be")]
+    enough = room >= ENOUGH_CONTEXT
+    text = f"{room} tokens" + ("" if enough else ": short, so tools are shown by signature only")
+    return [*found, Finding("context", True if enough else None, text)]
+
+
+async def _answers(client: Client) -> list[Finding]:
+    """Whether it completes, how fast, and whether a schema binds it."""
+    plain = await _asked(client, Request("probe", _say("Count from one to ten."), max_tokens=64, temperature=0.0))
+    if isinstance(plain, str):
+        return [Finding("answer", False, plain, "see the server's log")]
+    speed = plain.tokens_out / plain.seconds if plain.seconds else 0.0
+    text = f"{plain.tokens_out} tokens in {plain.seconds:.2f} s ({speed:.0f} a second, alone)"
+    if plain.finish in ("empty", "other", "context"):
+        found = [Finding("answer", False, f"no usable answer ({plain.finish})", "is it a chat model with a template?")]
+    else:
+        found = [Finding("answer", True, text)]
+    if not client.settings[0].structured:
+        return [*found, Finding("structured output", None, "switched off (structured = false)")]
+    asked = Request("probe", _say("Name a colour and a count."), schema=SCHEMA, max_tokens=64)
+    bound = await _asked(client, asked)
+    return [*found, _structured(bound)]
+
+
+def _structured(bound: Completion | str) -> Finding:
+    remedy = "set structured = false, or serve with a grammar backend; unconstrained answers fail more often"
+    if isinstance(bound, str):
+        return Finding("structured output", False, bound, remedy)
+    if not bound.constrained:
+        return Finding("structured output", False, "the server refuses response_format json_schema", remedy)
+    try:
+        value: Any = modeljson.read(bound.text)
+    except ValueError as error:
+        return Finding("structured output", False, f"the answer is no JSON ({error}): {bound.text[:80]!r}", remedy)
+    fits = isinstance(value, dict) and value.get("colour") in ("red", "green") and type(value.get("count")) is int
+    if not fits or not 1 <= value["count"] <= 9:
+        return Finding("structured output", False, f"the schema was not kept: {bound.text[:80]!r}", remedy)
+    return Finding("structured output", True, f"the schema was kept, {bound.seconds:.2f} s")
+
+
+async def _queue(servers: list[str]) -> list[Finding]:
+    """Whether the server tells how long its own queue is."""
+    try:
+        status, content = await _get(f"{servers[0].removesuffix('/v1')}/metrics", None, {})
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        status, content = 0, b""
+    if status == 200 and b"vllm:num_requests_waiting" in content:
+        return [Finding("queue", True, "the server tells how many calls wait in it")]
+    return [Finding("queue", None, "the server does not tell its queue's length: concurrency follows latency alone")]
+
+
+async def _asked(client: Client, request: Request) -> Completion | str:
+    try:
+        return await client.complete(request)
+    except InfrastructureError as error:
+        return str(error)
+
+
+async def _get(url: str, endpoint: Endpoint | None, headers: dict[str, str]) -> tuple[int, bytes]:
+    timeout = aiohttp.ClientTimeout(total=10.0, sock_connect=endpoint.connect_seconds if endpoint else 5.0)
+    async with (
+        aiohttp.ClientSession(trust_env=False, timeout=timeout) as session,
+        session.get(url, headers=headers, allow_redirects=False) as response,
+    ):
+        return response.status, await read_reply(response)
+
+
+def _say(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+def _no_address(endpoint: Endpoint) -> Finding:
+    return Finding("address", False, f"none in {endpoint.url_file}", "write the server's address into that file")
+
+
+def probe_all(endpoints: tuple[Endpoint, ...]) -> dict[str, list[Finding]]:
+    """The findings about several endpoints, by name, asked at the same time."""
+
+    async def ask() -> dict[str, list[Finding]]:
+        found = await asyncio.gather(*(probe(endpoint) for endpoint in endpoints))
+        return {endpoint.name or endpoint.model: findings for endpoint, findings in zip(endpoints, found, strict=True)}
+
+    return asyncio.run(ask())

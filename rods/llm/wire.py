@@ -1,0 +1,195 @@
+"""The bytes of a call: a request body from a `Request`, a `Completion` from a reply's body.
+
+What comes from models meets JSON's edges, so: lone surrogates become U+FFFD, in both directions (orjson refuses them,
+and no log could hold them); NaN and infinities in a request are refused, since orjson would send null in silence;
+integers over 64 bits are sent and read exactly. Anything in a reply may have any type.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from rods.llm.records import Completion, Finish, Request, ToolCall
+
+CHARACTERS_A_TOKEN = 4  # a rough count, for servers that send none
+_FINISH: dict[Any, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tools", "function_call": "tools"}
+_NO_ROOM = re.compile(
+    r"maximum context length|context[ _]length|max_model_len|prompt is too long|longer than the maximum", re.I
+)
+
+
+class NotAnAnswer(ValueError):
+    """A body that is no chat completion: cut, garbled, or from something that is not the server."""
+
+
+def path(request: Request) -> str:
+    """Where a request goes, below the base address."""
+    return "/chat/completions" if request.prompt is None else "/completions"
+
+
+def encode(request: Request, model: str, extra: Mapping[str, Any], *, constrained: bool) -> bytes:
+    """The body. Raises ValueError for what JSON cannot say."""
+    body: dict[str, Any] = {
+        "model": model,
+        "max_tokens": request.max_tokens,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+    }
+    if request.prompt is None:
+        body["messages"] = request.messages
+    else:
+        body["prompt"] = request.prompt
+    if request.random_seed is not None:
+        body["seed"] = request.random_seed
+    if request.stop:
+        body["stop"] = request.stop
+    if request.tools:
+        body["tools"] = request.tools
+    if constrained and request.schema is not None:
+        _refuse_nan(request.schema)
+        body["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": request.schema, "strict": True},
+        }
+    body |= extra
+    body |= request.extra
+    try:
+        return orjson.dumps(body)
+    except TypeError:  # lone surrogates, integers over 64 bits, or something that is no JSON at all
+        try:
+            text = json.dumps(_clean(body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"this request cannot be written as JSON: {error}") from None
+        return text.encode()
+
+
+def decode(body: bytes, backbone: str) -> Completion:
+    """The completion in a reply with status 200. Raises NotAnAnswer."""
+    reply = _read(body)
+    if not isinstance(reply, dict) or not isinstance(reply.get("choices"), list):
+        raise NotAnAnswer(f"a reply without choices: {_shown(body)}")
+    completion = _from_choice(reply["choices"][0] if reply["choices"] else {})
+    usage = reply.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+    model = reply.get("model")
+    return replace(
+        completion,
+        backbone=backbone,
+        model=whole_text(model) if isinstance(model, str) else "",
+        tokens_in=_count(counts.get("prompt_tokens")) or 0,
+        tokens_out=_count(counts.get("completion_tokens")) or math.ceil(len(completion.text) / CHARACTERS_A_TOKEN),
+    )
+
+
+def complaint(body: bytes) -> str:
+    """What a reply with an error status says, in a line of at most 300 characters."""
+    try:
+        reply = _read(body)
+    except NotAnAnswer:
+        return _shown(body)
+    found: Any = reply
+    for key in ("error", "message", "detail"):
+        if isinstance(found, dict) and key in found:
+            found = found[key]
+    return _shown(found.encode(errors="replace") if isinstance(found, str) else body)
+
+
+def no_room(said: str) -> bool:
+    """Whether a refusal is about a prompt that does not fit the model."""
+    return _NO_ROOM.search(said) is not None
+
+
+def whole_text(text: str) -> str:
+    """`text` with pairs of surrogates joined and lone ones replaced: it can be written as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _from_choice(choice: Any) -> Completion:
+    choice = choice if isinstance(choice, dict) else {}
+    message = choice.get("message")
+    content: Any = message.get("content") if isinstance(message, dict) else choice.get("text")
+    if isinstance(content, list):  # parts of text
+        content = "".join(part["text"] for part in content if isinstance(part, dict) and _is_text(part.get("text")))
+    text = whole_text(content) if isinstance(content, str) else ""
+    calls = _tool_calls(message.get("tool_calls")) if isinstance(message, dict) else ()
+    reason = choice.get("finish_reason")
+    finish: Finish = _FINISH.get(reason, "other") if isinstance(reason, str) else "other"
+    if calls and finish == "stop":
+        finish = "tools"
+    elif not text and not calls and finish != "length":
+        finish = "empty"
+    return Completion(
+        text,
+        finish,
+        model="",
+        backbone="",
+        tool_calls=calls,
+        prompt_ids=_ids(choice.get("prompt_token_ids")),
+        token_ids=_ids(choice.get("token_ids")),
+    )
+
+
+def _tool_calls(value: Any) -> tuple[ToolCall, ...]:
+    found = []
+    for call in value if isinstance(value, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict) and _is_text(function.get("name")):
+            arguments = function.get("arguments")
+            found.append(
+                ToolCall(whole_text(function["name"]), whole_text(arguments) if isinstance(arguments, str) else "")
+            )
+    return tuple(found)
+
+
+def _read(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        pass
+    try:  # the same with lone surrogates, or with bytes that are not UTF-8
+        return json.loads(body.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        raise NotAnAnswer(f"not JSON, or cut short: {_shown(body)}") from None
+
+
+def _shown(body: bytes) -> str:
+    text = " ".join(body[:2000].decode(errors="replace").split())
+    return text if len(text) <= 300 else text[:299] + "…"
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _ids(value: Any) -> tuple[int, ...]:
+    return tuple(value) if isinstance(value, list) and all(type(item) is int for item in value) else ()
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < 1 << 40 else None
+
+
+def _refuse_nan(value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} in a schema: JSON cannot say it")
+    for item in value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ():
+        _refuse_nan(item)
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, Mapping):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    return [_clean(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,139 @@
+"""An endpoint that is down pauses the work: calls wait, are not lost, and go on when it is back, even elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from rods.llm import Client, Completion, EndpointError
+from rods.llm.circuit import THRESHOLD, Circuit
+from tests.llm_stub import Script, Stub
+from tests.rods.llm.conftest import ask, endpoint
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+async def until_down(client: Client) -> str:
+    async with asyncio.timeout(20):
+        while not client.status()[0]["why"]:  # noqa: ASYNC110 — nothing tells
+            await asyncio.sleep(0.01)
+    return str(client.status()[0]["why"])
+
+
+def begin(client: Client, number: int) -> list[asyncio.Task[Completion]]:
+    return [asyncio.create_task(client.complete(ask())) for _ in range(number)]
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "401", "404", "redirect", "html"])
+async def test_calls_wait_for_an_endpoint_that_is_down_and_go_on_when_it_is_back(stub: Stub, fault: str) -> None:
+    stub.use(Script(faults={fault: 1.0}))
+    async with Client([endpoint(stub, retry_seconds=5.0, concurrency=16)]) as client:
+        waiting = begin(client, 40)
+        await until_down(client)
+        stub.forget()
+        await asyncio.sleep(0.5)
+        assert stub.counts()["requests"] < 25, "one trial a pause"
+        assert client.status()[0]["down_seconds"] > 0.4
+        stub.use(Script())
+        found = await asyncio.wait_for(asyncio.gather(*waiting), 20)
+        assert all(one.whole for one in found)
+        assert client.status()[0]["down_seconds"] == 0
+    assert stub.counts()["good"] == 40
+
+
+async def test_a_server_that_moved_is_found_through_the_file(stub: Stub, tmp_path: Path) -> None:
+    file = tmp_path / "address"
+    moving = Stub(Script(latency=0.05))
+    file.write_text(f"# where it runs today\n{moving.url}\n")
+    async with Client([endpoint(stub, urls=(), url_file=str(file), concurrency=8)]) as client:
+        waiting = begin(client, 60)
+        await asyncio.sleep(0.2)
+        moving.stop()
+        await asyncio.sleep(0.2)
+        file.write_text("http://half writt")  # nobody reads this as an address
+        await asyncio.sleep(0.2)
+        file.write_text(f"{stub.url}\n")
+        found = await asyncio.wait_for(asyncio.gather(*waiting), 20)
+        assert all(one.whole for one in found)
+        assert client.status()[0]["servers"] == [stub.url]
+    assert stub.counts()["good"] >= 20
+
+
+async def test_calls_wait_for_a_file_that_is_not_there_yet(stub: Stub, tmp_path: Path) -> None:
+    file = tmp_path / "address"
+    async with Client([endpoint(stub, urls=(), url_file=str(file))]) as client:
+        waiting = begin(client, 12)
+        assert "no address" in await until_down(client)
+        file.write_text(stub.url)
+        assert all(one.whole for one in await asyncio.wait_for(asyncio.gather(*waiting), 20))
+
+
+async def test_one_dead_replica_of_two_costs_nothing_but_a_retry(stub: Stub) -> None:
+    dead = Stub()
+    dead.stop()
+    async with Client([endpoint(stub, urls=(dead.url, stub.url), concurrency=8)]) as client:
+        found = await asyncio.gather(*(client.complete(ask()) for _ in range(60)))
+        assert client.status()[0]["down_seconds"] == 0
+    assert all(one.whole for one in found)
+    assert sum(one.retries for one in found) <= 8
+
+
+async def test_calls_that_are_not_pinned_go_to_the_backbone_that_is_up(stub: Stub) -> None:
+    dead = Stub()
+    dead.stop()
+    both = [endpoint(stub, name="dead", urls=(dead.url,), weight=9.0), endpoint(stub, name="alive")]
+    async with Client(both) as client:
+        found = await asyncio.wait_for(asyncio.gather(*(client.complete(ask()) for _ in range(60))), 20)
+    assert {one.backbone for one in found} == {"alive"}
+
+
+async def test_patience_ends_the_waiting(stub: Stub) -> None:
+    stub.use(Script(faults={"401": 1.0}))
+    async with Client([endpoint(stub, patience_seconds=0.3)]) as client:
+        with pytest.raises(EndpointError, match=r"gone for more than 0.3 s: HTTP 401"):
+            await asyncio.wait_for(client.complete(ask()), 20)
+
+
+async def test_a_cancelled_trial_lets_another_call_try(stub: Stub) -> None:
+    stub.use(Script(faults={"401": 1.0}))
+    async with Client([endpoint(stub)]) as client:
+        first = begin(client, 1)[0]
+        await until_down(client)
+        stub.use(Script(faults={"stall": 1.0}))
+        await asyncio.sleep(0.3)  # the trial hangs now
+        second = begin(client, 1)[0]
+        first.cancel()
+        stub.use(Script())
+        assert (await asyncio.wait_for(second, 20)).whole
+
+
+async def test_scattered_failures_never_open_a_circuit() -> None:
+    circuit = Circuit()
+    for _ in range(100):
+        for _ in range(THRESHOLD - 1):
+            passage = await circuit.passage()
+            assert passage is not None
+            assert not circuit.failed(passage, "reset")
+        circuit.succeeded()
+    assert circuit.closed
+
+
+async def test_pauses_grow_while_trials_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rods.llm.circuit.LONGEST_PAUSE", 10.0)
+    circuit = Circuit()
+    passage = await circuit.passage()
+    assert passage is not None
+    assert circuit.failed(passage, "no key", refusal=True)
+    pauses = []
+    for _ in range(3):
+        began = time.monotonic()
+        while (passage := await circuit.passage()) is None:
+            pass
+        pauses.append(time.monotonic() - began)
+        assert passage.trial
+        circuit.failed(passage, "no key", refusal=True)
+        circuit.leave(passage)
+    assert pauses[0] < 1.5 * pauses[1] < 2.25 * pauses[2]

@@ -1,0 +1,73 @@
+"""`rods doctor` tells what is wrong with an endpoint, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from console.main import run
+from rods.llm.probe import probe
+from tests.llm_stub import Script, Stub
+from tests.rods.llm.conftest import endpoint
+
+
+async def verdicts(stub: Stub, **settings: object) -> dict[str, bool | None]:
+    return {finding.name: finding.ok for finding in await probe(endpoint(stub, **settings))}
+
+
+async def test_a_good_endpoint_passes_every_question(stub: Stub) -> None:
+    assert await verdicts(stub) == dict.fromkeys(
+        ("reachable", "model", "context", "answer", "structured output", "queue"), True
+    )
+
+
+async def test_a_short_context_is_noted(stub: Stub) -> None:
+    stub.use(Script(max_model_len=4096))
+    assert (await verdicts(stub))["context"] is None
+
+
+async def test_a_wrong_model_names_those_that_are_served(stub: Stub) -> None:
+    found = await probe(endpoint(stub, model="Qwen/Qwen3-32B"))
+    assert "served: stub" in str(found[-1])
+    assert found[-1].ok is False
+
+
+async def test_nobody_there(stub: Stub) -> None:
+    gone = Stub()
+    gone.stop()
+    assert await verdicts(gone) == {"reachable": False}
+
+
+async def test_an_address_file_that_is_empty(stub: Stub, tmp_path: Path) -> None:
+    (tmp_path / "address").write_text("# not yet\n")
+    assert await verdicts(stub, urls=(), url_file=str(tmp_path / "address")) == {"address": False}
+
+
+async def test_schemas_that_are_refused_or_ignored(stub: Stub) -> None:
+    stub.use(Script(refuse_schema=True))
+    assert (await verdicts(stub))["structured output"] is False
+    stub.use(Script(faults={"prose": 1.0}))
+    assert (await verdicts(stub))["structured output"] is False
+
+
+async def test_an_endpoint_that_breaks_over_an_answer(stub: Stub) -> None:
+    stub.use(Script(faults={"500": 1.0}))
+    found = (await probe(endpoint(stub)))[-2]
+    assert (found.name, found.ok) == ("answer", False)
+    assert "engine fell over" in found.text
+
+
+def test_the_verb_prints_findings_and_exits_1_when_something_is_wrong(
+    stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text(f'[[operation.endpoints]]\nname = "main"\nmodel = "stub"\nurls = ["{stub.url}"]\n')
+    assert run(["doctor", "--config", str(config)]) == 0
+    assert "ok   structured output" in capsys.readouterr().out
+    stub.use(Script(model="other"))
+    assert run(["doctor", "--config", str(config), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [one["ok"] for one in found["endpoint main"]] == [True, False]
+    assert {one["name"] for one in found["installation"]} == {"python", "packages", "training", "open files"}

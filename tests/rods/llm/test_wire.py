@@ -1,0 +1,143 @@
+"""JSON's edges, where models live: what cannot be written, what must not be rounded, what is not an answer."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from rods.llm import Request, modeljson, wire
+from rods.llm.wire import NotAnAnswer
+
+HALF = "\ud83d"  # half of a surrogate pair
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(wire.encode(Request("test", **fields), "m", {}, constrained=True))
+    return found
+
+
+def test_lone_surrogates_are_replaced_on_the_way_out() -> None:
+    assert body(messages=[{"role": "user", "content": f"a{HALF}b ☃"}])["messages"][0]["content"] == "a�b ☃"
+    assert body(messages=[{"role": "user", "content": "\ud83d\ude00"}])["messages"][0]["content"] == "😀"
+
+
+def test_large_integers_in_a_schema_arrive_exactly() -> None:
+    schema = {"type": "object", "properties": {"id": {"enum": [2**70, 5]}}}
+    assert body(schema=schema)["response_format"]["json_schema"]["schema"] == schema
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_schema_that_json_cannot_say_is_refused_not_turned_into_null(number: float) -> None:
+    with pytest.raises(ValueError, match="JSON cannot say it"):
+        body(schema={"properties": {"x": {"enum": [1.0, [number]]}}})
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"<html>",
+        b'{"choices": null}',
+        b'{"choices": {}}',
+        b'{"choices": [',
+        b"\xff\xfe",
+        b"[" * 9999,
+    ],
+)
+def test_what_is_no_completion_is_said_to_be_none(reply: bytes) -> None:
+    with pytest.raises(NotAnAnswer):
+        wire.decode(reply, "b")
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        None,
+        7,
+        {},
+        {"message": None},
+        {"message": []},
+        {"message": {"content": 5}},
+        {"message": {"content": ""}, "finish_reason": "stop"},
+        {"message": {"content": [{"type": "image"}, 3]}, "finish_reason": ["stop"]},
+        {"message": {"content": None, "tool_calls": [None, {"function": {"name": 3}}]}},
+    ],
+)
+def test_a_choice_of_any_shape_without_text_is_an_empty_answer(choice: Any) -> None:
+    found = wire.decode(json.dumps({"choices": [choice], "model": 3, "usage": [1]}).encode(), "b")
+    assert (found.text, found.finish, found.model, found.tool_calls) == ("", "empty", "", ())
+
+
+def test_native_tool_calls_and_token_ids_are_read() -> None:
+    call = {"function": {"name": "look", "arguments": '{"at": "box"}'}}
+    choice = {
+        "message": {"content": None, "tool_calls": [call]},
+        "finish_reason": "stop",
+        "token_ids": [5, 6],
+        "prompt_token_ids": [1],
+    }
+    found = wire.decode(json.dumps({"choices": [choice]}).encode(), "b")
+    assert (found.finish, found.whole) == ("tools", True)
+    assert [(one.name, one.arguments) for one in found.tool_calls] == [("look", '{"at": "box"}')]
+    assert (found.token_ids, found.prompt_ids) == ((5, 6), (1,))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"error": {"message": "no such model", "code": 404}},
+        {"message": "no such model"},
+        {"detail": "no such model"},
+        {"error": "no such model"},
+    ],
+)
+def test_a_complaint_is_found_in_every_form(said: Any) -> None:
+    assert wire.complaint(json.dumps(said).encode()) == "no such model"
+    assert wire.complaint(b"<h1>Bad\n Gateway</h1>") == "<h1>Bad Gateway</h1>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": [1, 2.5, "x"]}',
+        ' {"a": [1, 2.5, "x"]}\n',
+        '```json\n{"a": [1, 2.5, "x"]}\n```',
+        'So: {"a": [1, 2.5, "x"]}!',
+    ],
+)
+def test_json_is_found_amid_a_model_s_prose(text: str) -> None:
+    assert modeljson.find(text) == {"a": [1, 2.5, "x"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"a": NaN}', "NaN is not JSON"),
+        ('{"a": -Infinity}', "is not JSON"),
+        ('{"a": 1e999}', "too large"),
+        ('{"a": 123456789012345678901234567890}', "over 64 bits"),
+        ('{"a": 18446744073709551616}', "over 64 bits"),
+        ('{"a": 1, "a": 2}', "names a key twice"),
+        ("[" * 100 + "]" * 100, "nested deeper"),
+        ('{"a": ' + '"x' * 10, "delimiter|Unterminated"),
+        ('Broken: {"a": {"b": 1}, }', "property name"),
+        ("no JSON at all", "Expecting value"),
+        ("", "Expecting value"),
+    ],
+)
+def test_what_a_model_wrote_is_refused_rather_than_rounded(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        modeljson.find(text)
+
+
+def test_what_is_read_can_always_be_written_again() -> None:
+    import orjson
+
+    value = modeljson.read('{"a\\ud800": ["\\ud83d\\ude00", "\\udc00", -9223372036854775808, 18446744073709551615]}')
+    assert value == {"a�": ["😀", "�", -(2**63), 2**64 - 1]}
+    assert orjson.loads(orjson.dumps(value)) == value
