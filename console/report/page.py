@@ -14,6 +14,12 @@ from console.report.findings import findings, limits, numbers
 from console.report.history import History, Variant
 from rods.tasks import Task
 
+MEASURES = {
+    "progress": "progress reward",
+    "binary": "all turns resolved",
+    "official": "the benchmark's own verdict",  # skips turns in which no call is right (FACTS §1)
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Plot:
@@ -85,8 +91,8 @@ def _items(lines: Iterable[str]) -> str:
 def _heldout(heldout: dict[str, Any]) -> str:
     rows = []
     start, end = heldout["start"], heldout["end"]
-    for name, words in (("progress", "progress reward"), ("binary", "all turns resolved")):
-        difference = heldout["difference"][name]
+    for name, difference in heldout["difference"].items():
+        words = MEASURES.get(name, name)
         rows.append(_score_row(words, start[name], end[name], difference))
     for kind in sorted(start["progress_by_type"].keys() & end["progress_by_type"].keys()):
         rows.append(
@@ -103,8 +109,8 @@ def _heldout(heldout: dict[str, Any]) -> str:
         "<h2>Held-out tasks</h2>"
         f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
         f'<p class="soft">Mean over tasks, with 95 % intervals; {escape(str(start["rollouts_per_task"]))} sampled '
-        "rollout(s) a task, the same tasks and the same random seeds at both ends, the plain interface."
-        f"{escape(left_out)}</p>"
+        "rollout(s) a task, the same tasks and the same random seeds at both ends, the plain interface. Environments: "
+        f"{escape(', '.join(end['versions']))}.{escape(left_out)}</p>"
     )
 
 
