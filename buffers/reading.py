@@ -28,13 +28,15 @@ def segments(path: Path) -> list[Path]:
     number."""
     stem = re.escape(path.name.removesuffix(".jsonl")).replace(r"\*", r"(\d{4,})")
     pattern = re.compile(rf"{stem}(?:\.(?P<first>\d{{12}}))?\.jsonl")
+    with os.scandir(path.parent) as entries:
+        names = [entry.name for entry in entries]
     found = []
-    for part in path.parent.iterdir():
-        if match := pattern.fullmatch(part.name):
+    for name in names:
+        if match := pattern.fullmatch(name):
             epoch = int(match.group(1)) if "*" in path.name else 0
             first = match.group("first")
-            found.append((epoch, first is None, int(first or 0), part))
-    return [part for *_, part in sorted(found)]
+            found.append((epoch, first is None, int(first or 0), name))
+    return [path.parent / name for *_, name in sorted(found)]
 
 
 def read(path: Path) -> Iterator[Record]:
@@ -93,9 +95,9 @@ class Tail:
         group is what stands between its `first` and its closing record."""
         looks = 0
         while looks < LOOKS:
-            parts = segments(self.path)
             looks += 1
             try:
+                parts = self._parts()
                 if self._part is None:
                     entered = self._enter_first(parts)
                 else:
@@ -115,6 +117,12 @@ class Tail:
                 looks = 0
         if self.strict:
             raise Damage(self._part or self.path, self._offset, f"record {self._seen + 1} is missing behind it")
+
+    def _parts(self) -> list[Path]:
+        """The log's parts; only the live one while the position lies there, since it is the last."""
+        if self._part == self.path and self.path.stat().st_ino == self._inode:
+            return [self.path]
+        return segments(self.path)
 
     def _index(self, parts: list[Path]) -> int | None:
         """Which of `parts` holds the position; it may have been renamed meanwhile."""

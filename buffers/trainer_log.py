@@ -88,7 +88,9 @@ class TrainerLog:
             )
         attempt = self.attempt + 1
         self._writer.append([record("start", attempt=attempt, from_step=from_step, time=round(time.time(), 3))])
-        self._follow()
+        for _ in self.observations.steps():
+            pass
+        self.view.poll()
         self._started = True
         return attempt
 
@@ -138,7 +140,8 @@ class TrainerLog:
             time=round(time.time(), 3),
         )
         self._writer.append_group(records, closing)
-        self._follow()
+        for _ in self.observations.steps():  # the fold takes up what was just written, by the same code as at a start
+            pass
         return True
 
     def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None) -> Epoch:
@@ -168,12 +171,6 @@ class TrainerLog:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-    def _follow(self) -> None:
-        """The fold takes up what was just written, by the same code as at a start."""
-        for _ in self.observations.steps():
-            pass
-        self.view.poll()
 
 
 def _checked(group: Group, step: int) -> dict[str, Any]:

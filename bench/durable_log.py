@@ -1,0 +1,132 @@
+"""Durable records: 512 bytes, many producers in one process, each awaiting its record's acknowledgement.
+
+Two anchors on the same disk in the same run: bare append + fdatasync of groups of the size that the log made, and
+SQLite (WAL, synchronous=FULL) under the same producers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from bench.figures import Figure, run
+from buffers.commit import GroupCommit
+from buffers.log import LogWriter
+from buffers.reading import read
+from buffers.records import Record, line, record
+
+PRODUCERS = 64
+BYTES = 512
+
+
+def measure(quick: bool) -> list[Figure]:
+    """Records a second; medians over rounds that take turns."""
+    seconds, rounds = (0.3, 7) if quick else (1.0, 15)
+    ours, sqlite, bare, ratios = [], [], [], []
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        for number in range(rounds):
+            path = Path(folder) / f"log{number}.jsonl"
+            rate, group = asyncio.run(_log(path, seconds))
+            assert sum(1 for _ in read(path)) > 0
+            ours.append(rate)
+            bare.append(_bare(Path(folder) / f"bare{number}", group, seconds))
+            ratios.append(ours[-1] / bare[-1])
+            sqlite.append(asyncio.run(_sqlite(Path(folder) / f"sqlite{number}", seconds)))
+    rate, group_size = statistics.median(ours), group
+    return [
+        Figure(
+            f"durable records of {BYTES} bytes, {PRODUCERS} producers, against bare append + fdatasync by {group_size}",
+            statistics.median(ratios),
+            "×",
+            "bare records/s",
+            statistics.median(bare),
+            reach=0.9,
+        ),
+        Figure(
+            "the same against SQLite (WAL, synchronous=FULL)",
+            rate / statistics.median(sqlite),
+            "×",
+            "SQLite records/s",
+            statistics.median(sqlite),
+            reach=5.0,
+        ),
+        Figure("durable records a second", rate, "records/s"),
+    ]
+
+
+def _record(number: int) -> Record:
+    """A record whose line has 512 bytes, give or take the digits of its seq."""
+    return {**TEMPLATE, "number": number}
+
+
+TEMPLATE = record("call", process="bench", number=10**6, text="")
+TEMPLATE["text"] = "x" * (BYTES - len(line(10**5, TEMPLATE)))
+
+
+async def _produce(seconds: float, append: Callable[[int], Awaitable[None]]) -> float:
+    """Acknowledged records a second."""
+    done = 0
+    ends = time.perf_counter() + seconds
+
+    async def producer(name: int) -> None:
+        nonlocal done
+        number = name * 10**7
+        while time.perf_counter() < ends:
+            number += 1
+            await append(number)
+            done += 1
+
+    started = time.perf_counter()
+    await asyncio.gather(*(producer(name) for name in range(PRODUCERS)))
+    return done / (time.perf_counter() - started)
+
+
+async def _log(path: Path, seconds: float) -> tuple[float, int]:
+    """The rate, and the mean size of the groups that were synced together."""
+    writer = LogWriter(path)
+    log = GroupCommit(writer)
+    rate = await _produce(seconds, lambda number: log.append(_record(number)))
+    await log.close()
+    writer.close()
+    return rate, max(1, round(writer.seq / log.commits))
+
+
+def _bare(path: Path, group: int, seconds: float) -> float:
+    """Appends ready-made bytes from one loop: nothing but write and fdatasync."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    data = b"x" * (BYTES * group)
+    done = 0
+    started = time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        os.write(descriptor, data)
+        os.fdatasync(descriptor)
+        done += group
+    rate = done / (time.perf_counter() - started)
+    os.close(descriptor)
+    return rate
+
+
+async def _sqlite(path: Path, seconds: float) -> float:
+    """A transaction a record, as `execute` and `commit` give it."""
+    base = sqlite3.connect(path, isolation_level=None)
+    base.execute("PRAGMA journal_mode=WAL")
+    base.execute("PRAGMA synchronous=FULL")
+    base.execute("CREATE TABLE log (seq INTEGER PRIMARY KEY, line BLOB)")
+
+    async def append(number: int) -> None:
+        base.execute("INSERT INTO log (line) VALUES (?)", (line(number, _record(number)),))
+        await asyncio.sleep(0)
+
+    rate = await _produce(seconds, append)
+    base.close()
+    return rate
+
+
+if __name__ == "__main__":
+    run(measure)

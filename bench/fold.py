@@ -1,0 +1,106 @@
+"""Recovery without a snapshot: opening a run's observations and folding them, against merely parsing the same bytes.
+
+A start reads every record, checks its checksum and seq, follows steps and attempts, and fills the tracker's windows.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+
+from bench.figures import Figure, run
+from buffers.observations import Observations
+from buffers.records import line, record
+from buffers.run import Run
+from rods.canonical import keyed_random
+from rods.config import parse_config
+from rods.environments import desk
+from rods.observations import Group, Rollout
+
+TASKS, BATCH, ROLLOUTS = 400, 32, 16  # the paper's setting (004 Appendix J)
+
+
+def measure(quick: bool) -> list[Figure]:
+    """CPU seconds, best of three turns each."""
+    sizes = (5_000, 20_000) if quick else (50_000, 200_000)
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        run_folder = Path(folder) / "run"
+        config = parse_config({"training": {"batch_tasks": 4}}, where="bench")
+        opened = Run.create(run_folder, config, desk.generate(7, 12, 0))
+        small, large = (_measure(opened, count) for count in sizes)
+    parsing, folding, records = large
+    per_record = folding / records, small[1] / small[2]
+    return [
+        Figure(
+            f"folding {records:,} records of observations against parsing the same bytes",
+            folding / parsing,
+            "×",
+            "orjson seconds",
+            parsing,
+            reach=2.5,
+            higher=False,
+        ),
+        Figure("seconds to fold a million records", per_record[0] * 1e6, "s"),
+        Figure(f"time a record at {records:,} against {small[2]:,} (1 is linear)", per_record[0] / per_record[1], "×"),
+    ]
+
+
+def _measure(opened: Run, count: int) -> tuple[float, float, int]:
+    """Seconds to parse, seconds to fold, records."""
+    path = opened.path / "observations.jsonl"
+    _write(path, count)
+    parse, fold = [], []
+    for _ in range(3):
+        parse.append(_seconds(lambda: _parse(path)))
+        fold.append(_seconds(lambda: _fold(opened)))
+    records = path.read_bytes().count(b"\n")
+    return min(parse), min(fold), records
+
+
+def _parse(path: Path) -> None:
+    with path.open("rb") as file:
+        for text in file:
+            orjson.loads(text)
+
+
+def _fold(opened: Run) -> None:
+    observations = Observations(opened, strict=True)
+    steps = sum(1 for _ in observations.steps())
+    assert steps == observations.last_step > 0
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def _write(path: Path, count: int) -> None:
+    """A history of `count` group records, as the trainer writes it."""
+    rng = keyed_random(0, "bench fold")
+    with path.open("wb") as file:
+        seq = 1
+        file.write(line(1, record("start", attempt=1, from_step=0, time=0.0)))
+        for step in range(1, count // BATCH + 1):
+            first = seq + 1
+            for index in range(BATCH):
+                seq += 1
+                rollouts = tuple(
+                    Rollout(done, 4, int(done == 4), 0.0, done / 4, "finished")
+                    for done in rng.choices(range(5), k=ROLLOUTS)
+                )
+                group = Group(f"{rng.randrange(TASKS):020x}", 1, "identity", "progress", (0.0, 1.0), rollouts)
+                file.write(line(seq, record("group", attempt=1, step=step, index=index, **group.as_json())))
+            seq += 1
+            closing = record(
+                "step", attempt=1, step=step, epoch=0, groups=BATCH, policy_step=step - 1, digest="0" * 20, time=0.0
+            )
+            file.write(line(seq, {"id": closing["id"], "kind": "step", "first": first, **closing}))
+
+
+if __name__ == "__main__":
+    run(measure)
