@@ -110,12 +110,13 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Sequence[Sequence[Resu
     flows: list[list[dict[str, Flow]]] = []
     for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
         now = _Text.of(text)
+        in_vain = bool(turn) and not task.calls[turn - 1]  # what was asked then is served only now
         found: list[dict[str, Flow]] = []
         for index, call in enumerate(calls):
             parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
             found.append(
                 {
-                    name: _flow(name, value, parameters.get(name), turn, now, earlier, outputs, state)
+                    name: _flow(name, value, parameters.get(name), turn, now, earlier, in_vain, outputs, state)
                     for name, value in call.arguments.items()
                 }
             )
@@ -132,6 +133,7 @@ def _flow(
     turn: int,
     now: _Text,
     earlier: Sequence[_Text],
+    in_vain: bool,
     outputs: Sequence[_Output],
     state: set[Any],
 ) -> Flow:
@@ -141,7 +143,8 @@ def _flow(
         return Flow("default")
     producer = next((output.position for output in reversed(outputs) if output.brought(argument, value)), None)
     if producer is not None:
-        looked_up = producer[0] == turn  # asked for in this very turn, so hardly remembered from an earlier text
+        # looked up in this very turn, so hardly remembered from an earlier text; unless its request is older than that
+        looked_up = producer[0] == turn and not (in_vain and earlier[-1].says(value))
         if looked_up or is_small(value) or not any(text.says(value) for text in earlier):
             return Flow("result", producer)
     if any(text.says(value) for text in earlier):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rods.calls import Call
 from rods.canonical import canonical
-from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Said, Scene, Slot, Source
+from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Said, Scene, Slot, Source, Worded
 from rods.composing.records import BoundCall, ComposeError, Draft, Flow, Plan
 from rods.environments.base import Environment, Instance, Result
 
@@ -117,11 +117,13 @@ class _Binder:
                 raise ComposeError("vm_exec_failed", detail, function=call.name, turn=self.turn, call=call)
             self.results.append(result)
             made.append((call, flows))
-        for kind in self.recipe.ends:
-            self.memory.things.pop(kind, None)
+        given: dict[str, _Thing] = {}
         for kind, gift in self.recipe.gives.items():
             value, flow = self._value(gift.value, len(made), "")
-            self.memory.things[kind] = _Thing(value, flow, self._noun(gift.noun), self.turn)
+            given[kind] = _Thing(value, flow, self._noun(gift.noun), self.turn)
+        for kind in self.recipe.ends:
+            self.memory.things.pop(kind, None)
+        self.memory.things |= given
         return [
             BoundCall(call, result, flows, self.recipe.name, self.slots)
             for (call, flows), result in zip(made, self.results, strict=True)
@@ -169,7 +171,7 @@ class _Binder:
             raise ComposeError("param_gen_failed", detail, function=tool, turn=self.turn, domain=source.domain)
         family = self.catalogue.family(source.domain)
         earlier = self.memory.mentioned.get(family, [])
-        known = [value for value in values if value in earlier]
+        known = [value for value in values if _meant(value) in earlier]
         topic = self.narrative.get("topic")
         if source.domain in self.catalogue.thematic and topic in values and self.rng.random() < THEMATIC:
             value = topic
@@ -177,19 +179,25 @@ class _Binder:
             value = self.rng.choice(known)
         else:
             value = self.rng.choice(values)
+        text = value.text if isinstance(value, Worded) else _spoken(value)
+        value = _meant(value)
         self.chosen[source.slot] = value
         latest = self.memory.lone.get(family) == value and family not in self.memory.fresh
         self.memory.fresh.setdefault(family, []).append(value)
-        self.slots[source.slot] = Slot(source.domain, _spoken(value), repeats=latest)
+        self.slots[source.slot] = Slot(source.domain, text, repeats=latest, value=value)
 
     def _fills(self, slot: str, step: int, parameter: str) -> None:
         old = self.slots[slot]
         if parameter and (step, parameter) not in old.fills:
             fills = (*old.fills, (step, parameter))
-            self.slots[slot] = Slot(old.domain, old.text, old.thing, old.repeats, fills)
+            self.slots[slot] = replace(old, fills=fills)
 
     def _noun(self, slot: str) -> str:
         return self.slots[slot].text if slot in self.slots else str(self.chosen.get(slot, slot))
+
+
+def _meant(value: Any) -> Any:
+    return value.value if isinstance(value, Worded) else value
 
 
 def _spoken(value: Any) -> str:

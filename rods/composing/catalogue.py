@@ -10,19 +10,29 @@ user's own. Nothing else in `rods/composing` knows any environment.
   recipe has chosen so far, the story). It need not check every precondition: a failing call is repaired or replanned.
 - A **thing** is a value of some kind that a recipe puts into the conversation (`gives`) and later recipes may take up
   (`Known`), be it by its noun ("the launch event") or, in a holistic rewrite, by a back reference ("it").
+- A **fact** is what a recipe makes true without saying it (`makes`: somebody is logged in, one stands in a folder);
+  others need it (`when`) or need it not to be so (`unless`).
 - `make_state`, `patch` and `pad` make an initial state, mend one in which a call failed, and lengthen one.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from rods.composing.records import ComposeError, Draft
 from rods.environments import load
+
+
+@dataclass(frozen=True, slots=True)
+class Worded:
+    """A value of a domain that users say in other words than its own (`["rear_left"]`: "the rear left door")."""
+
+    value: Any
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +106,18 @@ class Gift:
 @dataclass(frozen=True, eq=False)
 class Recipe:
     """A HIGH-LEVEL function. `phrases` are imperative clauses without a full stop, with `{slot}` fields; each must name
-    every slot (Said slots and Known kinds) exactly once. `ends` are kinds of things that exist no longer afterwards."""
+    every slot (Said slots and Known kinds) exactly once. `ends` are kinds of things that exist no longer afterwards,
+    and facts that are no longer so. `short` recipes do not work in the padded worlds of long contexts."""
 
     name: str
     steps: tuple[Step, ...]
     phrases: tuple[str, ...]
     gives: Mapping[str, Gift] = field(default_factory=dict)
     ends: tuple[str, ...] = ()
+    when: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+    short: bool = False
 
     @cached_property
     def tools(self) -> tuple[str, ...]:
@@ -112,6 +127,10 @@ class Recipe:
     def needs(self) -> frozenset[str]:
         """The kinds of things that must have been given before."""
         return frozenset(source.kind for source in self._sources() if isinstance(source, Known))
+
+    def fits(self, given: Set[str]) -> bool:
+        """Whether it can come now, when `given` are the kinds of things and the facts so far."""
+        return self.needs.union(self.when) <= given and given.isdisjoint(self.unless)
 
     @cached_property
     def says(self) -> Mapping[str, str]:
@@ -132,7 +151,8 @@ class Slot:
     """What a phrase may say for one of its fields: a said value of `domain`, or a thing of kind `domain` (`thing`).
 
     `text` are the words, for a thing those of its noun. `repeats` marks what an earlier turn has already mentioned and
-    nothing of its kind since, so that a back reference is clear. `fills` are the (step, parameter) it goes to.
+    nothing of its kind since, so that a back reference is clear. `fills` are the (step, parameter) it goes to; `value`
+    is what was said (None for a thing).
     """
 
     domain: str
@@ -140,17 +160,20 @@ class Slot:
     thing: bool = False
     repeats: bool = False
     fills: tuple[tuple[int, str], ...] = ()
+    value: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
     """A narrative: `opening` leads into the first turn, `later` into the following ones, `closing` into the last.
-    Fields are those of the plan's narrative (`{topic}`). A lead without a full stop runs on into the request."""
+    Fields are those of the plan's narrative (`{topic}`). A lead without a full stop runs on into the request.
+    `groups` are the API classes that it suits; without any it suits all."""
 
     name: str
     opening: tuple[str, ...]
     later: tuple[str, ...]
     closing: tuple[str, ...]
+    groups: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +217,10 @@ class Scene:
 Domain = Callable[[Scene], Sequence[Any]]
 
 
+def _none(state: Mapping[str, Any]) -> Collection[str]:
+    return ()
+
+
 @dataclass(frozen=True, eq=False)  # compared and hashed as an object: what is derived from one is cached by it
 class Catalogue:
     """Everything that composing needs of one environment.
@@ -212,6 +239,11 @@ class Catalogue:
     - `lookups`: tools that only read.
     - `shown`: at most so many tools are shown with a task: all of the classes in use, thinned out by chance.
     - `ordinary`: tool and parameter names that are also ordinary words, so that users may say them.
+    - `silent`: kinds of things that requests may leave unsaid once they are on the table (a session's token).
+    - `present(state)`: API classes whose tools are shown whether a call uses them or not.
+    - `common`: tools that a variant may share with its seed as it likes (going to a folder, logging in).
+    - `repeated`: how much likelier a recipe is that the plan already has (1: as likely as any).
+    - `closed`: variants call no API class that their seed does not call.
     """
 
     environment: str
@@ -229,6 +261,11 @@ class Catalogue:
     lookups: frozenset[str] = frozenset()
     shown: int = 40
     ordinary: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()
+    present: Callable[[Mapping[str, Any]], Collection[str]] = _none
+    common: frozenset[str] = frozenset()
+    repeated: float = 1.0
+    closed: bool = False
 
     def family(self, domain: str) -> str:
         return self.families.get(domain, domain)

@@ -84,7 +84,7 @@ def apply(
         type=type,
         script=tuple(script),
         calls=tuple(tuple(bound.call for bound in calls) for calls in draft.turns),
-        tools=_shown(catalogue, environment, used, rng),
+        tools=_shown(catalogue, environment, used, state, rng),
         held_out=held_out,
         state=state,
         provenance=provenance,
@@ -127,13 +127,15 @@ def _blurred(
     """The request with one said value blurred, the sentence that supplies it, and what was taken away."""
     request = script[turn]
     earlier = " ".join(script[: turn - 1])
+    results = [bound.result.text for calls in draft.turns[:turn] for bound in calls]
     choices: list[tuple[Slot, BoundCall, str]] = []
     for offset, bound in _firsts(catalogue, draft.turns[turn]):
         for slot in bound.slots.values():
             if slot.thing or catalogue.family(slot.domain) not in catalogue.book.vague or not slot.fills:
                 continue
             pattern = _word(slot.text)
-            if len(pattern.findall(request)) == 1 and not said(slot.text, earlier):
+            had = said(slot.text, earlier) or any(said(slot.text, text) for text in results)
+            if len(pattern.findall(request)) == 1 and not had:
                 step, parameter = slot.fills[0]
                 choices.append((slot, draft.turns[turn][offset + step], parameter))
     if not choices:
@@ -192,10 +194,13 @@ def _padded(
     return state, texts
 
 
-def _shown(catalogue: Catalogue, environment: Environment, used: set[str], rng: random.Random) -> tuple[str, ...]:
-    """The used tools, their siblings, and by chance others of the same classes, in the environment's order."""
+def _shown(
+    catalogue: Catalogue, environment: Environment, used: set[str], state: Mapping[str, Any], rng: random.Random
+) -> tuple[str, ...]:
+    """The used tools, their siblings, and by chance others of the same classes and of those that are present in
+    `state`, in the environment's order."""
     tools = environment.tools()
-    groups = {tools[name].group for name in used}
+    groups = {tools[name].group for name in used}.union(catalogue.present(state))
     names = [name for name, tool in tools.items() if tool.group in groups]
     wanted = used | {catalogue.siblings[name] for name in used if name in catalogue.siblings}
     spare = [name for name in names if name not in wanted]

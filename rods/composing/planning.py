@@ -60,8 +60,9 @@ def plan(
         shape_of(profile),
         seed.type,
         blocked=blocked,
-        avoid=frozenset(multiset),
+        avoid=frozenset(multiset) - catalogue.common,
         other=multiset,
+        usable=frozenset(profile.classes) if catalogue.closed else None,
         root=profile,
         narrative=narrative,
         rng=rng,
@@ -94,6 +95,7 @@ def sketch(
         for name, recipe in catalogue.recipes.items()
         if name not in blocked
         and not blocked.intersection(recipe.tools)
+        and not (recipe.short and type == "long_context")
         and (usable is None or all(groups[tool] in usable for tool in recipe.tools))
     ]
     found: list[tuple[float, int, list[Turn]]] = []
@@ -155,10 +157,10 @@ def _decompositions(
         return [()]
     ways: list[Turn] = []
     for name, recipe in catalogue.recipes.items():
-        fits = tools[: len(recipe.steps)] == recipe.tools and recipe.needs <= given
+        fits = tools[: len(recipe.steps)] == recipe.tools and recipe.fits(given)
         if not fits or name in blocked or blocked.intersection(recipe.tools):
             continue
-        after = (given - set(recipe.ends)) | set(recipe.gives)
+        after = (given - set(recipe.ends)) | set(recipe.gives) | set(recipe.makes)
         rests = _decompositions(catalogue, tools[len(recipe.steps) :], after, blocked)
         ways += [(recipe, *rest) for rest in rests if recipe not in rest]
         if len(ways) >= WAYS:
@@ -169,7 +171,10 @@ def _decompositions(
 def _plan(catalogue: Catalogue, turns: Sequence[Turn], narrative: bool, rng: random.Random) -> Plan:
     story: dict[str, str] = {}
     if narrative:
-        story = {"story": rng.choice(catalogue.book.stories).name, **catalogue.topics(rng)}
+        groups = _groups(catalogue.environment)
+        used = {groups[tool] for turn in turns for recipe in turn for tool in recipe.tools}
+        stories = [story for story in catalogue.book.stories if not story.groups or used & story.groups]
+        story = {"story": rng.choice(stories).name, **catalogue.topics(rng)}
     planned = tuple(
         PlannedTurn(tuple(recipe.name for recipe in turn), tuple(tool for recipe in turn for tool in recipe.tools))
         for turn in turns

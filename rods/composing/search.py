@@ -41,7 +41,7 @@ class Shape:
 @dataclass(slots=True)
 class Table:
     """What a sequence of recipes has left so far. `things[kind]` is (depth, turn) of the call that the thing's value
-    came from; depth 0 when the user said it. `links` counts results taken up in a later turn."""
+    came from; depth 0 when the user said it; facts stand among them. `links` counts results taken up in later turns."""
 
     things: dict[str, tuple[int, int]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
@@ -66,15 +66,19 @@ class Table:
         self.depth = max(self.depth, *reached)
         self.links += sum(self.things[kind][0] > 0 and self.things[kind][1] < turn for kind in recipe.needs)
         self.used.update(recipe.tools)
-        for kind in recipe.ends:
-            self.things.pop(kind, None)
+        given: dict[str, tuple[int, int]] = {}
         for kind, gift in recipe.gives.items():
             if isinstance(gift.value, Got):
-                self.things[kind] = (reached[gift.value.step], turn)
+                given[kind] = (reached[gift.value.step], turn)
             elif isinstance(gift.value, Known):
-                self.things[kind] = self.things[gift.value.kind]
+                given[kind] = self.things[gift.value.kind]
             else:
-                self.things[kind] = (0, turn)
+                given[kind] = (0, turn)
+        for kind in recipe.ends:
+            self.things.pop(kind, None)
+        self.things |= given
+        for fact in recipe.makes:
+            self.things[fact] = (0, turn)
 
 
 @dataclass(slots=True)
@@ -132,13 +136,15 @@ class Candidate:
         """A recipe of at most `room` calls, by weight: rejection sampling, which weighs only what it draws."""
         for _ in range(DRAWS):
             recipe = self.rng.choice(recipes)
-            fits = len(recipe.steps) <= room and recipe not in chosen and recipe.needs <= self.table.things.keys()
+            fits = len(recipe.steps) <= room and recipe not in chosen and recipe.fits(self.table.things.keys())
             if fits and self.rng.random() * TAKE_UP < self._weight(recipe, classes):
                 return recipe
         return None
 
     def _weight(self, recipe: Recipe, classes: Counter[str] | None) -> float:
         weight = TAKE_UP if recipe.needs else 1.0
+        if any(recipe in turn for turn in self.turns):
+            weight *= self.catalogue.repeated
         for tool in recipe.tools:
             if tool in self.avoid:
                 weight *= AVOIDED

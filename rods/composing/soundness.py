@@ -28,6 +28,11 @@ def faults(catalogue: Catalogue) -> list[str]:
         if name != recipe.name
     ]
     given = {kind for recipe in catalogue.recipes.values() for kind in recipe.gives}
+    facts = {fact for recipe in catalogue.recipes.values() for fact in recipe.makes} | given
+    for fact in sorted(
+        {fact for recipe in catalogue.recipes.values() for fact in (*recipe.when, *recipe.unless)} - facts
+    ):
+        found.append(f"no recipe makes the fact {fact!r}")
     for kind in sorted({kind for recipe in catalogue.recipes.values() for kind in recipe.needs} - given):
         found.append(f"no recipe gives the thing {kind!r}")
     for kind in sorted(given - catalogue.book.things.keys()):
@@ -51,6 +56,7 @@ def faults(catalogue: Catalogue) -> list[str]:
 
 def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> Iterator[str]:
     slots = {*recipe.says, *recipe.needs}
+    loud = slots - catalogue.silent
     for index, step in enumerate(recipe.steps):
         tool = tools.get(step.tool)
         if tool is None:
@@ -68,7 +74,7 @@ def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> 
         if domain not in catalogue.domains:
             yield f"{slot} has the unknown domain {domain!r}"
     for kind, gift in recipe.gives.items():
-        if gift.noun not in slots:
+        if gift.noun and gift.noun not in slots:
             yield f"the thing {kind!r} is named by the unknown slot {gift.noun!r}"
         if isinstance(gift.value, Got) and gift.value.step >= len(recipe.steps):
             yield f"the thing {kind!r} comes from step {gift.value.step}, which does not exist"
@@ -79,8 +85,9 @@ def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> 
     if not recipe.steps or not recipe.phrases:
         yield "a recipe needs steps and phrases"
     for phrase in recipe.phrases:
-        if sorted(_fields(phrase)) != sorted(slots):
-            yield f"{phrase!r} must say each of {sorted(slots)} exactly once"
+        fields = _fields(phrase)
+        if len(set(fields)) < len(fields) or not loud <= set(fields) <= slots:
+            yield f"{phrase!r} must say each of {sorted(loud)} exactly once"
         if phrase[-1] in ".!?" or phrase != phrase.strip():
             yield f"{phrase!r} must be a clause without a full stop"
 

@@ -13,6 +13,7 @@ the text "" here: `forms.apply` moves the request of the following turn into it.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -103,7 +104,7 @@ def _turn(catalogue: Catalogue, asked: Sequence[Request], lead: str, *, holistic
         if len(text.split()) <= catalogue.book.longest:
             break
     if lead and len(lead.split()) + len(text.split()) <= catalogue.book.longest:
-        text = f"{_sentence(lead)} {text}" if lead[-1] in ".!?" else _sentence(f"{lead} {text[0].lower()}{text[1:]}")
+        text = f"{_sentence(lead)} {text}" if lead[-1] in ".!?" else _sentence(f"{lead} {_running_on(text)}")
     return text
 
 
@@ -137,6 +138,11 @@ def _clause(catalogue: Catalogue, request: Request, *, holistic: bool, rng: rand
     except KeyError as error:
         detail = f"a phrase of {request.recipe.name} has the unknown field {error}"
         raise ComposeError("query_gen_failed", detail, function=request.recipe.name) from error
+
+
+def _running_on(text: str) -> str:
+    """`text` as the rest of a sentence: "I" stays as it is."""
+    return text if re.match(r"I\b", text) else text[0].lower() + text[1:]
 
 
 def _sentence(text: str) -> str:

@@ -18,6 +18,7 @@ import orjson
 
 from rods.calls import Call
 from rods.canonical import content_id
+from rods.composing.catalogue import Catalogue
 from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.bfcl import wheel
 from rods.environments.bfcl.arithmetic import TARGET
@@ -70,6 +71,12 @@ class Bfcl:
     def parameters(self) -> dict[str, tuple[str, ...]]:
         """The positional order of every tool's parameters."""
         return {name: tool.parameter_names for name, tool in self._tools.items()}
+
+    def catalogue(self) -> Catalogue:
+        """What `rods.composing` needs to write variants of these tasks."""
+        from rods.environments.bfcl.catalogue import catalogue  # which itself loads this environment
+
+        return catalogue()
 
     def reset(self, state: Mapping[str, Any] | None) -> World:
         if state is None:
@@ -165,7 +172,7 @@ class World:
         nested = bool(defaults)
         for value in arguments.values():
             kind = type(value)
-            if kind is str and len(value) <= MAX_TEXT:
+            if kind is str and len(value) <= MAX_TEXT or kind is bool:
                 continue
             if (why := over(value)) is not None:
                 return Result(f"{PREFIX}{call.name}: {why}", None, "bounds")
