@@ -34,7 +34,7 @@ Live = Callable[[int, int], bool]  # live(attempt, step): whether the fold of th
 @dataclass(frozen=True, slots=True)
 class Position:
     """Where a run stands between two rollout batches. `cursor` counts the epoch's steps already taken; `order_hash`
-    and `pool_seq` are those of the epoch's record; `curriculum` holds the stage and what its transitions need.
+    and `pool_seq` are those of the epoch's record (empty and 0 before there is one); `curriculum` holds the stage and what its transitions need.
     `random` names the keyed random seeds, which are all the chance outside the policy's own files."""
 
     attempt: int
@@ -100,7 +100,7 @@ class Checkpoints:
             moved.append(target)
         return moved
 
-    def write(self, position: Position, save: Callable[[Path], None]) -> Checkpoint:
+    def write(self, position: Position, save: Callable[[Path], object]) -> Checkpoint:
         """Makes a checkpoint durable; `save` fills its policy folder. Raises UserError when the disk refuses."""
         final = self.folder / f"step_{position.step:08d}.a{position.attempt}"
         temporary = final.with_name(final.name + PART)
@@ -126,6 +126,12 @@ class Checkpoints:
                 remedy="make room or make the folder writable, then start the same command again",
             ) from error
         return Checkpoint(final, position, files)
+
+    def adopt(self, source: Checkpoint) -> Checkpoint:
+        """Makes another run's policy the untrained policy of this one, which has not been started yet (a fork that
+        takes the weights along)."""
+        position = Position(attempt=0, step=0, epoch=0, cursor=0, order_hash="", pool_seq=0)
+        return self.write(position, lambda folder: shutil.copytree(source.policy, folder, dirs_exist_ok=True))
 
     def prune(self, live: Live, keep: int = KEEP) -> None:
         """Deletes checkpoints that are no longer live, and live ones beyond step 0 and the newest `keep`. The manifest

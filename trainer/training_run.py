@@ -203,7 +203,7 @@ class TrainingRun:
 
     def _check_order(self, checkpoint: Checkpoint) -> None:
         wanted, found = checkpoint.position.order_hash, self._opened.order_hash
-        if wanted != found:
+        if wanted and wanted != found:
             raise RefusedError(
                 f"the logs give epoch {self._epoch_number} another order ({found}) than the checkpoint was taken in "
                 f"({wanted})",

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from buffers.fork import fork
 from buffers.reading import read
 from buffers.run import Run
 from rods.config import Config, parse_config
@@ -144,6 +145,25 @@ def test_another_order_than_the_checkpoints_is_refused(tmp_path: Path) -> None:
     manifest.write_bytes(orjson.dumps({**orjson.loads(manifest.read_bytes()), "order_hash": "other"}))
     with TrainingRun(made) as run, pytest.raises(RefusedError, match="another order"):
         run.begin(SimulatedPolicy(run.config))
+
+
+def test_a_fork_may_take_the_weights_along(tmp_path: Path) -> None:
+    parent = make(tmp_path)
+    with TrainingRun(parent) as run:
+        policy = SimulatedPolicy(run.config)
+        run.begin(policy)
+        drive(run, policy, 10)
+        source = Checkpoints(parent.path).newest(run.log.live)
+    assert source is not None
+    child = fork(parent, tmp_path / "child")
+    Checkpoints(child.path).adopt(source)
+    with TrainingRun(child) as run:
+        taken = SimulatedPolicy(run.config)
+        run.begin(taken)
+        assert taken.skill == policy.skill != run.config.policy.skill
+        drive(run, taken, 1)
+    with TrainingRun(child) as run:
+        assert run.resumed is not None and run.resumed.position.step == 0
 
 
 def test_a_stop_between_batches_takes_a_checkpoint_first(tmp_path: Path) -> None:
