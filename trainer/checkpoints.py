@@ -33,9 +33,12 @@ Live = Callable[[int, int], bool]  # live(attempt, step): whether the fold of th
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a run stands between two rollout batches. `cursor` counts the epoch's steps already taken; `order_hash`
-    and `pool_seq` are those of the epoch's record (empty and 0 before there is one); `curriculum` holds the stage and what its transitions need.
-    `random` names the keyed random seeds, which are all the chance outside the policy's own files."""
+    """Where a run stands between two rollout batches.
+
+    `cursor` counts the epoch's steps already taken; `order_hash` and `pool_seq` are those of the epoch's record (empty
+    and 0 before there is one); `curriculum` holds the stage and what its transitions need; `random` names the keyed
+    random seeds, which are all the chance outside the policy's own files.
+    """
 
     attempt: int
     step: int
