@@ -97,7 +97,7 @@ class TrainingRun:
         and opens the epoch. To be called once, before the first `next_batch`."""
         self._policy = policy
         for folder in self._checkpoints.set_aside(self.log.live, self.resumed):
-            log.warning("a checkpoint that does not count checkpoint was moved aside", folder=str(folder))
+            log.warning("a torn or damaged checkpoint was moved aside", folder=str(folder))
         attempt = self.log.start(self.step)
         log.info("start", attempt=attempt, from_step=self.step, resumed=self.resumed is not None)
         self._open(self._epoch_number)
