@@ -31,8 +31,9 @@ def order(random_seed: int, epoch: int, ids: Iterable[str]) -> list[str]:
 
 def slots(random_seed: int, epoch: int, active: Iterable[str], retests: Iterable[str]) -> tuple[Slot, ...]:
     """The epoch's slots in visiting order: active tasks and re-tests, mixed."""
-    roles: dict[str, Role] = {task_id: "active" for task_id in active}
-    roles |= {task_id: "retest" for task_id in retests}
+    roles: dict[str, Role] = dict.fromkeys(active, "active")
+    for task_id in retests:
+        roles[task_id] = "retest"
     return tuple(Slot(task_id, roles[task_id]) for task_id in order(random_seed, epoch, roles))
 
 
