@@ -22,13 +22,11 @@ from rods.environments.bfcl.bounds import (
     digits,
     impossible_power,
 )
-from rods.environments.bfcl.copies import ATOMS
 from rods.environments.bfcl.effects import CHANGED_IN_PLACE, EVERYTHING, READING
-from rods.environments.bfcl.jsontext import JsonWriter, finite, plain
+from rods.environments.bfcl.jsontext import JsonWriter, value_of
 from rods.environments.bfcl.trees import too_many_paths
 
 PREFIX = "Error during execution: "
-_SHORT = 400  # a sum that overflowed is a short answer: longer ones are not searched for it
 _ROUNDED_AWAY = -400  # no 64-bit integer and no float has so many digits before its point
 
 Before = Callable[["Entry", Any, Mapping[str, Any]], Result | None]
@@ -46,7 +44,7 @@ class Entry(NamedTuple):
     defaults: Mapping[str, Any]
     before: Before | None
     mend: Callable[[dict[str, Any]], None] | None
-    write: Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]
+    write: Callable[[dict[str, Any]], str]
 
 
 def entry(kind: type, tool: Tool, precise: Before, writer: JsonWriter, padded: bool) -> Entry:
@@ -72,6 +70,20 @@ def entry(kind: type, tool: Tool, precise: Before, writer: JsonWriter, padded: b
     )
 
 
+class Answer(Result):
+    """A result whose `value` is read from its text when somebody asks for it: training never does, and copying what
+    the state holds would cost more than most calls. As a tuple it has None in that place."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Any:
+        return value_of(self.text)
+
+
+_answer: Callable[[tuple[str, None, str | None]], Result] = partial(tuple.__new__, Answer)  # half of Answer()'s cost
+
+
 def run(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result:
     """Calls the tool and puts its answer into words. Never raises for anything that the arguments can cause."""
     tool, _, function, _, _, _, mend, write = entry
@@ -85,30 +97,24 @@ def run(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result:
             if "error" in value:
                 error = "tool"
             try:
-                text, value = write(value)
+                text = write(value)
             except (TypeError, ValueError, RecursionError):
-                text = value = str(value)
+                text = str(value)
         elif kind is str:
-            text = value
+            return Result(value, value)
         else:
             text = str(value)
             if kind is list and _complains(value):
                 error = "tool"
-            value = plain(value) if kind in _JSON else text
     except RecursionError:
         return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
     except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
         return Result(f"{PREFIX}{problem}", None, blame(tool, arguments, problem))
-    if len(text) < _SHORT:
-        if ("Infinity" in text or "NaN" in text) and not finite(value):
-            value = text
-    elif len(text) > MAX_RESULT:
+    if len(text) > MAX_RESULT:
         return Result(f"{PREFIX}a result of {len(text)} characters; at most {MAX_RESULT}", None, "too_large")
-    return _result((text, value, error))
+    return _answer((text, None, error))
 
 
-_result: Callable[[tuple[str, Any, str | None]], Result] = partial(tuple.__new__, Result)  # half of Result()'s cost
-_JSON = ATOMS | {list, dict}
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),

@@ -173,7 +173,7 @@ class _Judge:
                 if ours == self._ask([rollout], isolated=True)[0]:
                     parity.leaks += 1
                     continue
-                parity.mismatches.append(self._explain(rollout))
+                parity.mismatches.append(self._explain(rollout, len(parity.mismatches) < SHOWN))
         return parity
 
     def _ask(self, rollouts: Sequence[Rollout], **options: bool) -> list[dict[str, Any]]:
@@ -213,13 +213,13 @@ class _Judge:
             self.goals[task.id] = GroundTruth(self.bfcl, task)
         return self.goals[task.id]
 
-    def _explain(self, rollout: Rollout) -> Mismatch:
+    def _explain(self, rollout: Rollout, closely: bool) -> Mismatch:
         """Runs the rollout once more with full texts and names the first difference."""
-        theirs = self._ask([rollout], texts=True)[0]
-        ours = self._ours(rollout, list)
-        for what, one, other in _differences(ours, theirs):
-            return Mismatch(rollout.task.provenance["id"], rollout.kinds, what, one, other, rollout.as_text())
-        return Mismatch(rollout.task.provenance["id"], rollout.kinds, "not reproduced", None, None, rollout.as_text())
+        found = ("not looked into", None, None)
+        if closely:
+            theirs = self._ask([rollout], texts=True)[0]
+            found = next(_differences(self._ours(rollout, list), theirs), ("not reproduced", None, None))
+        return Mismatch(rollout.task.provenance["id"], rollout.kinds, *found, rollout.as_text())
 
 
 def _differences(ours: dict[str, Any], theirs: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:

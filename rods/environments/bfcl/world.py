@@ -172,7 +172,7 @@ class World:
         nested = bool(defaults)
         for value in arguments.values():
             kind = type(value)
-            if kind is str and len(value) <= MAX_TEXT or kind is bool:
+            if kind is bool or (kind is str and len(value) <= MAX_TEXT):
                 continue
             if (why := over(value)) is not None:
                 return Result(f"{PREFIX}{call.name}: {why}", None, "bounds")

@@ -8,15 +8,16 @@ from rods.environments.bfcl import replay as module
 from rods.environments.bfcl.mutations import Mutations
 from rods.environments.bfcl.replay import replay
 from rods.environments.bfcl.verdicts import official
+from rods.environments.bfcl.world import World
 
 
 def test_every_turn_of_ground_truths_and_mutations_is_judged_as_officially(wheel_file):
-    report = replay(600, random_seed=11, rounds=1)
+    report = replay(500, random_seed=11, rounds=1)
     assert report.ok, report.lines()
     truths, mutated = report.ground_truths, report.mutations
     assert (truths.rollouts, truths.equal, truths.calls, truths.failing) == (800, 800, 4625, 0)
-    assert (mutated.rollouts, mutated.equal) == (600, 600)
-    assert mutated.failing >= 0.3 * 600
+    assert (mutated.rollouts, mutated.equal) == (500, 500)
+    assert mutated.failing >= 0.3 * 500
     assert mutated.strict_failing > mutated.failing
     assert len(mutated.kinds) == 9 and min(mutated.kinds.values()) > 40
     assert report.speeds is not None
@@ -24,23 +25,27 @@ def test_every_turn_of_ground_truths_and_mutations_is_judged_as_officially(wheel
     assert report.as_json()["equal"] is True and report.as_json()["version"] == "2026.3.23"
 
 
-def test_a_wrong_verdict_is_found_and_named(wheel_file, monkeypatch):
+@pytest.fixture
+def few_tasks(tasks, monkeypatch):
+    monkeypatch.setattr(module, "tasks", lambda cache: tasks[::20])
+
+
+def test_a_wrong_verdict_is_found_and_named(few_tasks, monkeypatch):
     monkeypatch.setattr(module, "official", lambda task, verdicts: True)
     report = replay(40, rounds=0)
-    assert not report.ok and report.ground_truths.equal == 800
-    assert {mismatch.what for mismatch in report.mutations.mismatches} == {"official"}
+    assert not report.ok and report.ground_truths.equal == 40
+    assert {mismatch.what for mismatch in report.mutations.mismatches[:5]} == {"official"}
     assert any("DIFFERS" in line for line in report.lines())
 
 
-def test_a_wrong_result_is_found_with_both_texts(wheel_file, bfcl, monkeypatch):
-    from rods.environments.bfcl.world import World
-
+def test_a_wrong_result_is_found_with_both_texts(few_tasks, monkeypatch):
     call = World.call
     monkeypatch.setattr(World, "call", lambda self, asked: call(self, asked)._replace(text="other"))
     report = replay(0, rounds=0)
-    assert report.ground_truths.equal < 800
+    assert report.ground_truths.equal == 0
     first = report.ground_truths.mismatches[0]
     assert first.what == "turn 0 expected" and first.ours == "other" != first.official
+    assert report.ground_truths.mismatches[-1].what == "not looked into"
 
 
 def test_mutations_depend_on_seed_and_number_alone(tasks):

@@ -53,17 +53,23 @@ def record(instance):
 
 def test_results_are_worded_as_the_benchmark_words_them(bfcl):
     world = bfcl.reset(FILES)
-    assert say(world, "ls") == (
-        '{"current_directory_content": ["a", "b", "n.txt"]}',
-        {"current_directory_content": ["a", "b", "n.txt"]},
-        None,
-    )
-    assert say(world, "mkdir", dir_name="c") == ("None", None, None)
+    listing = say(world, "ls")
+    assert listing.text == '{"current_directory_content": ["a", "b", "n.txt"]}'
+    assert (listing.value, listing.error) == ({"current_directory_content": ["a", "b", "n.txt"]}, None)
+    made = say(world, "mkdir", dir_name="c")
+    assert (made.text, made.value, made.error) == ("None", None, None)
     refused = say(world, "mkdir", dir_name="c")
     assert (refused.text, refused.error) == ('{"error": "mkdir: cannot create directory \'c\': File exists"}', "tool")
+
+
+def test_values_are_json_or_else_the_text(bfcl):
     numbers = bfcl.reset({"classes": ["MathAPI", "TravelAPI"], "config": {}})
-    assert say(numbers, "square_root", number=2, precision=5).text == "{'result': Decimal('1.4142')}"
-    assert say(numbers, "list_all_airports").text.startswith("['RMS', 'SBK'")
+    decimal = say(numbers, "square_root", number=2, precision=5)
+    assert decimal.text == decimal.value == "{'result': Decimal('1.4142')}"
+    endless = say(numbers, "multiply", a=1e308, b=1e308)
+    assert endless.text == endless.value == '{"result": Infinity}'
+    airports = say(numbers, "list_all_airports")
+    assert airports.text.startswith("['RMS', 'SBK'") and airports.value[:2] == ["RMS", "SBK"]
 
 
 def test_mistakes_in_the_call_are_typed_and_worded_as_python_words_them(bfcl):
