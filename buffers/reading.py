@@ -120,8 +120,10 @@ class Tail:
 
     def _parts(self) -> list[Path]:
         """The log's parts; only the live one while the position lies there, since it is the last."""
-        if self._part == self.path and self.path.stat().st_ino == self._inode:
-            return [self.path]
+        if self._part == self.path:
+            with suppress(FileNotFoundError):
+                if self.path.stat().st_ino == self._inode:
+                    return [self.path]
         return segments(self.path)
 
     def _index(self, parts: list[Path]) -> int | None:

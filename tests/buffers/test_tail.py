@@ -58,6 +58,19 @@ def test_a_tail_follows_through_cuts(tmp_path: Path) -> None:
     assert [found["seq"] for found in seen] == list(range(1, 34))
 
 
+def test_a_kill_in_the_middle_of_a_cut_is_followed_too(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    tail = Tail(path)
+    writer = write_steps(path, 1)
+    assert len(tail.poll()) == 3
+    writer.append_group(*step(2))
+    writer.close()
+    path.rename(tmp_path / "x.000000000001.jsonl")
+    assert [found["seq"] for found in tail.poll()] == [4, 5, 6]
+    write_steps(path, 3).close()
+    assert [found["seq"] for found in tail.poll()] == [7, 8, 9]
+
+
 def test_a_group_longer_than_a_block_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     writer = LogWriter(path)
