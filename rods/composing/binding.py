@@ -104,6 +104,8 @@ class _Binder:
 
     def bound(self) -> list[BoundCall]:
         made: list[tuple[Call, dict[str, Flow]]] = []
+        for kind in sorted(self.recipe.needs & self.memory.things.keys()):  # domains may look at them from the start
+            self.chosen[kind] = self.memory.things[kind].value
         for index, step in enumerate(self.recipe.steps):
             flows: dict[str, Flow] = {}
             arguments: dict[str, Any] = {}

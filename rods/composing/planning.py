@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from rods.composing.catalogue import Catalogue
+from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.records import ComposeError, Plan, PlannedTurn
-from rods.composing.search import Candidate, Shape, Table, Turn, deniable, outline
+from rods.composing.search import Candidate, Shape, Table, Turn, deniable, outline, own_depth
 from rods.environments import load
 from rods.profile import Profile, distance
 from rods.tasks import Task, TaskType
@@ -99,11 +99,14 @@ def sketch(
         and (usable is None or all(groups[tool] in usable for tool in recipe.tools))
     ]
     found: list[tuple[float, int, list[Turn]]] = []
+    deep: list[Recipe] = []
     for number in range(LONGER * tries if recipes else 0):
         if found and number >= tries:
             break
         candidate = Candidate(catalogue, groups, shape, type, avoid, rng)
-        if not candidate.fill(recipes):
+        if number == tries:  # chance alone does not get there: from now on the depth is planted
+            deep = [recipe for recipe in recipes if own_depth(recipe) == shape.depth]
+        if not candidate.fill(recipes, deep):
             continue
         tools = Counter(tool for turn in candidate.turns for recipe in turn for tool in recipe.tools)
         if tools == other:

@@ -93,10 +93,14 @@ class Candidate:
     rng: random.Random
     turns: list[Turn] = field(default_factory=list)
     table: Table = field(default_factory=Table)
+    planted: tuple[int, Recipe] | None = None  # what a turn begins with, if it can
 
-    def fill(self, recipes: Sequence[Recipe]) -> bool:
-        """Whether every turn could be filled, at the wanted depth."""
+    def fill(self, recipes: Sequence[Recipe], deep: Sequence[Recipe] = ()) -> bool:
+        """Whether every turn could be filled, at the wanted depth. One of the `deep` recipes is planted first."""
         counts = self.shape.counts
+        places = [(turn, recipe) for recipe in deep for turn, count in enumerate(counts) if count >= len(recipe.steps)]
+        if places:
+            self.planted = self.rng.choice(places)
         for turn, count in enumerate(counts):
             chosen: Turn | None = ()
             if count:
@@ -112,7 +116,8 @@ class Candidate:
         chosen: list[Recipe] = []
         room = count
         while room > 0:
-            recipe = self._pick(recipes, room, chosen, classes)
+            recipe = self._seedling(turn) if not chosen else None
+            recipe = recipe or self._pick(recipes, room, chosen, classes)
             if recipe is None and not chosen:
                 recipe = self._pick(recipes, room + 1, chosen, classes)
             if recipe is None:
@@ -129,6 +134,12 @@ class Candidate:
         if in_vain_first and not deniable(self.catalogue, chosen, self.type, before):
             return None
         return tuple(chosen)
+
+    def _seedling(self, turn: int) -> Recipe | None:
+        """The recipe planted in this turn, where it can come now."""
+        if self.planted is None or self.planted[0] != turn or not self.planted[1].fits(self.table.things.keys()):
+            return None
+        return self.planted[1]
 
     def _pick(
         self, recipes: Sequence[Recipe], room: int, chosen: Sequence[Recipe], classes: Counter[str] | None
@@ -173,6 +184,12 @@ class Candidate:
         if shape.links is not None:
             total += LINK * abs(self.table.links - shape.links)
         return total
+
+
+def own_depth(recipe: Recipe) -> int:
+    """The depth that a recipe brings by itself, when nothing from before feeds it."""
+    table = Table({kind: (0, 0) for kind in recipe.needs})
+    return max(table.depths(recipe), default=0)
 
 
 def outline(turns: Sequence[Turn], groups: Mapping[str, str], type: TaskType) -> Profile:
