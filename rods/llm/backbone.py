@@ -12,7 +12,7 @@ import email.utils
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -110,22 +110,22 @@ class Backbone:
         self.servers = [known.get(base) or Server(base) for base in dict.fromkeys(bases)]
         return True
 
-    async def ask(self, request: Request) -> Completion:
-        """One attempt. Where a schema is refused, the same call goes without it; when the first few schemas all were
-        and none was ever taken, no more are sent. Raises Failure or RequestRefused."""
+    async def ask(self, request: Request, retries: int = 0) -> Completion:
+        """One attempt, after `retries` others. Where a schema is refused, the same call goes without it; when the first
+        few schemas all were and none was ever taken, no more are sent. Raises Failure or RequestRefused."""
         if request.schema is None or not self.structured:
-            return await self._ask(request, self._body(request, constrained=False))
+            return await self._ask(request, retries, constrained=False)
         try:
-            completion = await self._ask(request, self._body(request, constrained=True))
+            completion = await self._ask(request, retries, constrained=True)
         except RequestRefused as refusal:
-            completion = await self._ask(request, self._body(request, constrained=False))
+            completion = await self._ask(request, retries, constrained=False)
             if self._refused_schemas is not None:
                 self._refused_schemas += 1
                 self.structured = self._refused_schemas < SCHEMAS_REFUSED
             log.warning("schema refused", endpoint=self.name, why=str(refusal), more=self.structured)
             return completion
         self._refused_schemas = None
-        return replace(completion, constrained=completion.finish != "context")
+        return completion
 
     def estimate(self, request: Request) -> int:
         """Tokens that one call surely stays under: a generous guess at the prompt, and the longest answer."""
@@ -134,26 +134,22 @@ class Backbone:
     def _body(self, request: Request, *, constrained: bool) -> bytes:
         return wire.encode(request, self.settings.model, self.settings.extra, constrained=constrained)
 
-    async def _ask(self, request: Request, body: bytes) -> Completion:
+    async def _ask(self, request: Request, retries: int, *, constrained: bool) -> Completion:
+        body = self._body(request, constrained=constrained)
+        sent = wire.Sent(self.name, self.settings.model, len(body), constrained, retries)
         began = time.monotonic()
         status, headers, content = await self._post(wire.path(request), body)
+        seconds = time.monotonic() - began
         if status != 200:
             said = self.key.scrub(wire.whole_text(wire.complaint(content)))
             if status in (400, 413, 422) and wire.no_room(said):
-                return Completion("", "context", self.settings.model, self.name)
+                return sent.no_room()
             raise self._complaint(status, said, headers)
         try:
-            completion = wire.decode(content, self.name)
+            return wire.decode(content, sent, seconds, self.key.scrub)
         except wire.NotAnAnswer as error:
             kind = headers.get("Content-Type", "no content type")
             raise Failure(f"answered with {kind}: {self.key.scrub(str(error))}", taken=True) from None
-        return replace(
-            completion,
-            text=self.key.scrub(completion.text),
-            model=self.key.scrub(completion.model) or self.settings.model,
-            tokens_in=completion.tokens_in or len(body) // wire.CHARACTERS_A_TOKEN,
-            seconds=time.monotonic() - began,
-        )
 
     def _complaint(self, status: int, said: str, headers: Any) -> Exception:
         what = f"HTTP {status}: {said}"

@@ -16,7 +16,6 @@ import contextlib
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -197,7 +196,7 @@ class Client:
         call.sent += 1
         began = time.monotonic()
         try:
-            completion = await backbone.ask(request)
+            completion = await backbone.ask(request, retries=call.sent - 1)
         except Failure as failure:
             if failure.busy:
                 backbone.slots.overloaded()
@@ -219,7 +218,7 @@ class Client:
         if completion.finish != "context":
             backbone.slots.succeeded(completion.seconds)
         self._reached(backbone)
-        return replace(completion, retries=call.sent - 1)
+        return completion
 
     async def _wait(self, backbone: Backbone, call: Call, failure: Failure) -> None:
         """Between attempts: backs off, or does not while the circuit does. Raises EndpointError when it is enough."""

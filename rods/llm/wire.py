@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -70,21 +70,47 @@ def encode(request: Request, model: str, extra: Mapping[str, Any], *, constraine
         return text.encode()
 
 
-def decode(body: bytes, backbone: str) -> Completion:
-    """The completion in a reply with status 200. Raises NotAnAnswer."""
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What is known of an attempt before its reply: `model` as it was asked for, `size` of the body in bytes."""
+
+    backbone: str
+    model: str
+    size: int
+    constrained: bool
+    retries: int
+
+    def no_room(self) -> Completion:
+        """The answer to a prompt that does not fit."""
+        return Completion("", "context", self.model, self.backbone, retries=self.retries)
+
+
+def decode(body: bytes, sent: Sent, seconds: float, scrub: Callable[[str], str] = str) -> Completion:
+    """The completion in a reply with status 200, with its texts scrubbed. Raises NotAnAnswer."""
     reply = _read(body)
     if not isinstance(reply, dict) or not isinstance(reply.get("choices"), list):
         raise NotAnAnswer(f"a reply without choices: {_shown(body)}")
-    completion = _from_choice(reply["choices"][0] if reply["choices"] else {})
+    choice = reply["choices"][0] if reply["choices"] else None
+    choice = choice if isinstance(choice, dict) else {}
+    message = choice.get("message")
+    text = _text(message.get("content") if isinstance(message, dict) else choice.get("text"))
+    calls = _tool_calls(message.get("tool_calls")) if isinstance(message, dict) else ()
     usage = reply.get("usage")
     counts = usage if isinstance(usage, dict) else {}
     model = reply.get("model")
-    return replace(
-        completion,
-        backbone=backbone,
-        model=whole_text(model) if isinstance(model, str) else "",
-        tokens_in=_count(counts.get("prompt_tokens")) or 0,
-        tokens_out=_count(counts.get("completion_tokens")) or math.ceil(len(completion.text) / CHARACTERS_A_TOKEN),
+    return Completion(
+        text=scrub(text),
+        finish=_finish(choice.get("finish_reason"), text, calls),
+        model=scrub(whole_text(model)) if isinstance(model, str) and model else sent.model,
+        backbone=sent.backbone,
+        tokens_in=_count(counts.get("prompt_tokens")) or sent.size // CHARACTERS_A_TOKEN,
+        tokens_out=_count(counts.get("completion_tokens")) or math.ceil(len(text) / CHARACTERS_A_TOKEN),
+        seconds=seconds,
+        retries=sent.retries,
+        constrained=sent.constrained,
+        tool_calls=calls,
+        prompt_ids=_ids(choice.get("prompt_token_ids")),
+        token_ids=_ids(choice.get("token_ids")),
     )
 
 
@@ -115,40 +141,26 @@ def whole_text(text: str) -> str:
     return text
 
 
-def _from_choice(choice: Any) -> Completion:
-    choice = choice if isinstance(choice, dict) else {}
-    message = choice.get("message")
-    content: Any = message.get("content") if isinstance(message, dict) else choice.get("text")
-    if isinstance(content, list):  # parts of text
-        content = "".join(part["text"] for part in content if isinstance(part, dict) and _is_text(part.get("text")))
-    text = whole_text(content) if isinstance(content, str) else ""
-    calls = _tool_calls(message.get("tool_calls")) if isinstance(message, dict) else ()
-    reason = choice.get("finish_reason")
+def _text(content: Any) -> str:
+    if isinstance(content, list):  # parts
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "".join(part for part in parts if isinstance(part, str))
+    return whole_text(content) if isinstance(content, str) else ""
+
+
+def _finish(reason: Any, text: str, calls: tuple[ToolCall, ...]) -> Finish:
     finish: Finish = _FINISH.get(reason, "other") if isinstance(reason, str) else "other"
-    if calls and finish == "stop":
-        finish = "tools"
-    elif not text and not calls and finish != "length":
-        finish = "empty"
-    return Completion(
-        text,
-        finish,
-        model="",
-        backbone="",
-        tool_calls=calls,
-        prompt_ids=_ids(choice.get("prompt_token_ids")),
-        token_ids=_ids(choice.get("token_ids")),
-    )
+    if calls:
+        return "tools" if finish == "stop" else finish
+    return "empty" if not text and finish != "length" else finish
 
 
 def _tool_calls(value: Any) -> tuple[ToolCall, ...]:
     found = []
     for call in value if isinstance(value, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict) and _is_text(function.get("name")):
-            arguments = function.get("arguments")
-            found.append(
-                ToolCall(whole_text(function["name"]), whole_text(arguments) if isinstance(arguments, str) else "")
-            )
+        if isinstance(function, dict) and isinstance(function.get("name"), str):
+            found.append(ToolCall(whole_text(function["name"]), _text(function.get("arguments"))))
     return tuple(found)
 
 
@@ -166,10 +178,6 @@ def _read(body: bytes) -> Any:
 def _shown(body: bytes) -> str:
     text = " ".join(body[:2000].decode(errors="replace").split())
     return text if len(text) <= 300 else text[:299] + "…"
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def _ids(value: Any) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import pytest
 from rods.llm import Request, modeljson, wire
 from rods.llm.wire import NotAnAnswer
 
+SENT = wire.Sent("backbone", "asked", 40, constrained=False, retries=0)
 HALF = "\ud83d"  # half of a surrogate pair
 
 
@@ -51,7 +52,7 @@ def test_a_schema_that_json_cannot_say_is_refused_not_turned_into_null(number: f
 )
 def test_what_is_no_completion_is_said_to_be_none(reply: bytes) -> None:
     with pytest.raises(NotAnAnswer):
-        wire.decode(reply, "b")
+        wire.decode(reply, SENT, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +70,8 @@ def test_what_is_no_completion_is_said_to_be_none(reply: bytes) -> None:
     ],
 )
 def test_a_choice_of_any_shape_without_text_is_an_empty_answer(choice: Any) -> None:
-    found = wire.decode(json.dumps({"choices": [choice], "model": 3, "usage": [1]}).encode(), "b")
-    assert (found.text, found.finish, found.model, found.tool_calls) == ("", "empty", "", ())
+    found = wire.decode(json.dumps({"choices": [choice], "model": 3, "usage": [1]}).encode(), SENT, 0.1)
+    assert (found.text, found.finish, found.model, found.tool_calls) == ("", "empty", "asked", ())
 
 
 def test_native_tool_calls_and_token_ids_are_read() -> None:
@@ -81,7 +82,7 @@ def test_native_tool_calls_and_token_ids_are_read() -> None:
         "token_ids": [5, 6],
         "prompt_token_ids": [1],
     }
-    found = wire.decode(json.dumps({"choices": [choice]}).encode(), "b")
+    found = wire.decode(json.dumps({"choices": [choice]}).encode(), SENT, 0.1)
     assert (found.finish, found.whole) == ("tools", True)
     assert [(one.name, one.arguments) for one in found.tool_calls] == [("look", '{"at": "box"}')]
     assert (found.token_ids, found.prompt_ids) == ((5, 6), (1,))
