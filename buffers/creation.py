@@ -70,10 +70,11 @@ def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[st
         fresh.rename(path)
         sync_folder(path.parent)
     except OSError as error:
-        shutil.rmtree(fresh, ignore_errors=True)
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             return Run.open(path, config)  # another process was faster
         raise disk_error(error, path) from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)  # it is gone if all went well
     return Run(path, config, manifest, list(tasks))
 
 

@@ -26,7 +26,7 @@ import orjson
 
 from buffers.reading import Damage, Tail, last_record, quarantine, read, segments
 from buffers.records import Record, is_record, line, record
-from rods.errors import CorruptLogError, InfrastructureError, RefusedError, RodsError, UserError
+from rods.errors import InfrastructureError, RefusedError, RodsError, UserError
 
 __all__ = ["LogWriter", "Record", "Tail", "disk_error", "read", "record", "sync_file", "sync_folder"]
 
@@ -48,15 +48,16 @@ class LogWriter:
         self._broken = False
         self.size = os.fstat(self._descriptor).st_size
         self.durable = 0  # bytes of the live part that an fdatasync covers
-        if new:
-            sync_folder(path.parent)
-        else:
-            try:
+        try:
+            if new:
+                sync_folder(path.parent)
+            else:
                 with quarantine():
                     self._repair_tail()
-            except CorruptLogError:
-                os.close(self._descriptor)
-                raise
+                self._sync()
+        except BaseException:
+            self.close()
+            raise
 
     def append(self, records: Iterable[Record]) -> int:
         """Appends records and returns the last one's seq once all are on the disk.
@@ -78,10 +79,13 @@ class LogWriter:
         first = _first_seq(self.path)
         if first is None:
             return None
-        os.fdatasync(self._descriptor)
-        os.close(self._descriptor)
         closed = self.path.with_name(f"{self.path.name.removesuffix('.jsonl')}.{first:012d}.jsonl")
-        self.path.rename(closed)
+        self._sync()
+        self.close()
+        try:
+            self.path.rename(closed)
+        except OSError as error:
+            raise disk_error(error, self.path) from error
         self._descriptor = _open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self.size = self.durable = 0
         sync_folder(self.path.parent)
@@ -117,12 +121,16 @@ class LogWriter:
             self._broken = not self._keep_whole_lines(data[:written])
             raise disk_error(error, self.path) from error
         self._kept(data)
+        self._sync(data)
+        self._broken = False
+
+    def _sync(self, data: bytes = b"") -> None:
+        """Makes the live part durable; it must end in `data`, the bytes that were written last."""
         try:
             os.fdatasync(self._descriptor)
         except OSError as error:
-            self._rewrite(error)
+            self._rewrite(error, data)
         self.durable = self.size
-        self._broken = False
 
     def _kept(self, data: bytes) -> None:
         self.size += len(data)
@@ -138,13 +146,14 @@ class LogWriter:
         self._kept(whole)
         return True
 
-    def _rewrite(self, error: OSError) -> None:
-        """After a failed fsync the kernel may call lost pages clean. So: a fresh descriptor, the same bytes compared
-        and written again in their place (which makes the pages dirty), and one sync of *that* descriptor."""
+    def _rewrite(self, error: OSError, written: bytes) -> None:
+        """After a failed fsync the kernel may call lost pages clean. So: a fresh descriptor, the bytes compared and
+        written again in their place (which makes the pages dirty), and one sync of *that* descriptor."""
+        self._broken = True
         fresh = _open(self.path, os.O_RDWR)
         try:
             data = os.pread(fresh, self.size - self.durable, self.durable)
-            if len(data) != self.size - self.durable:
+            if len(data) != self.size - self.durable or not data.endswith(written):
                 raise disk_error(error, self.path) from error
             offset = 0
             while offset < len(data):
@@ -156,6 +165,7 @@ class LogWriter:
             os.close(fresh)
         os.close(self._descriptor)
         self._descriptor = _open(self.path, os.O_RDWR | os.O_APPEND)
+        self._broken = False
 
     def _repair_tail(self) -> None:
         """Reads the last whole line, and moves the bytes after it to `<name>.torn.<offset>`."""
@@ -163,15 +173,13 @@ class LogWriter:
         if found is not None:
             self.seq = int(found["seq"])
         if end < self.size:
-            tail = self.path.read_bytes()[end:]
+            tail = os.pread(self._descriptor, self.size - end, end)
             if is_record(tail[:-1]):  # a whole record whose newline was altered: damage, not a torn write
                 raise Damage(self.path, end, "the last record's newline is damaged")
             aside = self.path.with_name(f"{self.path.name}.torn.{end}")
             _write_aside(aside, tail)
             os.ftruncate(self._descriptor, end)
             self.size = end
-        os.fdatasync(self._descriptor)
-        self.durable = self.size
 
 
 def _last_seq(path: Path, log: Path) -> int:
@@ -200,9 +208,11 @@ def sync_file(path: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Makes names in `folder` durable (creations and renames)."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = _open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        raise disk_error(error, folder) from error
     finally:
         os.close(descriptor)
 
@@ -234,11 +244,15 @@ def _first_seq(path: Path) -> int | None:
 
 
 def _write_aside(path: Path, data: bytes) -> None:
+    """A durable copy. Raises when it cannot be made, before anything is cut off."""
     descriptor = _open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        os.write(descriptor, data)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
         os.fsync(descriptor)
     except OSError as error:
         raise disk_error(error, path) from error
     finally:
         os.close(descriptor)
+    sync_folder(path.parent)
