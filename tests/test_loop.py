@@ -19,7 +19,8 @@ from buffers.pool import pool_at
 from buffers.reading import Record, read
 from buffers.run import Run
 from buffers.verify import verify
-from rods.errors import EXIT_DEADLINE, EXIT_OK
+from rods.environments.bfcl import wheel
+from rods.errors import EXIT_DEADLINE, EXIT_OK, UserError
 from rods.runfolder import OBSERVATIONS, POOL, SEEDS
 from tests.trainer.runs import live_steps, write_config
 
@@ -174,6 +175,19 @@ def test_in_free_mode_either_may_be_killed_and_the_run_goes_on(tmp_path: Path, f
     assert report.ok, report.problems
     assert len(pools(run)) == 8
     assert injected(run) >= 1
+
+
+def test_the_loop_runs_on_the_benchmarks_400_training_tasks(tmp_path: Path) -> None:
+    try:
+        wheel.path()
+    except UserError:
+        pytest.skip("no BFCL data here: `rods data bfcl` fetches them")
+    changes = {"data.tasks": "bfcl", "data.train": 0, "data.held_out": 0, "training.batch_tasks": 40}
+    run = run_to_end(tmp_path / "bfcl", "daemon", sync="lockstep", **changes, **{"curriculum.stages": [{"epochs": 3}]})
+    assert [len(orjson.loads(pool)[0]) >= 400 for pool in pools(run)] == [True] * 3
+    assert injected(run) >= 4
+    report = verify(run, replay=True)
+    assert report.ok, report.problems
 
 
 def test_without_a_daemon_the_trainer_trains(tmp_path: Path) -> None:
