@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 THRESHOLD = 8
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds
+LONGEST_ASKED = 600.0  # seconds that a server may ask for
 
 
 @dataclass(slots=True)
@@ -28,6 +29,7 @@ class Circuit:
     def __init__(self) -> None:
         self.why = ""
         self.down_since: float | None = None
+        self.last_success = 0.0
         self._failures = 0
         self._first_failure = 0.0
         self._pause = FIRST_PAUSE
@@ -62,21 +64,22 @@ class Circuit:
     def succeeded(self) -> bool:
         """True when this closed the circuit."""
         self._failures = 0
+        self.last_success = time.monotonic()
         if self.down_since is None:
             return False
         self.down_since, self._pause, self.why = None, FIRST_PAUSE, ""
         self._tell()
         return True
 
-    def failed(self, passage: Passage, why: str, *, refusal: bool = False) -> bool:
+    def failed(self, passage: Passage, why: str, *, refusal: bool = False, after: float = 0.0) -> bool:
         """True when this opened the circuit. Only the trial's failure counts against an open one: what was sent before
-        says nothing new."""
+        says nothing new. A pause is no shorter than `after`, what the server asked for, within reason."""
         now = time.monotonic()
         if self.down_since is not None:
             if passage.trial:
                 self.why = why
                 self._pause = min(LONGEST_PAUSE, 2 * self._pause)
-                self._next_trial = now + self._pause
+                self._next_trial = now + max(self._pause, min(after, LONGEST_ASKED))
             return False
         if not self._failures:
             self._first_failure = now
@@ -84,7 +87,7 @@ class Circuit:
         if self._failures < THRESHOLD and not refusal:
             return False
         self.down_since, self.why = self._first_failure, why
-        self._next_trial = now + self._pause
+        self._next_trial = now + max(self._pause, min(after, LONGEST_ASKED))
         return True
 
     def leave(self, passage: Passage) -> None:

@@ -200,9 +200,11 @@ class Client:
         except Failure as failure:
             if failure.busy:
                 backbone.slots.overloaded()
+            if failure.refusal:
+                self._blame(backbone, call, failure)
             if failure.alive:
                 self._reached(backbone)
-            elif backbone.circuit.failed(passage, str(failure), refusal=failure.refusal):
+            elif backbone.circuit.failed(passage, str(failure), refusal=failure.refusal, after=failure.after or 0.0):
                 log.warning("endpoint down, calls wait", endpoint=backbone.name, why=str(failure))
             return failure
         except RequestRefused:
@@ -219,6 +221,12 @@ class Client:
             backbone.slots.succeeded(completion.seconds)
         self._reached(backbone)
         return completion
+
+    def _blame(self, backbone: Backbone, call: Call, failure: Failure) -> None:
+        """Raises RequestRefused when others were answered since this call was last refused: then it is the call."""
+        if call.refused and backbone.circuit.last_success > call.refused:
+            raise RequestRefused(f"endpoint {backbone.name} refuses this request alone: {failure}")
+        call.refused = time.monotonic()
 
     async def _wait(self, backbone: Backbone, call: Call, failure: Failure) -> None:
         """Between attempts: backs off, or does not while the circuit does. Raises EndpointError when it is enough."""

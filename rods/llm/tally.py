@@ -36,6 +36,7 @@ class Call:
     sent: int = 0
     failures: int = 0  # with which its waits grow
     taken: int = 0  # attempts that a server took in and broke over
+    refused: float = 0.0  # monotonic time of the last refusal that any call might have met
     spent: float = 0.0
     last: float = 0.0
     backbone: str = ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.llm import Client, Completion, EndpointError
+from rods.llm import Client, Completion, EndpointError, RequestRefused
 from rods.llm.circuit import THRESHOLD, Circuit
 from tests.llm_stub import Script, Stub
 from tests.rods.llm.conftest import ask, endpoint
@@ -97,6 +97,16 @@ async def test_patience_ends_the_waiting(stub: Stub) -> None:
             await asyncio.wait_for(client.complete(ask()), 20)
 
 
+async def test_a_request_that_alone_is_refused_stops_nobody_for_long(stub: Stub) -> None:
+    stub.use(Script(rules=[("forbidden", "404")], latency=0.01))
+    async with Client([endpoint(stub, concurrency=8)]) as client:
+        others = begin(client, 300)
+        with pytest.raises(RequestRefused, match="refuses this request alone"):
+            await asyncio.wait_for(client.complete(ask("forbidden")), 20)
+        assert all(one.whole for one in await asyncio.wait_for(asyncio.gather(*others), 20))
+    assert stub.counts()["404"] <= 3
+
+
 async def test_a_cancelled_trial_lets_another_call_try(stub: Stub) -> None:
     stub.use(Script(faults={"401": 1.0}))
     async with Client([endpoint(stub)]) as client:
@@ -119,6 +129,18 @@ async def test_scattered_failures_never_open_a_circuit() -> None:
             assert not circuit.failed(passage, "reset")
         circuit.succeeded()
     assert circuit.closed
+
+
+async def test_a_pause_is_as_long_as_the_server_asks() -> None:
+    circuit = Circuit()
+    passage = await circuit.passage()
+    assert passage is not None
+    assert circuit.failed(passage, "loading", refusal=True, after=0.4)
+    circuit.leave(passage)
+    began = time.monotonic()
+    while await circuit.passage() is None:
+        pass
+    assert time.monotonic() - began > 0.3
 
 
 async def test_pauses_grow_while_trials_fail(monkeypatch: pytest.MonkeyPatch) -> None:
