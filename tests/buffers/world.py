@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from buffers.trainer_log import TrainerLog
 from rods.canonical import keyed_random
 from rods.config import Config, parse_config
 from rods.environments import desk
+from rods.gates.similarity import SimilarityIndex
 from rods.observations import Group, Rollout
 from rods.ordering import Slot, batch, steps_per_epoch
 from rods.tasks import Task
@@ -36,8 +36,18 @@ def originals() -> tuple[Task, ...]:
 
 @cache
 def variants(count: int = 60) -> tuple[Task, ...]:
-    """Tasks that can be injected; a few are near duplicates."""
-    return tuple(task for task, _ in islice(desk.fresh_tasks(3, "test"), count))
+    """Tasks that can be injected: no two are near duplicates, of each other or of originals."""
+    index = SimilarityIndex()
+    for task in originals():
+        index.add(task)
+    found: list[Task] = []
+    for task, _ in desk.fresh_tasks(3, "test"):
+        if index.find(task) is None and task.id not in index:
+            index.add(task)
+            found.append(task)
+        if len(found) == count:
+            break
+    return tuple(found)
 
 
 def config(**changes: Any) -> Config:
