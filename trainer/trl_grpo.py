@@ -74,6 +74,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self.run, self.engine = run, engine
         self.batch: Batch | None = None
         self.samples: list[Sample] = []
+        self.generators: list[torch.Tensor] | None = None  # of the checkpoint that is resumed
         config = run.config
         optimizer = optimizers.make(config.training.optimizer, engine.model, config.training.learning_rate)
         transformers_logging.set_verbosity_error()
@@ -88,6 +89,15 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
             optimizers=(optimizer, LambdaLR(optimizer, lambda step: 1.0)),
         )
         self.remove_callback(PrinterCallback)
+
+    def restore_generators(self) -> None:
+        """Puts torch's generators where the resumed checkpoint left them. Not before the first batch: TRL draws from
+        them while it starts up, and later to shuffle every batch."""
+        if self.generators is not None:
+            torch.set_rng_state(self.generators[0])
+            if torch.cuda.is_available() and len(self.generators) > 1:
+                torch.cuda.set_rng_state_all(self.generators[1:])
+            self.generators = None
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         batch, samples = self.batch, self.samples
@@ -139,9 +149,7 @@ class _Weights:
                 where=str(folder),
                 remedy="remove that checkpoint folder; the run continues from the one before",
             ) from error
-        torch.set_rng_state(generators[0])
-        if torch.cuda.is_available() and len(generators) > 1:
-            torch.cuda.set_rng_state_all(generators[1:])
+        self.trainer.generators = generators
 
     def _optimizer(self) -> Any:
         return self.trainer.optimizer
@@ -150,6 +158,7 @@ class _Weights:
 def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     """TRL's `rollout_func`. `prompts` are slot numbers, each repeated for its group."""
     run = trainer.run
+    trainer.restore_generators()
     batch = run.next_batch()
     count = run.config.rollouts.rollouts_per_task
     if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)]:

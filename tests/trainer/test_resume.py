@@ -1,0 +1,49 @@
+"""A run with weights, through TRL, stopped and continued: the same bytes as one that was never stopped."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from rods.errors import EXIT_OK, EXIT_REQUEUE
+from tests.trainer.runs import live_steps, train, write_config
+
+CHANGES: dict[str, Any] = {
+    "data.train": 12,
+    "data.held_out": 4,
+    "policy.kind": "nano",
+    "policy.warm_start_steps": 3,
+    "rollouts.max_reply_tokens": 16,
+    "rollouts.max_steps": 3,
+    "rollouts.max_context_tokens": 1000,
+    "training.batch_tasks": 4,
+    "training.steps": 5,
+    "training.checkpoint_steps": 2,
+    "training.learning_rate": 0.01,
+    "training.optimizer": "muon",
+    "training.kl": 0.0,
+    "training.deterministic": True,
+    # a policy that has learnt nothing still disagrees with itself about its format
+    "curriculum.stages": [{"reward": "format", "expand": False}],
+}
+
+FILES = ("model.safetensors", "optimizer.pt")
+
+
+def weights(run: Path, step: int) -> set[str]:
+    """The hashes of the weights and the optimizer's state after `step`."""
+    (folder,) = (run / "checkpoints").glob(f"step_{step:08d}.a*")
+    return {hashlib.sha256((folder / "policy" / name).read_bytes()).hexdigest() for name in FILES}
+
+
+def test_a_run_with_weights_continues_bit_for_bit(tmp_path: Path) -> None:
+    environment = {**os.environ, "RODS_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    config = write_config(tmp_path / "c.toml", CHANGES)
+    assert train(whole, config, env=environment).returncode == EXIT_OK
+    limited = write_config(tmp_path / "limited.toml", CHANGES | {"operation.step_limit": 3})
+    assert train(parted, limited, env=environment).returncode == EXIT_REQUEUE
+    assert train(parted, config, env=environment).returncode == EXIT_OK
+    assert live_steps(parted) == live_steps(whole)
+    assert weights(parted, 5) == weights(whole, 5)
+    assert weights(whole, 5) != weights(whole, 4)
