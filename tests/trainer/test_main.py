@@ -84,7 +84,7 @@ def test_another_identity_is_refused_with_a_diff_and_a_way_out(tmp_path: Path, w
 
 
 def test_a_second_trainer_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
-    run, config = tmp_path / "run", write_config(tmp_path / "c.toml", {"operation.steps_per_second": 10.0})
+    run, config = tmp_path / "run", write_config(tmp_path / "c.toml", {"operation.steps_per_second": 2.0})
     first = subprocess.Popen(command(run, config), stderr=subprocess.DEVNULL)
     try:
         wait_for_steps(run, 1)
