@@ -51,20 +51,20 @@ def train(run: TrainingRun) -> None:
         raise UserError("one process trains a run", remedy="start rods-train without a distributed launcher")
     config = run.config
     _settle_torch(config)
-    engine = Engine.load(starting_weights(config), config.rollouts)
+    engine = Engine.load(starting_weights(run), config.rollouts)
     trainer = _Trainer(run, engine)
     run.begin(_Weights(trainer, engine))
     if run.stopping is None:
         trainer.train()
 
 
-def starting_weights(config: Config) -> Path:
+def starting_weights(run: TrainingRun) -> Path:
     """The folder of the untrained policy; nano is built and warm-started first if its cache lacks it."""
-    if config.policy.kind == "transformers":
-        return Path(config.policy.model)
+    if run.config.policy.kind == "transformers":
+        return Path(run.config.policy.model)
     from trainer.nano.warm_start import warm_started
 
-    return warm_started(config)
+    return warm_started(run.config, lambda step, steps, loss: run.preparing("warm start", step / steps))
 
 
 class _Trainer(GRPOTrainer):  # type: ignore[misc]

@@ -2,11 +2,16 @@
 
 import hashlib
 import os
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
+import orjson
+
+from buffers.locks import heartbeat_path
 from rods.errors import EXIT_OK, EXIT_REQUEUE
-from tests.trainer.runs import live_steps, train, write_config
+from tests.trainer.runs import command, live_steps, train, write_config
 
 CHANGES: dict[str, Any] = {
     "data.train": 12,
@@ -47,3 +52,17 @@ def test_a_run_with_weights_continues_bit_for_bit(tmp_path: Path) -> None:
     assert live_steps(parted) == live_steps(whole)
     assert weights(parted, 5) == weights(whole, 5)
     assert weights(whole, 5) != weights(whole, 4)
+
+
+def test_a_warm_start_can_be_stopped_within_seconds(tmp_path: Path) -> None:
+    environment = {**os.environ, "RODS_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    run, config = tmp_path / "run", write_config(tmp_path / "c.toml", CHANGES | {"policy.warm_start_steps": 100_000})
+    process = subprocess.Popen(command(run, config), env=environment, stderr=subprocess.DEVNULL)
+    beat = heartbeat_path(run, "trainer")
+    deadline = time.monotonic() + 100
+    while not beat.exists() or orjson.loads(beat.read_bytes()).get("state") != "warm start":
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.1)
+    process.terminate()
+    assert process.wait(timeout=10) == EXIT_REQUEUE
+    assert [path.name for path in (tmp_path / "cache" / "nano").iterdir()] == []
