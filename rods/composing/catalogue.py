@@ -97,7 +97,8 @@ def source(text: str) -> Said | Got | Known:
 
 @dataclass(frozen=True, slots=True)
 class Gift:
-    """A thing that a recipe leaves behind: its value, and the slot whose words name it."""
+    """A thing that a recipe leaves behind: its value, and the slot whose words name it; or the words themselves (which
+    have a blank), or nothing when its words need no noun."""
 
     value: Said | Got | Known
     noun: str

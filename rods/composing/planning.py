@@ -103,10 +103,10 @@ def sketch(
     for number in range(LONGER * tries if recipes else 0):
         if found and number >= tries:
             break
-        candidate = Candidate(catalogue, groups, shape, type, avoid, rng)
-        if number == tries:  # chance alone does not get there: from now on the depth is planted
+        candidate = Candidate(catalogue, groups, shape, type, avoid, rng, eager=number >= tries)
+        if number == tries:  # chance alone does not get there: from now on depth is sought, and planted now and then
             deep = [recipe for recipe in recipes if own_depth(recipe) == shape.depth]
-        if not candidate.fill(recipes, deep):
+        if not candidate.fill(recipes, deep if number % 2 else ()):
             continue
         tools = Counter(tool for turn in candidate.turns for recipe in turn for tool in recipe.tools)
         if tools == other:

@@ -20,6 +20,7 @@ DRAWS = 60  # recipes drawn for a place, before it stays empty
 TAKE_UP = 3.0  # how much likelier a recipe is that takes up a thing from before
 DEEPER = 3.0  # how much likelier one is that comes closer to the wanted depth
 AVOIDED, REPEATED, FOREIGN, TOO_DEEP = 0.15, 0.5, 0.2, 0.02  # how much likelier what should rather not be chosen is
+SHALLOW = 0.2  # the same for what brings no depth, once chance alone has not found enough of it
 OVERLAP, COUNT, CLASS, LINK = 3.0, 0.6, 1.0, 0.7  # costs: a function to avoid, a call more or less, a class apart, …
 JOIN = 2  # words that join a request to the next, and values longer than one word
 
@@ -93,6 +94,7 @@ class Candidate:
     rng: random.Random
     turns: list[Turn] = field(default_factory=list)
     table: Table = field(default_factory=Table)
+    eager: bool = False  # for depth
     planted: tuple[int, Recipe] | None = None  # what a turn begins with, if it can
 
     def fill(self, recipes: Sequence[Recipe], deep: Sequence[Recipe] = ()) -> bool:
@@ -169,6 +171,8 @@ class Candidate:
                 weight *= TOO_DEEP
             elif reach > max(self.table.depth, 1):
                 weight *= DEEPER
+            elif self.eager and reach <= self.table.depth < self.shape.depth:
+                weight *= SHALLOW
         return min(weight, TAKE_UP)
 
     def cost(self, tools: Counter[str]) -> float:
@@ -188,7 +192,7 @@ class Candidate:
 
 def own_depth(recipe: Recipe) -> int:
     """The depth that a recipe brings by itself, when nothing from before feeds it."""
-    table = Table({kind: (0, 0) for kind in recipe.needs})
+    table = Table(dict.fromkeys(recipe.needs, (0, 0)))
     return max(table.depths(recipe), default=0)
 
 

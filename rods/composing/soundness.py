@@ -74,7 +74,7 @@ def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> 
         if domain not in catalogue.domains:
             yield f"{slot} has the unknown domain {domain!r}"
     for kind, gift in recipe.gives.items():
-        if gift.noun and gift.noun not in slots:
+        if gift.noun and " " not in gift.noun and gift.noun not in slots:
             yield f"the thing {kind!r} is named by the unknown slot {gift.noun!r}"
         if isinstance(gift.value, Got) and gift.value.step >= len(recipe.steps):
             yield f"the thing {kind!r} comes from step {gift.value.step}, which does not exist"

@@ -82,14 +82,14 @@ def recipe(
     short: bool = False,
 ) -> None:
     """Adds a recipe to `book`. `gives` holds entries `kind=source/noun` separated by blanks (no noun: a thing whose
-    words need none), the others hold kinds and facts."""
+    words need none; `the-first-one` stands for these words), the others hold kinds and facts."""
     if name in book:
         raise ValueError(f"two recipes called {name!r}")
     gifts = {}
     for entry in gives.split():
         kind, _, rest = entry.partition("=")
         value, _, noun = rest.partition("/")
-        gifts[kind] = Gift(source(value), noun)
+        gifts[kind] = Gift(source(value), noun.replace("-", " "))
     said = tuple(phrase for line in phrases for phrase in alternatives(line))
     book[name] = Recipe(
         name,

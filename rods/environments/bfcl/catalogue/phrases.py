@@ -18,7 +18,7 @@ FRAMES = {
         "{0}.",
         "It would help if you could {0}.",
         "Kindly {0}.",
-        "I want you to {0} now.",
+        "I want you to {0}.",
         "What I need is this: {0}.",
     ),
     2: (
@@ -73,8 +73,9 @@ STORIES = (
         (
             "One last thing before the {topic}.",
             "After this I'm done with the {topic} for today.",
-            "And to wrap things up for the {topic}:",
+            "This wraps things up for the {topic}.",
         ),
+        frozenset({"GorillaFileSystem"}),
     ),
     Story(
         "handover",
@@ -94,12 +95,13 @@ STORIES = (
             "Last point for the {topic}.",
             "One final request before I report back to {friend}.",
         ),
+        frozenset({"GorillaFileSystem"}),
     ),
     Story(
         "hurry",
         (
-            "I have ten minutes before my call about the {topic}.",
-            "I'm in a rush, the {topic} starts soon.",
+            "I have ten minutes before my next call.",
+            "I'm in a bit of a rush today.",
             "Quick one while I wait for {friend}.",
         ),
         (
