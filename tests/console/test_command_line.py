@@ -17,7 +17,7 @@ EXPECTED = {
     "report": (["RUN"], ["--json"]),
     "score": (["RUN"], ["--step", "--json"]),
     "verify": (["RUN"], ["--replay", "--json"]),
-    "fork": (["RUN", "NEW"], ["--config", "--json"]),
+    "fork": (["RUN", "NEW"], ["--config", "--weights", "--json"]),
     "observe": (["RUN"], ["--from-step", "--json"]),
     "merge": (["RUN"], ["--epoch", "--stage", "--json"]),
     "doctor": ([], ["--config", "--json"]),

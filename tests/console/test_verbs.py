@@ -121,7 +121,19 @@ def test_fork_takes_originals_and_active_variants_along(
     forked = said_json(capsys, "fork", finished_run, tmp_path / "new")
     assert forked["tasks"] == status["originals"] + status["generated"]
     assert forked["parent"]["epoch"] == status["epoch"]
+    assert forked["weights_of_step"] is None
     assert said_json(capsys, "status", tmp_path / "new")["step"] == 0
+
+
+def test_fork_with_weights_starts_from_the_newest_policy(
+    run_copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forked = said_json(capsys, "fork", run_copy, tmp_path / "new", "--weights")
+    assert forked["weights_of_step"] == 14
+    end = said_json(capsys, "score", run_copy, "--step", "14")
+    start = said_json(capsys, "score", tmp_path / "new", "--step", "0")
+    assert start["progress"] == end["progress"]
+    assert run(["fork", str(tmp_path / "new"), str(tmp_path / "newer"), "--weights"]) == 0
 
 
 def test_data_check_names_line_and_field_and_exits_1(
