@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from evaluation.local_weights import LocalWeights
 from rods.config import Config, Rollouts
@@ -10,11 +11,12 @@ from rods.environments import desk
 from rods.tasks import Task
 from trainer.nano import model, tokenizer
 
-CONFIG = Config(rollouts=Rollouts(rollouts_per_task=2, max_steps=2, max_reply_tokens=40, max_context_tokens=900))
+CONFIG = Config(rollouts=Rollouts(rollouts_per_task=2, max_steps=2, max_reply_tokens=12, max_context_tokens=900))
 
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("policy")
     words = tokenizer.build(" " + word for word in desk.words())
     model.fresh(words, 0).save_pretrained(folder)
