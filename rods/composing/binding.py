@@ -37,12 +37,17 @@ class _Memory:
     mentioned: dict[str, list[Any]] = field(default_factory=dict)  # said in earlier turns, by family, latest last
     fresh: dict[str, list[Any]] = field(default_factory=dict)  # said in this turn
     lone: dict[str, Any] = field(default_factory=dict)  # the only value of its family in the last turn that had any
+    touched: dict[str, Any] = field(default_factory=dict)  # things of this turn: "the same" might mean them
 
     def end_turn(self) -> None:
+        lone = self.lone
         for family, values in self.fresh.items():
             self.mentioned.setdefault(family, []).extend(values)
-            self.lone[family] = values[0] if len(values) == 1 else None
+            lone[family] = values[0] if len(values) == 1 else None
+        for kind, value in self.touched.items():
+            lone[kind] = value if lone.get(kind) == value else None
         self.fresh.clear()
+        self.touched.clear()
 
 
 def realise(
@@ -126,6 +131,7 @@ class _Binder:
         for kind in self.recipe.ends:
             self.memory.things.pop(kind, None)
         self.memory.things |= given
+        self.memory.touched |= {kind: thing.value for kind, thing in given.items()}
         return [
             BoundCall(call, result, flows, self.recipe.name, self.slots)
             for (call, flows), result in zip(made, self.results, strict=True)
@@ -152,7 +158,7 @@ class _Binder:
             if thing is None:
                 detail = f"{self.recipe.name} needs a {source.kind} and none was given"
                 raise ComposeError("func_sample_failed", detail, function=self.recipe.name, turn=self.turn)
-            self.chosen[source.kind] = thing.value
+            self.chosen[source.kind] = self.memory.touched[source.kind] = thing.value
             if source.kind not in self.slots:
                 self.slots[source.kind] = Slot(source.kind, thing.noun, thing=True, repeats=True)
             self._fills(source.kind, step, parameter)
@@ -184,7 +190,8 @@ class _Binder:
         text = value.text if isinstance(value, Worded) else _spoken(value)
         value = _meant(value)
         self.chosen[source.slot] = value
-        latest = self.memory.lone.get(family) == value and family not in self.memory.fresh
+        elsewhere = family in self.memory.fresh or self.memory.touched.get(family, value) != value
+        latest = self.memory.lone.get(family) == value and not elsewhere
         self.memory.fresh.setdefault(family, []).append(value)
         self.slots[source.slot] = Slot(source.domain, text, repeats=latest, value=value)
 

@@ -11,12 +11,12 @@ from typing import Any
 from rods.composing.catalogue import Catalogue, PhraseBook, Recipe
 from rods.composing.records import ComposeError, Draft
 from rods.composing.states import deep_merge
-from rods.environments.bfcl.catalogue import file_system, phrases, pools, trading, vehicle
+from rods.environments.bfcl.catalogue import file_system, phrases, pools, trading, travel, vehicle
 from rods.environments.bfcl.catalogue.notation import Part, Wish
 from rods.environments.bfcl.classes import MODULES, STATELESS
 from rods.environments.bfcl.effects import READING
 
-PARTS: tuple[Part, ...] = (file_system.PART, vehicle.PART, trading.PART)
+PARTS: tuple[Part, ...] = (file_system.PART, vehicle.PART, trading.PART, travel.PART)
 SHOWN = 64  # BFCL shows every tool of a task's classes
 # Tool names that are ordinary words, too.
 ORDINARY = frozenset(("find", "sort", "echo", "add", "mean", "power", "comment", "mention", "percentage", "logarithm"))

@@ -186,8 +186,8 @@ _member(
 _member(
     "tr_history_first",
     "get_order_history; get_order_details order_id=0.history.0",
-    "go through my order history and (show me|give me) the details of the (oldest|very first) order",
-    "(show me|look up) the details of the first order in my order history",
+    "go through my order history and (show me|give me) the details of the order that comes first",
+    "(show me|look up) the details of the order that is listed first in my order history",
 )
 # --- the watchlist
 _member(
@@ -358,6 +358,7 @@ PART = Part(
     RECIPES,
     domains=trading_worlds.DOMAINS,
     make=trading_worlds.make,
+    pad=trading_worlds.pad,
     stories=(
         Story(
             "portfolio",

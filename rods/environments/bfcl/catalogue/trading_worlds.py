@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,19 +60,8 @@ def make(wish: Wish) -> dict[str, Any]:
     rng = wish.rng
     symbols = [*PRICES, *wish.fresh(OTHERS, 2)]
     stocks = {symbol: _quote(PRICES.get(symbol, rng.randint(30, 400)), rng) for symbol in symbols}
-    number = rng.randint(10_000, 98_000)
-    orders: dict[str, Any] = {}
-    for _ in range(rng.randint(2, 3)):
-        symbol = rng.choice(symbols)
-        orders[str(number)] = {
-            "id": number,
-            "order_type": rng.choice(("Buy", "Sell")),
-            "symbol": symbol,
-            "price": stocks[symbol]["price"],
-            "amount": rng.randrange(5, 60, 5),
-            "status": "Completed",
-        }
-        number += rng.randint(1, 90)
+    number = rng.randint(20_000, 98_000)
+    orders = _orders(number, rng.randint(2, 3), stocks, rng)
     return {
         "orders": orders,
         "account_info": {
@@ -81,14 +71,39 @@ def make(wish: Wish) -> dict[str, Any]:
         },
         "authenticated": not wish.calls("trading_login"),
         "market_status": "Open" if wish.calls("withdraw_funds") or rng.random() < 0.5 else "Closed",
-        "order_counter": number,
+        "order_counter": number + 1,
         "stocks": stocks,
         "watch_list": _watched(symbols, rng),
         "transaction_history": [_transaction(rng) for _ in range(rng.randint(0, 2))],
     }
 
 
-def _quote(about: float, rng: Any) -> dict[str, float]:
+def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) -> None:
+    """Adds older orders and transactions behind those that are there."""
+    oldest = min(int(number) for number in scenario["orders"])
+    more = _orders(oldest - 1, 12, scenario["stocks"], rng)
+    scenario["orders"] |= {number: order for number, order in more.items() if number not in spoken}
+    scenario["transaction_history"] += [_transaction(rng) for _ in range(12)]
+
+
+def _orders(latest: int, count: int, stocks: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Completed orders, the latest one first."""
+    orders = {}
+    for _ in range(count):
+        symbol = rng.choice(list(stocks))
+        orders[str(latest)] = {
+            "id": latest,
+            "order_type": rng.choice(("Buy", "Sell")),
+            "symbol": symbol,
+            "price": stocks[symbol]["price"],
+            "amount": rng.randrange(5, 60, 5),
+            "status": "Completed",
+        }
+        latest -= rng.randint(1, 90)
+    return orders
+
+
+def _quote(about: float, rng: random.Random) -> dict[str, float]:
     price = round(about * rng.uniform(0.85, 1.15) + rng.randint(1, 99) / 100, 2)
     if price == int(price):
         price = round(price + 0.35, 2)
@@ -101,12 +116,12 @@ def _quote(about: float, rng: Any) -> dict[str, float]:
     }
 
 
-def _watched(symbols: Sequence[str], rng: Any) -> list[str]:
+def _watched(symbols: Sequence[str], rng: random.Random) -> list[str]:
     found: list[str] = rng.sample(symbols, rng.randint(2, 3))
     return found
 
 
-def _transaction(rng: Any) -> dict[str, Any]:
+def _transaction(rng: random.Random) -> dict[str, Any]:
     day = f"2024-{rng.randint(1, 8):02d}-{rng.randint(1, 28):02d}"
     time = f"{rng.randint(9, 17):02d}:{rng.randint(0, 59):02d}:00"
     return {
@@ -209,7 +224,7 @@ DOMAINS: Mapping[str, Domain] = {
     "bid": _bids,
     "deposit": lambda scene: range(250, 9001, 250),
     "withdrawal": _money,
-    "order_number": lambda scene: [int(each) for each in account(scene.state)["orders"] if str(each).isdigit()],
+    "order_number": lambda scene: [int(each) for each in scene.state["config"][GROUP]["orders"]],
     "trader": lambda scene: [f"{name.lower()}_{word}" for name in pools.FIRST_NAMES for word in ("trades", "invest")],
     "trading_password": lambda scene: PASSWORDS,
     "start": _days,
