@@ -11,15 +11,32 @@ from typing import Any
 from rods.composing.catalogue import Catalogue, PhraseBook, Recipe
 from rods.composing.records import ComposeError, Draft
 from rods.composing.states import deep_merge
-from rods.environments.bfcl.catalogue import file_system, phrases, pools, trading, travel, vehicle
+from rods.environments.bfcl.catalogue import (
+    calculator,
+    crossing,
+    file_system,
+    messages,
+    phrases,
+    pools,
+    tickets,
+    trading,
+    travel,
+    tweets,
+    vehicle,
+)
 from rods.environments.bfcl.catalogue.notation import Part, Wish
 from rods.environments.bfcl.classes import MODULES, STATELESS
 from rods.environments.bfcl.effects import READING
 
-PARTS: tuple[Part, ...] = (file_system.PART, vehicle.PART, trading.PART, travel.PART)
+PARTS: tuple[Part, ...] = tuple(
+    module.PART for module in (file_system, vehicle, trading, travel, calculator, messages, tweets, tickets, crossing)
+)
 SHOWN = 64  # BFCL shows every tool of a task's classes
 # Tool names that are ordinary words, too.
-ORDINARY = frozenset(("find", "sort", "echo", "add", "mean", "power", "comment", "mention", "percentage", "logarithm"))
+ORDINARY = frozenset(
+    ("find", "sort", "add", "subtract", "multiply", "divide", "mean", "power", "percentage", "logarithm")
+    + ("comment", "mention")
+)
 
 
 @cache

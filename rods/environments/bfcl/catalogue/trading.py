@@ -416,7 +416,7 @@ PART = Part(
     },
     again={"symbol": ("the same stock",), "company": ("the same company",)},
     families={
-        "symbol": "watched unwatched",
+        "symbol": "watched unwatched other_symbol",
         "company": "unwatched_company",
         "money": "deposit withdrawal",
     },

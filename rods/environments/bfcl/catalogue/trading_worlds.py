@@ -211,6 +211,9 @@ PASSWORDS = (
 )
 DOMAINS: Mapping[str, Domain] = {
     "symbol": lambda scene: list(account(scene.state)["stocks"]),
+    "other_symbol": lambda scene: [
+        symbol for symbol in account(scene.state)["stocks"] if symbol != scene.chosen.get("symbol")
+    ],
     "watched": lambda scene: list(account(scene.state)["watch_list"]),
     "unwatched": _unwatched,
     "company": lambda scene: [name for name, code in SYMBOLS.items() if code in account(scene.state)["stocks"]],
