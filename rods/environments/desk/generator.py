@@ -101,10 +101,13 @@ def _compose(book: Catalogue, environment: Environment, type: TaskType, rng: ran
 
 
 def _shape(type: TaskType, rng: random.Random) -> Shape:
-    """Two to four turns of one to three calls; the types with a turn without calls get it on top."""
-    counts = [rng.choice((1, 2, 2, 3)) for _ in range(rng.choice((2, 3, 3, 4)))]
+    """Two or three turns of one or two calls, small enough for nano, with a result that feeds a later call; the types
+    with a turn without calls get it on top of two turns."""
+    counts = [rng.choice((1, 1, 2)) for _ in range(rng.choice((2, 2, 2, 3)))]
     if type in ("miss_func", "miss_param"):
-        if len(counts) == 4:
-            counts.pop()
+        del counts[2:]
+    if 2 not in counts:
+        counts[rng.randrange(len(counts))] = 2
+    if type in ("miss_func", "miss_param"):
         counts.insert(rng.randrange(len(counts)), 0)
-    return Shape(tuple(counts), depth=rng.choice((2, 2, 2, 3)))
+    return Shape(tuple(counts), depth=2)

@@ -98,7 +98,7 @@ def test_every_tool_is_needed_by_some_task_and_all_used_tools_are_shown(tasks: l
 
 
 def test_turns_depend_on_each_other(tasks: list[Task]) -> None:
-    assert {len(task.script) for task in tasks} == {2, 3, 4}
+    assert {len(task.script) for task in tasks} == {2, 3}
     for task in tasks:
         assert all(len(calls) <= 3 for calls in task.calls)
         flows = [flow for turn in task.provenance["flows"] for call in turn for flow in call.values()]
