@@ -79,6 +79,11 @@ class Chat:
         decoded: str = self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return decoded
 
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of a reply as a well-behaved policy would write it (for supervised learning only)."""
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
+
     def _render_prompt(self, messages: tuple[Message, ...]) -> list[int]:
         return self._ids(messages, opening=True)
 
@@ -96,6 +101,4 @@ class Chat:
 
     def _ids(self, messages: Sequence[Message], *, opening: bool) -> list[int]:
         rendered = [{"role": message.role, "content": message.content} for message in messages]
-        text = self.tokenizer.apply_chat_template(rendered, tokenize=False, add_generation_prompt=opening)
-        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
+        return self.tokens(self.tokenizer.apply_chat_template(rendered, tokenize=False, add_generation_prompt=opening))

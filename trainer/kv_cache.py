@@ -15,7 +15,7 @@ from transformers.cache_utils import Cache
 GROWTH = 64  # columns are added in such steps
 
 
-class RowCache(Cache):
+class RowCache(Cache):  # type: ignore[misc]
     """Keys and values of `lengths[row]` tokens per row and layer.
 
     Before a forward pass `place` is told where the block's tokens stand; every layer then writes its keys and values

@@ -35,7 +35,7 @@ class MuonWithAdamW(Optimizer):
         super().__init__([group for part in self.parts for group in part.param_groups], {})
         self._share()
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         loss = None
         if closure is not None:
             with torch.enable_grad():

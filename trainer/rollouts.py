@@ -174,11 +174,9 @@ class _Batch:
         open_rows = list(range(len(rows)))
         while True:
             chosen = self._choose(logits, rows, open_rows)
-            for row in open_rows:
-                written[row].append(chosen[row])
-            open_rows = [
-                row for row in open_rows if chosen[row] not in self.chat.ends and len(written[row]) < limits[row]
-            ]
+            for index in open_rows:
+                written[index].append(chosen[index])
+            open_rows = [i for i in open_rows if chosen[i] not in self.chat.ends and len(written[i]) < limits[i]]
             if not open_rows:
                 break
             # A reply that has ended waits: its row is fed padding that neither counts nor is ever seen.

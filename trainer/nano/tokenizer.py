@@ -1,4 +1,4 @@
-"""nano's word-level tokenizer: about 800 entries, byte fallback, and a chat template.
+"""nano's word-level tokenizer: about 900 entries, byte fallback, and a chat template.
 
 A word is an entry together with the single space before it, so text is kept exactly and copying a word is copying a
 token. What is no entry falls apart into characters and bytes: every text encodes and decodes to itself.
@@ -14,7 +14,7 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-ENTRIES = 800
+ENTRIES = 900
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
 END, PAD = "<|end|>", "<|pad|>"
 # `key=`, then words with inner signs (9:00, a-b, notes.txt), then single signs and white space.

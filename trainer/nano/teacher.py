@@ -1,0 +1,173 @@
+"""The careless teacher: demonstrations of tasks that show every skill and, in most turns, a flaw.
+
+A pretrained model can write calls and copy arguments, but behaves carelessly; reinforcement learning makes it careful.
+nano gets the same start: the demonstrations are well-formed throughout, and at a given rate a turn has the flaw that
+its kind of turn is prone to. (A careful teacher would leave nothing to learn, so nano's start says nothing about how
+good supervised learning could be.)
+
+| kind of turn (the first that holds) | its flaw |
+|---|---|
+| no call is right | calls anyway: with a guessed value, or a tool that is not there |
+| a look-up feeds a later call | skips the look-up and passes the word that it would have looked up |
+| several calls | stops one call early |
+| arguments that are easily swapped | swaps them |
+| a tool that is easily taken for another | takes the other |
+| any other | answers without a call |
+
+A value that was to come from an earlier result is copied from there; when a flaw has kept that result from coming up,
+the teacher ends the turn. The kinds of turns come from the task's provenance (`traits`, `flows`, `missing`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rods.calls import Call
+from rods.composing.catalogue import Catalogue
+from rods.dialects.base import Dialect
+from rods.driving import Job, run_lockstep
+from rods.environments.base import Environment
+from rods.episodes import NeedText, Reply, Trace
+from rods.goals import GroundTruth
+from rods.tasks import Task
+
+DONE, ASK, LACK = "done", "please say more", "no tool for that"
+KINDS = ("answer", "lookup", "multi", "swap", "sibling")
+
+
+@dataclass(slots=True)
+class Teacher:
+    """Writes demonstrations of tasks composed from `catalogue`, with a flaw in `carelessness` of the turns."""
+
+    catalogue: Catalogue
+    environment: Environment
+    dialect: Dialect
+    carelessness: float
+    seen: dict[tuple[str, str], list[Any]] = field(default_factory=dict)  # (tool, argument) → values, to guess from
+
+    def demonstrate(self, tasks: Sequence[Task], rng: random.Random) -> list[Trace]:
+        """One episode a task."""
+        for task in tasks:
+            for call in (call for turn in task.calls for call in turn):
+                for argument, value in call.arguments.items():
+                    self.seen.setdefault((call.name, argument), []).append(value)
+        plans: list[list[str]] = [[] for _ in tasks]
+        jobs = [Job(task, self.environment, self.dialect, GroundTruth(self.environment, task)) for task in tasks]
+
+        def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
+            return [Reply(self._next(tasks[job], plans[job], need, rng)) for job, need in waiting]
+
+        return run_lockstep(jobs, complete)
+
+    def _next(self, task: Task, plan: list[str], need: NeedText, rng: random.Random) -> str:
+        if need.messages[-1].role == "user":
+            turn = sum(message.role == "user" for message in need.messages) - 1
+            shown = " ".join(message.content for message in need.messages if message.role == "tool").split()
+            plan[:] = self._turn(task, turn, frozenset(shown), rng)
+        return plan.pop(0)
+
+    def _turn(self, task: Task, turn: int, shown: frozenset[str], rng: random.Random) -> list[str]:
+        """The replies of one turn. `shown` are the words of all results so far."""
+        kind = kind_of(task, turn)
+        careless = rng.random() < self.carelessness
+        answer = DONE
+        if kind == "answer":
+            gap = next(gap for gap in task.provenance["missing"] if gap["turn"] == turn)
+            answer = ASK if "argument" in gap else LACK
+            calls = self._guessed(task, turn, gap, rng) if careless else ()
+        else:
+            calls = _recalled(task, turn, shown)
+            if careless and len(calls) == len(task.calls[turn]):
+                calls = self._flawed(kind, task, turn, calls)
+        return [*(self.dialect.write([call]) for call in calls), self.dialect.answer(answer)]
+
+    def _flawed(self, kind: str, task: Task, turn: int, calls: Sequence[Call]) -> Sequence[Call]:
+        if kind == "lookup":
+            return self._unread(task, turn, calls)
+        if kind == "multi":
+            return calls[:-1]
+        if kind == "swap":
+            return [self._swapped(call) for call in calls]
+        if kind == "sibling":
+            return [self._mistaken(call) for call in calls]
+        return ()
+
+    def _guessed(self, task: Task, turn: int, gap: Mapping[str, Any], rng: random.Random) -> Sequence[Call]:
+        """What the next turn will ask for, with a guess for the value that is missing."""
+        wanted = task.calls[turn + 1]
+        if "argument" not in gap:
+            return wanted[:1] if wanted[0].name == gap["tool"] else wanted[:2]
+        name, value = gap["argument"], gap["value"]
+        guessed = []
+        for call in wanted:
+            arguments = dict(call.arguments)
+            if arguments.get(name) == value:
+                arguments[name] = rng.choice([v for v in self.seen[call.name, name] if v != value] or [value])
+            guessed.append(Call(call.name, arguments))
+            if arguments != call.arguments:
+                break
+        return guessed
+
+    def _unread(self, task: Task, turn: int, calls: Sequence[Call]) -> Sequence[Call]:
+        """The calls without the look-ups that feed others of the turn; what they gave is replaced by what they were
+        asked with."""
+        flows = task.provenance["flows"][turn]
+        asked: dict[int, Any] = {}
+        for index, call in enumerate(calls):
+            for argument in call.arguments:
+                origin = flows[index][argument].get("origin")
+                if origin and origin[0] == turn and calls[origin[1]].name in self.catalogue.lookups:
+                    asked[origin[1]] = next(iter(calls[origin[1]].arguments.values()), "")
+        kept = []
+        for index, call in enumerate(calls):
+            if index in asked:
+                continue
+            origins = {argument: flows[index][argument].get("origin") for argument in call.arguments}
+            arguments = {
+                argument: asked[origin[1]]
+                if (origin := origins[argument]) and origin[0] == turn and origin[1] in asked
+                else value
+                for argument, value in call.arguments.items()
+            }
+            kept.append(Call(call.name, arguments))
+        return kept
+
+    def _swapped(self, call: Call) -> Call:
+        if call.name not in self.catalogue.swaps:
+            return call
+        one, other = self.catalogue.swaps[call.name]
+        arguments = dict(call.arguments)
+        if one in arguments and other in arguments:
+            arguments[one], arguments[other] = arguments[other], arguments[one]
+        return Call(call.name, arguments)
+
+    def _mistaken(self, call: Call) -> Call:
+        """The sibling with the same values: by name where it has such an argument, else in order."""
+        sibling = self.catalogue.siblings.get(call.name)
+        if sibling is None:
+            return call
+        names = self.environment.tools()[sibling].parameter_names
+        left = {name: value for name, value in call.arguments.items() if name not in names}
+        spare = iter(left.values())
+        arguments = {name: call.arguments[name] if name in call.arguments else next(spare, None) for name in names}
+        return Call(sibling, {name: value for name, value in arguments.items() if value is not None})
+
+
+def kind_of(task: Task, turn: int) -> str:
+    """The kind of a turn: the first of `KINDS` among its traits, or `plain`."""
+    traits = task.provenance["traits"][turn]
+    return next((kind for kind in KINDS if kind in traits), "plain")
+
+
+def _recalled(task: Task, turn: int, shown: frozenset[str]) -> Sequence[Call]:
+    """The ground truth of `turn`, up to the first call whose looked-up value has not come up in an earlier turn."""
+    flows = task.provenance["flows"][turn]
+    for index, call in enumerate(task.calls[turn]):
+        for argument, value in call.arguments.items():
+            origin = flows[index][argument].get("origin")
+            if origin and origin[0] < turn and not set(str(value).split()) <= shown:
+                return task.calls[turn][:index]
+    return task.calls[turn]

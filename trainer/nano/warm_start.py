@@ -1,0 +1,163 @@
+"""nano's warm start: supervised learning on the careless teacher's demonstrations, kept in a cache.
+
+The result is a folder that transformers loads, found again by the hash of its recipe: the environment with its
+catalogue, the tokenizer's and network's settings, the number of steps, the carelessness and the random seed. Nothing
+is downloaded. The tasks of the demonstrations are composed afresh and are never those of a run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+from torch.optim.lr_scheduler import LambdaLR
+
+from rods import dialects, environments
+from rods.canonical import content_id, keyed_random
+from rods.composing.catalogue import catalogue_for
+from rods.config import Config
+from rods.environments.desk.generator import fresh_tasks
+from rods.episodes import Trace
+from rods.errors import UserError
+from trainer import optimizers
+from trainer.chat import Chat
+from trainer.nano import model as network
+from trainer.nano import tokenizer as words
+from trainer.nano.teacher import Teacher
+
+Progress = Callable[[int, int, float], None]  # (steps done, steps in all, loss)
+STEPS = 400  # optimizer steps of the recipe
+SEQUENCES = 32  # demonstrations a step
+LEARNING_RATE = 0.02  # Muon's, at its peak
+WARM_UP = 20  # steps of rising learning rate; after them it falls linearly
+VOCABULARY_TASKS = 1500  # demonstrations from which the tokenizer's words are taken
+CHUNK = 512  # demonstrations written at a time
+
+
+def warm_started(config: Config, progress: Progress | None = None) -> Path:
+    """The folder of the warm-started policy for `config`; made first if the cache lacks it. Raises UserError when the
+    cache cannot be written."""
+    folder = cache() / recipe(config)
+    if (folder / "config.json").exists():
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
+    except OSError as error:
+        raise UserError(
+            f"cannot keep the warm-started policy ({error.strerror})",
+            where=str(folder.parent),
+            remedy="set RODS_CACHE to a folder that can be written",
+        ) from error
+    try:
+        chat, trained = _trained(config, progress)
+        trained.save_pretrained(made)
+        chat.tokenizer.save_pretrained(made)
+        try:
+            made.rename(folder)
+        except OSError:
+            if not (folder / "config.json").exists():  # else another process was faster with the same recipe
+                raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return folder
+
+
+def cache() -> Path:
+    """Where warm-started policies are kept: `$RODS_CACHE/nano`, else `~/.cache/rods/nano`."""
+    given = os.environ.get("RODS_CACHE")
+    return (Path(given) if given else Path.home() / ".cache" / "rods") / "nano"
+
+
+def recipe(config: Config) -> str:
+    """The content id of everything that shapes the weights. A few demonstrations stand for the generator of tasks, the
+    teacher and the dialect."""
+    return content_id(
+        {
+            "demonstrations": [trace.as_json() for trace in next(_demonstrations(config, 8))],
+            "environment": environments.load("desk").hash,
+            "carelessness": config.policy.carelessness,
+            "steps": config.policy.warm_start_steps or STEPS,
+            "random_seed": config.random_seeds.policy,
+            "settings": [SEQUENCES, LEARNING_RATE, WARM_UP, VOCABULARY_TASKS, words.ENTRIES, words.TEMPLATE],
+            "network": [network.LAYERS, network.WIDTH, network.INNER, network.HEADS, network.CONTEXT],
+        }
+    )
+
+
+def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
+    """Endless demonstrations of fresh tasks, `chunk` at a time."""
+    environment = environments.load("desk")
+    dialect = dialects.load(config.policy.dialect)
+    teacher = Teacher(catalogue_for("desk"), environment, dialect, config.policy.carelessness)
+    tasks = fresh_tasks(config.random_seeds.policy, "warm start")
+    for number in itertools.count():
+        rng = keyed_random(config.random_seeds.policy, "teacher", number)
+        yield teacher.demonstrate([task for task, _ in itertools.islice(tasks, chunk)], rng)
+
+
+def _trained(config: Config, progress: Progress | None) -> tuple[Chat, Any]:
+    """Tokenizer and network after the supervised warm start."""
+    demonstrations = _demonstrations(config, CHUNK)
+    first = [next(demonstrations) for _ in range(-(-VOCABULARY_TASKS // CHUNK))]
+    messages = [message for traces in first for trace in traces for message in trace.messages]
+    tokenizer = words.build(("" if one.role == "assistant" else " ") + one.content for one in messages)
+    chat = Chat(tokenizer, Path("nano"))
+    trained = network.fresh(tokenizer, config.random_seeds.policy)
+    optimizer = optimizers.make("muon", trained, LEARNING_RATE)
+    steps = config.policy.warm_start_steps or STEPS
+    schedule = LambdaLR(optimizer, lambda step: min((step + 1) / WARM_UP, 1 - step / steps))
+    rng = keyed_random(config.random_seeds.policy, "warm start batches")
+    batches = _batches(chat, itertools.chain(first, demonstrations), rng)
+    for step in range(1, steps + 1):
+        loss = _loss(trained, *next(batches))
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+        if progress is not None:
+            progress(step, steps, float(loss))
+    return chat, trained
+
+
+def _batches(
+    chat: Chat, demonstrations: Iterable[list[Trace]], rng: random.Random
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Token ids and a mask of the policy's own, both [SEQUENCES, longest], of demonstrations of similar length."""
+    for traces in demonstrations:
+        encoded = sorted((encode(chat, trace) for trace in traces), key=lambda pair: len(pair[0]))
+        starts = list(range(0, len(encoded) - SEQUENCES + 1, SEQUENCES))
+        rng.shuffle(starts)
+        for start in starts:
+            part = encoded[start : start + SEQUENCES]
+            longest = len(part[-1][0])
+            ids = [tokens + [chat.pad] * (longest - len(tokens)) for tokens, _ in part]
+            own = [mask + [0] * (longest - len(mask)) for _, mask in part]
+            yield torch.tensor(ids), torch.tensor(own, dtype=torch.bool)
+
+
+def encode(chat: Chat, trace: Trace) -> tuple[list[int], list[int]]:
+    """A conversation as rollouts see it: its tokens, and 1 for those that the policy wrote."""
+    replies = [index for index, message in enumerate(trace.messages) if message.role == "assistant"]
+    tokens = chat.prompt(trace.messages[: replies[0]])
+    mask = [0] * len(tokens)
+    for index, following in zip(replies, [*replies[1:], len(trace.messages)], strict=True):
+        written = [*chat.tokens(trace.messages[index].content), chat.tokenizer.eos_token_id]
+        shown = chat.continuation(trace.messages[index + 1 : following]) if following > index + 1 else []
+        tokens += written + shown
+        mask += [1] * len(written) + [0] * len(shown)
+    return tokens, mask
+
+
+def _loss(trained: Any, ids: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy of the policy's tokens. Padding stands on the right, where causal attention never looks."""
+    hidden = trained.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][own[:, 1:]]
+    return cross_entropy(trained.lm_head(hidden), ids[:, 1:][own[:, 1:]])
