@@ -244,6 +244,8 @@ class Catalogue:
     - `present(state)`: API classes whose tools are shown whether a call uses them or not.
     - `common`: tools that a variant may share with its seed as it likes (going to a folder, logging in).
     - `repeated`: how much likelier a recipe is that the plan already has (1: as likely as any).
+    - `missing_first`: what is held out or blurred belongs to the first request of its turn where it can, so that
+      nothing of that turn can be done before it is there.
     - `closed`: variants call no API class that their seed does not call.
     """
 
@@ -266,6 +268,7 @@ class Catalogue:
     present: Callable[[Mapping[str, Any]], Collection[str]] = _none
     common: frozenset[str] = frozenset()
     repeated: float = 1.0
+    missing_first: bool = False
     closed: bool = False
 
     def family(self, domain: str) -> str:

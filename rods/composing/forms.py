@@ -118,6 +118,9 @@ def _missed_tool(catalogue: Catalogue, draft: Draft, turn: int, rng: random.Rand
     tools = sorted({bound.call.name for bound in draft.turns[turn]} - before)
     if not tools:
         raise ComposeError("no_pattern", "every tool of the turn is needed earlier", turn=turn)
+    if catalogue.missing_first:
+        first = catalogue.recipes[draft.turns[turn][0].recipe].tools
+        tools = [tool for tool in tools if tool in first] or tools
     return rng.choice([tool for tool in tools if tool not in catalogue.lookups] or tools)
 
 
@@ -138,6 +141,8 @@ def _blurred(
             if len(pattern.findall(request)) == 1 and not had:
                 step, parameter = slot.fills[0]
                 choices.append((slot, draft.turns[turn][offset + step], parameter))
+        if choices and catalogue.missing_first:
+            break
     if not choices:
         raise ComposeError("no_pattern", "no value of the request can be blurred", turn=turn)
     slot, bound, parameter = rng.choice(choices)

@@ -34,8 +34,10 @@ PARTS: tuple[Part, ...] = tuple(
 SHOWN = 64  # BFCL shows every tool of a task's classes
 # Tool names that are ordinary words, too.
 ORDINARY = frozenset(
-    ("find", "sort", "add", "subtract", "multiply", "divide", "mean", "power", "percentage", "logarithm")
-    + ("comment", "mention")
+    (
+        *("find", "sort", "comment", "mention", "mean", "power", "percentage", "logarithm"),
+        *("add", "subtract", "multiply", "divide"),
+    )
 )
 
 
@@ -62,6 +64,7 @@ def catalogue() -> Catalogue:
         present=_present,
         common=frozenset(tool for part in PARTS for tool in part.common.split()),
         repeated=0.1,
+        missing_first=True,
         closed=True,
     )
 

@@ -185,7 +185,7 @@ _add(
 _add(
     "fs_diff",
     "diff file_name1=text:text_file file_name2=other:other_text",
-    "(compare|check) {text} (and|with|against) {other} line by line",
+    "compare {text} (and|with) {other} line by line",
     "(show|tell) me (where|how) {text} and {other} differ",
     gives="file=text:text_file/text",
     unless="bare",

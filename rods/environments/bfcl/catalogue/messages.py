@@ -60,7 +60,7 @@ _member(
     "ms_send_id",
     "send_message receiver_id=receiver:colleague_id message=note:note",
     "(send|write) the message '{note}' to the user {receiver}",
-    "(tell|let) the user with the id {receiver} (this|know): '{note}'",
+    "(tell the user with the id {receiver} this|let the user with the id {receiver} know): '{note}'",
     gives="written=receiver:colleague_id/receiver",
 )
 _member(

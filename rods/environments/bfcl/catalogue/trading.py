@@ -193,7 +193,8 @@ _member(
 _member(
     "tr_watched",
     "get_watchlist",
-    "(show|list|tell) me (what is on|all stocks on) my watchlist",
+    "(show|tell) me (what is on my watchlist|which stocks are on my watchlist)",
+    "list (all stocks on my watchlist|my watchlist for me)",
     "(open|read out) my watchlist (for me|)",
 )
 _member(
@@ -220,7 +221,7 @@ _member(
 _member(
     "tr_watch",
     "add_to_watchlist stock=symbol:unwatched",
-    "(add|put) {symbol} (to|on) my watchlist",
+    "(add {symbol} to|put {symbol} on) my watchlist",
     "keep an eye on {symbol}, put it on my watchlist",
     gives="stock=symbol:unwatched/symbol",
     ends="quote",
@@ -228,12 +229,12 @@ _member(
 _member(
     "tr_watch_it",
     "add_to_watchlist stock=^stock",
-    "(add|put) {stock} (to|on) my watchlist",
+    "(add {stock} to|put {stock} on) my watchlist",
 )
 _member(
     "tr_watch_name",
     "get_symbol_by_name name=company:unwatched_company; add_to_watchlist stock=0.symbol",
-    "(add|put) {company} (to|on) my watchlist, you will need the symbol",
+    "(add {company} to|put {company} on) my watchlist, you will need the symbol",
     "find the symbol of {company} and put it on my watchlist",
     gives="stock=0.symbol/company",
     ends="quote",
@@ -313,13 +314,13 @@ _member(
 _member(
     "tr_fund",
     "fund_account amount=deposit:deposit",
-    "(add|transfer|put) {deposit} dollars (to|into) my trading account",
+    "(add {deposit} dollars to|transfer {deposit} dollars to|put {deposit} dollars into) my trading account",
     "fund my account with {deposit} dollars",
 )
 _member(
     "tr_fund_account",
     "fund_account amount=deposit:deposit; get_account_info",
-    "(add|put) {deposit} dollars (to|into) my trading account and show me the new (balance|account details)",
+    "(add {deposit} dollars to|put {deposit} dollars into) my trading account and show me the new (balance|details)",
 )
 _member(
     "tr_withdraw",
@@ -338,19 +339,19 @@ _add(
 _member(
     "tr_transactions",
     "get_transaction_history",
-    "(show|list) (me all transactions of my account|my transaction history)",
+    "(show me all transactions of my account|list my transaction history)",
     "(list|go through) the deposits and withdrawals of my account",
 )
 _member(
     "tr_transactions_between",
     "get_transaction_history start_date=start:start end_date=end:end",
-    "(show|list) (me the transactions|all transactions) between {start} and {end}",
+    "(show me the|list all) transactions between {start} and {end}",
     "(list|look up) what was paid in or out from {start} to {end}",
 )
 _member(
     "tr_transactions_since",
     "get_transaction_history start_date=start:start",
-    "(show|list) (me the transactions|all transactions) since {start}",
+    "(show me the|list all) transactions since {start}",
 )
 
 PART = Part(

@@ -12,13 +12,12 @@ from rods.environments.bfcl.catalogue import pools
 from rods.environments.bfcl.catalogue.notation import Wish
 
 GROUP = "TradingBot"
-SYMBOLS = {  # by the names under which the class looks them up, but for one that ends in a full stop
+SYMBOLS = {  # by the names under which the class looks them up, but for two: "Quasar Ltd." ends in a full stop, "Zeta Corp" says its symbol
     "Apple": "AAPL",
     "Google": "GOOG",
     "Tesla": "TSLA",
     "Microsoft": "MSFT",
     "Nvidia": "NVDA",
-    "Zeta Corp": "ZETA",
     "Alpha Tech": "ALPH",
     "Omega Industries": "OMEG",
     "Neptune Systems": "NEPT",

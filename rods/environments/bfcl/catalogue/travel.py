@@ -44,8 +44,8 @@ _SIGN_IN = (
 _add(
     "tv_sign_in",
     _SIGN_IN,
-    "sign me in to the travel system for {grant} access: client id {client}, secret {secret}, refresh token {refresh},"
-    " and my name is {first} {last}",
+    "sign me in to the travel system with {grant} access, client id {client}, secret {secret} and refresh token"
+    " {refresh}, and my name is {first} {last}",
     "authenticate me for travel with the client id {client}, the secret {secret} and the refresh token {refresh};"
     " I need {grant} access, my first name is {first} and my last name {last}",
     unless="token",
@@ -202,7 +202,7 @@ _guarded(
 _guarded(
     "tv_history",
     "get_booking_history access_token=TOKEN",
-    "(show|list) (me all my bookings|my booking history)",
+    "(show me all my bookings|list my booking history|show me what I have booked)",
     "go through (my bookings|everything I have booked) (so far|)",
 )
 _add(
