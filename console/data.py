@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from console.output import Json, plain, print_json
-from rods.errors import EXIT_FAILED, EXIT_OK, UserError
+from rods.errors import EXIT_FAILED, EXIT_OK
 
 Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into this file.")]
 
@@ -38,10 +38,7 @@ def bfcl(*, out: Out = None, as_json: Json = False) -> None:
     file = data.fetch()
     tasks = data.tasks()
     if out is not None:
-        try:
-            out.write_bytes(task_lines(tasks))
-        except OSError as error:
-            raise UserError(f"cannot be written ({error.strerror})", where=str(out)) from error
+        out.write_bytes(task_lines(tasks))
     splits, types = Counter(task.split for task in tasks), Counter(task.type for task in tasks)
     if as_json:
         facts = {"wheel": str(file), "version": wheel.VERSION, "sha256": wheel.SHA256}

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from cyclopts import App, CycloptsError
 
-from rods.errors import EXIT_OK, EXIT_USER, RodsError
+from rods.errors import EXIT_OK, EXIT_USER, RodsError, complain
 
 # verb: (where it lives, what help says). The order is that of a run's life.
 VERBS: dict[str, tuple[str, str]] = {
@@ -83,11 +84,16 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader of our output has left (`rods status … | head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:  # a full disk, a folder that is not ours
+        from buffers.log import disk_error
+
+        known = disk_error(error, Path(error.filename or " ".join(arguments)))
+        return _say(str(known), known.exit_code)
     return code if isinstance(code, int) else EXIT_OK
 
 
 def _say(text: str, code: int) -> int:
-    print(f"rods: {text}", file=sys.stderr)
+    complain("rods", text)
     return code
 
 

@@ -9,6 +9,7 @@ ourselves, Linux passes SIGTERM on to both, so that no orphan keeps the run fold
 from __future__ import annotations
 
 import ctypes
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT
 TRAINER_RETRIES = 3
 WAITS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # seconds before the n-th restart in a row
 SETTLED = 60.0  # seconds of life after which a process's restarts count from zero again
+NOTHING_LEFT = 16_384  # bytes free on a disk that counts as full
 PATIENCE = 20.0  # seconds between the polite signal and the kill
 
 
@@ -58,8 +60,11 @@ class Child:
         return None if self.process is None else self.process.poll()
 
     def last_words(self) -> str:
-        """The last line that it printed besides events (JSON lines): an error's text, if it died of one."""
+        """The last line that it printed besides events (JSON lines): an error's text, if it died of one. On a full
+        disk the file lacks just that line."""
         try:
+            if shutil.disk_usage(self.output.parent).free < NOTHING_LEFT:
+                return f"{self.output.parent}: the disk is full → free some space and start the same command again"
             with self.output.open("rb") as file:
                 file.seek(max(0, self.output.stat().st_size - 65_536))
                 lines = file.read().decode(errors="replace").splitlines()

@@ -15,17 +15,20 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
+from buffers.log import disk_error
 from buffers.run import Run
 from daemon.authors.procedural import IN_FLIGHT
 from daemon.service import Service
 from rods import logs, runfolder
 from rods.config import read_config
-from rods.errors import EXIT_OK, RodsError
+from rods.errors import EXIT_OK, RodsError, complain
 from rods.sources import load_tasks
 
+_Known = TypeVar("_Known", RodsError, OSError)
 THREADS = "rods-daemon"
 PATIENCE = 2.0  # seconds that a thread may take to come back before the process leaves without it
 
@@ -41,9 +44,10 @@ def main(arguments: list[str] | None = None) -> None:
         asyncio.run(_daemon(asked.run, asked.config, threads))
         code = EXIT_OK
     except* RodsError as group:
-        error = _first(group)
-        print(f"rods-daemon: {error}", file=sys.stderr)
-        code = error.exit_code
+        code = _say(_first(group))
+    except* OSError as group:
+        known = _first(group)
+        code = _say(disk_error(known, Path(known.filename or asked.run)))
     threads.shutdown(wait=False, cancel_futures=True)
     _leave(code)
 
@@ -81,12 +85,16 @@ async def _open(path: Path, config_file: Path | None, stop: asyncio.Event) -> Ru
     return Run.open(path)
 
 
-def _first(group: BaseExceptionGroup[RodsError]) -> RodsError:
-    error: BaseException = group
+def _first(group: BaseExceptionGroup[_Known]) -> _Known:
+    error: _Known | BaseExceptionGroup[_Known] = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    assert isinstance(error, RodsError)
     return error
+
+
+def _say(error: RodsError) -> int:
+    complain("rods-daemon", str(error))
+    return error.exit_code
 
 
 def _leave(code: int) -> None:

@@ -202,6 +202,7 @@ class Service:
                 raw=rejection.raw,
                 attempt=rejection.attempt,
             )
+            log.info("rejected", variant=index, stage=rejection.stage, error=rejection.error, attempt=rejection.attempt)
 
         try:
             author = self._author(seed.environment.name)

@@ -7,10 +7,11 @@ Defaults are the paper's (004) where `FACTS`-style sources know them; each field
 
 from __future__ import annotations
 
+import difflib
 import math
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -302,11 +303,30 @@ def parse_config(values: dict[str, Any], *, where: str) -> Config:
         faults = []
         for fault in error.errors():
             key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
-            text = "unknown key" if fault["type"] == "extra_forbidden" else fault["msg"].removeprefix("Value error, ")
-            faults.append(f"{key}: {text}")
+            if fault["type"] == "extra_forbidden":
+                faults.append(f"{key}: unknown key{_meant(fault['loc'])}")
+            elif fault["type"] == "value_error":
+                faults.append(f"{key}: {fault['msg'].removeprefix('Value error, ')}")
+            else:
+                faults.append(f"{key}: {fault['msg']}, not {_short(fault['input'])}")
         raise UserError(
             "; ".join(faults), where=where, remedy="docs/configuration.md lists every key with its range"
         ) from error
+
+
+def _meant(where: tuple[str | int, ...]) -> str:
+    """The key that an unknown one resembles, as a question; empty when there is none."""
+    section: Any = Config
+    for part in where[:-1]:
+        # a number stands for an element of a list of tables
+        section = get_args(section)[0] if isinstance(part, int) else section.model_fields[part].annotation
+    close = difflib.get_close_matches(str(where[-1]), getattr(section, "model_fields", {}), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def identity_diff(recorded: dict[str, Any], asked: dict[str, Any], prefix: str = "") -> list[str]:

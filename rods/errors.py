@@ -9,6 +9,10 @@ Three families that are never mixed up:
 - What a *policy* does wrong is never an exception: it is data in a trace (`Result.error`, `Reply` and end reasons).
 """
 
+import contextlib
+import os
+import sys
+
 EXIT_OK = 0
 EXIT_FAILED = 1  # a check that was asked for found something wrong (verify, data check, replay)
 EXIT_USER = 2  # bad input: the message says what to change
@@ -58,3 +62,20 @@ class InfrastructureError(RodsError):
 
 class Unsupported(RodsError):
     """An environment was asked for something that it declares it lacks (snapshot, fork, visible state)."""
+
+
+def complain(program: str, text: str) -> None:
+    """One line for a person on standard error. Where even that cannot be written (it may go into a file on the disk
+    that is full), it is dropped, so that the exit code still says what happened."""
+    try:
+        print(f"{program}: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        mute_stderr()
+
+
+def mute_stderr() -> None:
+    """Sends standard error, and what is left in its buffer, nowhere: it cannot be written any more."""
+    with contextlib.suppress(OSError):
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, sys.stderr.fileno())
+        os.close(sink)

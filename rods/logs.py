@@ -12,6 +12,8 @@ from typing import Any, TextIO
 import orjson
 import structlog
 
+from rods.errors import mute_stderr
+
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -30,9 +32,22 @@ def configure(process: str, level: str = "info", *, folder: Path | None = None) 
             _Sinks(process, file),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        logger_factory=lambda *_: _StandardError(),
         cache_logger_on_first_use=False,
     )
+
+
+class _StandardError:
+    """Prints events. One that cannot be written (a full disk behind standard error) never ends the process: what the
+    disk owes the run's logs is said by those."""
+
+    def msg(self, text: str) -> None:
+        try:
+            print(text, file=sys.stderr, flush=True)
+        except OSError:
+            mute_stderr()
+
+    debug = info = warning = error = critical = exception = msg
 
 
 class _Sinks:

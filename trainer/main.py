@@ -19,7 +19,7 @@ from buffers.operation import log_start
 from buffers.run import Run
 from rods import logs, runfolder
 from rods.config import read_config
-from rods.errors import EXIT_OK, EXIT_REQUEUE, RodsError
+from rods.errors import EXIT_OK, EXIT_REQUEUE, RodsError, complain
 from rods.sources import load_tasks
 from trainer.policy import TrainingStopped
 from trainer.signals import StopRequest
@@ -91,7 +91,7 @@ def _packages(kind: str) -> dict[str, str]:
 
 
 def _say(text: str, code: int) -> int:
-    print(f"rods-train: {text}", file=sys.stderr)
+    complain("rods-train", text)
     return code
 
 

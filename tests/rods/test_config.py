@@ -28,8 +28,14 @@ def test_a_file_is_read_and_operation_is_not_identity(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[selection]\nseeds_per_stepp = 4", "selection.seeds_per_stepp: unknown key"),
-        ("[selection]\nseeds_per_step = 'four'", "selection.seeds_per_step"),
+        ("[selection]\nseeds_per_stepp = 4", "selection.seeds_per_stepp: unknown key (did you mean seeds_per_step?)"),
+        ("[selectio]\nquota = 1", "selectio: unknown key (did you mean selection?)"),
+        (
+            "[[curriculum.stages]]\nrewards = 'binary'",
+            "curriculum.stages.0.rewards: unknown key (did you mean reward?)",
+        ),
+        ("[data]\nxyz = 1", "data.xyz: unknown key →"),
+        ("[selection]\nseeds_per_step = 'four'", "valid integer, not 'four'"),
         ("[selection]\nseeds_per_step = 4.0", "selection.seeds_per_step"),
         ("[rollouts]\nrollouts_per_task = 1", "at least 2"),
         ("[zones]\nboundary_low = 0.9", "below boundary_high"),
