@@ -241,7 +241,7 @@ class Catalogue:
     - `shown`: at most so many tools are shown with a task: all of the classes in use, thinned out by chance.
     - `ordinary`: tool and parameter names that are also ordinary words, so that users may say them.
     - `silent`: kinds of things that requests may leave unsaid once they are on the table (a session's token).
-    - `present(state)`: API classes whose tools are shown whether a call uses them or not.
+    - `present(state)`: the API classes whose tools are shown, in order, whether a call uses them or not.
     - `common`: tools that a variant may share with its seed as it likes (going to a folder, logging in).
     - `repeated`: how much likelier a recipe is that the plan already has (1: as likely as any).
     - `missing_first`: what is held out or blurred belongs to the first request of its turn where it can, so that

@@ -203,15 +203,17 @@ def _shown(
     catalogue: Catalogue, environment: Environment, used: set[str], state: Mapping[str, Any], rng: random.Random
 ) -> tuple[str, ...]:
     """The used tools, their siblings, and by chance others of the same classes and of those that are present in
-    `state`, in the environment's order."""
+    `state`, in the environment's order; classes that are present come in theirs."""
     tools = environment.tools()
-    groups = {tools[name].group for name in used}.union(catalogue.present(state))
+    present = list(catalogue.present(state))
+    groups = {tools[name].group for name in used}.union(present)
     names = [name for name, tool in tools.items() if tool.group in groups]
     wanted = used | {catalogue.siblings[name] for name in used if name in catalogue.siblings}
     spare = [name for name in names if name not in wanted]
     rng.shuffle(spare)
     wanted |= set(spare[: max(0, catalogue.shown - len(wanted))])
-    return tuple(name for name in tools if name in wanted)
+    shown = [name for name in tools if name in wanted]
+    return tuple(sorted(shown, key=lambda name: present.index(tools[name].group)) if present else shown)
 
 
 def _flows(bound: BoundCall, turn: int, script: Sequence[str]) -> dict[str, Any]:

@@ -100,6 +100,13 @@ class Official:
         abstains = self.checker.multi_turn_irrelevance_checker(turns, truth)["valid"]
         return {"turns": outcomes, "official": official, "strict": official and abstains}
 
+    def check(self, entry: dict[str, Any], truth: list[list[str]], turns: list[list[list[str]]]) -> bool:
+        """The whole checker's verdict on `turns` for an entry that is not among the wheel's own."""
+        self.mend()
+        valid: bool = self.checker.multi_turn_checker(turns, truth, entry, "", "variant")["valid"]
+        self.forget()
+        return valid
+
     def _run(self, calls: Sequence[str], entry: dict[str, Any], name: str, isolated: bool) -> list[str]:
         if not isolated:
             return self.execute(calls, entry, name)[0]
@@ -155,7 +162,8 @@ _official: Official | None = None
 
 def answer(request: dict[str, Any]) -> Any:
     """Requests: {"do": "judge", "rollouts": [[id, turns], …], "isolated": bool, "texts": bool}, {"do": "executor"},
-    {"do": "checker"}; all with "wheel", whose hash the parent has checked."""
+    {"do": "checker"}, {"do": "check", "rollouts": [[entry, ground truth, turns], …]}; all with "wheel", whose hash the
+    parent has checked."""
     global _official
     if _official is None:
         _official = Official(request["wheel"])
@@ -164,4 +172,6 @@ def answer(request: dict[str, Any]) -> Any:
             _official.judge(entry_id, turns, request.get("isolated", False), request.get("texts", False))
             for entry_id, turns in request["rollouts"]
         ]
+    if request["do"] == "check":
+        return [_official.check(entry, truth, turns) for entry, truth, turns in request["rollouts"]]
     return _official.time_executor() if request["do"] == "executor" else _official.time_checker()

@@ -12,7 +12,7 @@ from functools import cache as cached
 from pathlib import Path
 from typing import Any
 
-from rods.calls import parse_python_call
+from rods.calls import Call, parse_python_call
 from rods.environments.base import reference
 from rods.environments.bfcl import wheel
 from rods.environments.bfcl.world import Bfcl, environment
@@ -60,6 +60,23 @@ def records(file: Path, kind: TaskType) -> tuple[list[dict[str, Any]], list[list
     return entries, [answers[entry["id"]] for entry in entries]
 
 
+def conversation(question: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[str, ...]:
+    """The user's texts. A turn without a message is the one in which the held-out tools return."""
+    return tuple(" ".join(message["content"] for message in turn) if turn else RETURN_SENTENCE for turn in question)
+
+
+def ground_truth(
+    answer: Sequence[Sequence[str]], parameters: Mapping[str, Sequence[str]]
+) -> tuple[tuple[Call, ...], ...]:
+    """The calls of an answer. Raises ValueError for what is no call with literal arguments."""
+    return tuple(tuple(parse_python_call(text, parameters) for text in turn) for turn in answer)
+
+
+def missed(entry: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
+    """The held-out tools of an entry by the turn of their return."""
+    return {int(turn): tuple(names) for turn, names in entry.get("missed_function", {}).items()}
+
+
 def _task(
     bfcl: Bfcl,
     place: EnvironmentRef,
@@ -69,18 +86,13 @@ def _task(
     answer: list[list[str]],
     sides: Mapping[int, Split],
 ) -> Task:
-    held_out = {int(turn): tuple(names) for turn, names in entry.get("missed_function", {}).items()}
-    # A turn without a message is the one in which the held-out tools return.
-    script = tuple(
-        " ".join(message["content"] for message in turn) if turn else RETURN_SENTENCE for turn in entry["question"]
-    )
     return Task(
         environment=place,
         type=kind,
-        script=script,
-        calls=tuple(tuple(parse_python_call(text, parameters) for text in turn) for turn in answer),
+        script=conversation(entry["question"]),
+        calls=ground_truth(answer, parameters),
         tools=bfcl.tools_of(entry["involved_classes"]),
-        held_out=held_out,
+        held_out=missed(entry),
         state={
             "classes": entry["involved_classes"],
             "config": entry["initial_config"],

@@ -12,7 +12,8 @@ from rods.environments.bfcl.catalogue import pools
 from rods.environments.bfcl.catalogue.notation import Wish
 
 GROUP = "TradingBot"
-SYMBOLS = {  # by the names under which the class looks them up, but for two: "Quasar Ltd." ends in a full stop, "Zeta Corp" says its symbol
+# By the names under which the class looks them up. Two are left out: one ends in a full stop, one says its symbol.
+SYMBOLS = {
     "Apple": "AAPL",
     "Google": "GOOG",
     "Tesla": "TSLA",
