@@ -30,7 +30,7 @@ class Section(BaseModel):
 class Data(Section):
     """Which tasks a run starts with."""
 
-    tasks: str = "desk"  # `desk`, `bfcl`, or a JSONL file of tasks (relative to the configuration file)
+    tasks: str = "desk"  # `desk`, `desk-small`, `bfcl`, or a JSONL file of tasks (relative to the configuration file)
     train: int = Field(0, ge=0)  # how many training tasks are taken from the front; 0: all
     held_out: int = Field(0, ge=0)  # how many held-out tasks are taken; 0: all
     random_seed: int = 7  # of generated data (desk)

@@ -1,12 +1,16 @@
-"""Where a run's tasks come from: `[data] tasks` is `desk`, `bfcl` or a JSONL file."""
+"""Where a run's tasks come from: `[data] tasks` is `desk`, `desk-small`, `bfcl` or a JSONL file."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rods.config import Data
 from rods.errors import UserError
 from rods.tasks import Task, read_tasks
+
+if TYPE_CHECKING:
+    from rods.environments.desk.generator import Size
 
 DESK_TRAIN = DESK_HELD_OUT = 200  # what desk writes when the configuration names no number
 
@@ -18,11 +22,12 @@ def load_tasks(data: Data, folder: Path) -> list[Task]:
     missing, a line is corrupt, an id occurs twice, or there are fewer tasks than asked for. Whether the tasks can be
     trained on (environments, ground truths, sizes) is checked where the run is created.
     """
-    if data.tasks == "desk":
+    if data.tasks in ("desk", "desk-small"):
         from rods.environments import desk
 
-        tasks = desk.generate(data.random_seed, data.train or DESK_TRAIN, data.held_out or DESK_HELD_OUT)
-        where = "desk"
+        size: Size = "small" if data.tasks == "desk-small" else "full"
+        tasks = desk.generate(data.random_seed, data.train or DESK_TRAIN, data.held_out or DESK_HELD_OUT, size)
+        where = data.tasks
     elif data.tasks == "bfcl":
         from rods.environments import bfcl
 

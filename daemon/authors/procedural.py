@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from daemon.authors.base import Assignment, Author, Fault, Judgement, Texts
@@ -93,8 +94,11 @@ class Procedural:
         return (*texts[:turn], anew[turn], *texts[turn + 1 :])
 
     async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
+        """The finished task; it shows no more tools than its seed, so that the choice among them is as hard."""
+        shown = min(self.catalogue.shown, len(given.seed.tools))
+        catalogue = replace(self.catalogue, shown=shown)
         return await self._compute(
-            lambda: forms.apply(self.catalogue, given.environment, draft, texts, type, given.rng(f"form {type}"))
+            lambda: forms.apply(catalogue, given.environment, draft, texts, type, given.rng(f"form {type}"))
         )
 
     async def judge(self, given: Assignment, draft: Draft, task: Task) -> Judgement:

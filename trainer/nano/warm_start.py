@@ -24,7 +24,7 @@ from rods import dialects, environments
 from rods.canonical import content_id, keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config
-from rods.environments.desk.generator import fresh_tasks
+from rods.environments.desk.generator import Size, fresh_tasks
 from rods.episodes import Trace
 from rods.errors import UserError
 from trainer import optimizers
@@ -98,7 +98,8 @@ def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
     environment = environments.load("desk")
     dialect = dialects.load(config.policy.dialect)
     teacher = Teacher(catalogue_for("desk"), environment, dialect, config.policy.carelessness)
-    tasks = fresh_tasks(config.random_seeds.policy, "warm start")
+    size: Size = "small" if config.data.tasks == "desk-small" else "full"
+    tasks = fresh_tasks(config.random_seeds.policy, "warm start", size=size)
     for number in itertools.count():
         rng = keyed_random(config.random_seeds.policy, "teacher", number)
         yield teacher.demonstrate([task for task, _ in itertools.islice(tasks, chunk)], rng)

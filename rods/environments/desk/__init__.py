@@ -10,24 +10,27 @@ from rods.tasks import TASK_TYPES, Task, TaskType
 
 if TYPE_CHECKING:
     from rods.composing.records import Draft
+    from rods.environments.desk.generator import Size
 
 
 def environment() -> Desk:
     return Desk()
 
 
-def generate(random_seed: int, train: int, held_out: int) -> list[Task]:
+def generate(random_seed: int, train: int, held_out: int, size: Size = "full") -> list[Task]:
     """See `generator.generate`: originals, then held-out tasks that match none of them."""
     from rods.environments.desk import generator  # needs rods.composing, which needs the environments: only on demand
 
-    return generator.generate(random_seed, train, held_out)
+    return generator.generate(random_seed, train, held_out, size)
 
 
-def fresh_tasks(random_seed: int, purpose: str, types: Sequence[TaskType] = TASK_TYPES) -> Iterator[tuple[Task, Draft]]:
+def fresh_tasks(
+    random_seed: int, purpose: str, types: Sequence[TaskType] = TASK_TYPES, size: Size = "full"
+) -> Iterator[tuple[Task, Draft]]:
     """See `generator.fresh_tasks`: endlessly many tasks with their drafts."""
     from rods.environments.desk import generator
 
-    return generator.fresh_tasks(random_seed, purpose, types)
+    return generator.fresh_tasks(random_seed, purpose, types, size)
 
 
 def words() -> list[str]:

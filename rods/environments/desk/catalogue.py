@@ -12,7 +12,7 @@ from rods.environments.desk.phrases import BOOK
 from rods.environments.desk.recipes import RECIPES
 from rods.environments.desk.worlds import make_state, pad, patch
 
-SHOWN = 8  # tools shown with a task: prompts stay short
+SHOWN = 14  # tools shown with a task: prompts stay short
 
 _PAIRS = (
     ("add_income", "add_expense"),

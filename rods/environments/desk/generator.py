@@ -12,6 +12,8 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
+from typing import Literal
 
 from rods.canonical import keyed_random
 from rods.composing import binding, forms, judging, planning, states, wording
@@ -28,9 +30,11 @@ TRIES = 20  # candidate plans a task: any that fits will do
 REPAIRS = 4  # patches a world before a task is planned anew
 PEOPLE = 0.5  # share of the tasks for which contacts are wanted: most look-ups go through them
 CLASSES = ("contacts", "mail", "calendar", "files", "ledger")
+Size = Literal["full", "small"]  # small: what a policy of under a million parameters learns in minutes
+SMALL_SHOWN = 8  # tools shown with a small task
 
 
-def generate(random_seed: int, train: int, held_out: int) -> list[Task]:
+def generate(random_seed: int, train: int, held_out: int, size: Size = "full") -> list[Task]:
     """`train` originals, then `held_out` tasks apart from them; the four types in equal shares.
 
     No two tasks match by the near-duplicate rule (DESIGN §5.6): not in ground truth, not in initial state, not in a
@@ -38,20 +42,20 @@ def generate(random_seed: int, train: int, held_out: int) -> list[Task]:
     validation, the others for the test. Equal arguments give equal bytes.
     """
     index = SimilarityIndex()
-    held = _apart(random_seed, "held-out", held_out, index)
-    originals = _apart(random_seed, "original", train, index)
+    held = _apart(random_seed, "held-out", held_out, index, size)
+    originals = _apart(random_seed, "original", train, index, size)
     # Types cycle with period 4, so a period of 5 gives each of them its share of the validation tasks.
     splits: list[Split] = ["validation" if place % 5 == 0 else "test" for place in range(held_out)]
     return originals + [replace(task, split=split) for task, split in zip(held, splits, strict=True)]
 
 
-def _apart(random_seed: int, purpose: str, count: int, index: SimilarityIndex) -> list[Task]:
+def _apart(random_seed: int, purpose: str, count: int, index: SimilarityIndex, size: Size) -> list[Task]:
     """`count` tasks that match nothing in `index`, which they join."""
     tasks: list[Task] = []
     for place in range(count):
         type = TASK_TYPES[place % len(TASK_TYPES)]
         for redraw in itertools.count():
-            task, _ = fresh_task(random_seed, f"{purpose} {redraw}", place, type)
+            task, _ = fresh_task(random_seed, f"{purpose} {redraw}", place, type, size)
             if index.find(task) is None:
                 break
         index.add(task)
@@ -59,18 +63,21 @@ def _apart(random_seed: int, purpose: str, count: int, index: SimilarityIndex) -
     return tasks
 
 
-def fresh_tasks(random_seed: int, purpose: str, types: Sequence[TaskType] = TASK_TYPES) -> Iterator[tuple[Task, Draft]]:
+def fresh_tasks(
+    random_seed: int, purpose: str, types: Sequence[TaskType] = TASK_TYPES, size: Size = "full"
+) -> Iterator[tuple[Task, Draft]]:
     """Endlessly many accepted tasks with their drafts, keyed by seed and purpose, cycling through `types`."""
     for index in itertools.count():
-        yield fresh_task(random_seed, purpose, index, types[index % len(types)])
+        yield fresh_task(random_seed, purpose, index, types[index % len(types)], size)
 
 
-def fresh_task(random_seed: int, purpose: str, index: int, type: TaskType) -> tuple[Task, Draft]:
+def fresh_task(random_seed: int, purpose: str, index: int, type: TaskType, size: Size = "full") -> tuple[Task, Draft]:
     """The `index`-th task of that type: the first of its attempts that composes and is accepted by the judge."""
-    book, environment = catalogue(), load("desk")
+    book, environment = _book(size), load("desk")
     for attempt in itertools.count():
         try:
-            task, draft = _compose(book, environment, type, keyed_random(random_seed, purpose, index, type, attempt))
+            rng = keyed_random(random_seed, purpose, index, type, attempt)
+            task, draft = _compose(book, environment, type, size, rng)
         except ComposeError:
             continue
         if not judging.judge(book, task, draft):
@@ -78,11 +85,20 @@ def fresh_task(random_seed: int, purpose: str, index: int, type: TaskType) -> tu
     raise AssertionError("unreachable: attempts never end")
 
 
-def _compose(book: Catalogue, environment: Environment, type: TaskType, rng: random.Random) -> tuple[Task, Draft]:
+@cache
+def _book(size: Size) -> Catalogue:
+    return replace(catalogue(), shown=SMALL_SHOWN) if size == "small" else catalogue()
+
+
+def _compose(
+    book: Catalogue, environment: Environment, type: TaskType, size: Size, rng: random.Random
+) -> tuple[Task, Draft]:
     usable = frozenset(rng.sample(CLASSES, rng.choice((2, 2, 3))))
     if rng.random() < PEOPLE:
         usable = frozenset(("contacts", *rng.sample(CLASSES[1:], rng.choice((1, 2)))))
-    plan = planning.sketch(book, _shape(type, rng), type, usable=usable, tries=TRIES, rng=rng)
+    plan = planning.sketch(
+        book, (_small_shape if size == "small" else _shape)(type, rng), type, usable=usable, tries=TRIES, rng=rng
+    )
     state = states.fresh_state(book, plan, None, rng)
     choices = rng.getrandbits(64)
     for patches in range(REPAIRS + 1):
@@ -101,7 +117,17 @@ def _compose(book: Catalogue, environment: Environment, type: TaskType, rng: ran
 
 
 def _shape(type: TaskType, rng: random.Random) -> Shape:
-    """Two or three turns of one or two calls, small enough for nano, with a result that feeds a later call; the types
+    """Two to four turns of one to three calls; the types with a turn without calls get it on top."""
+    counts = [rng.choice((1, 2, 2, 3)) for _ in range(rng.choice((2, 3, 3, 4)))]
+    if type in ("miss_func", "miss_param"):
+        if len(counts) == 4:
+            counts.pop()
+        counts.insert(rng.randrange(len(counts)), 0)
+    return Shape(tuple(counts), depth=rng.choice((2, 2, 2, 3)))
+
+
+def _small_shape(type: TaskType, rng: random.Random) -> Shape:
+    """Two or three turns of one or two calls, with a result that feeds a later call; the types
     with a turn without calls get it on top of two turns."""
     counts = [rng.choice((1, 1, 2)) for _ in range(rng.choice((2, 2, 2, 3)))]
     if type in ("miss_func", "miss_param"):

@@ -98,7 +98,7 @@ def test_every_tool_is_needed_by_some_task_and_all_used_tools_are_shown(tasks: l
 
 
 def test_turns_depend_on_each_other(tasks: list[Task]) -> None:
-    assert {len(task.script) for task in tasks} == {2, 3}
+    assert {len(task.script) for task in tasks} == {2, 3, 4}
     for task in tasks:
         assert all(len(calls) <= 3 for calls in task.calls)
         flows = [flow for turn in task.provenance["flows"] for call in turn for flow in call.values()]
@@ -161,3 +161,10 @@ def test_fresh_tasks_are_endless_keyed_and_of_the_wanted_types() -> None:
     assert types == ["miss_func", "base", "miss_func", "base"]
     for task, draft in itertools.islice(desk.fresh_tasks(1, "x"), 8):
         assert task.calls == tuple(tuple(bound.call for bound in turn) for turn in draft.turns)
+
+
+def test_small_tasks_are_short_and_show_few_tools() -> None:
+    tasks = desk.generate(7, 40, 20, "small")
+    assert {len(task.script) for task in tasks} == {2, 3}
+    assert max(len(turn) for task in tasks for turn in task.calls) == 2
+    assert max(len(task.tools) for task in tasks) <= 8 < max(len(task.tools) for task in desk.generate(7, 4, 0))
