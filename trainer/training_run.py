@@ -214,8 +214,13 @@ class TrainingRun:
     def _save(self) -> None:
         """Takes a checkpoint here, unless this step has one."""
         assert self._policy is not None
-        if self._saved == self.step:
-            return
+        if self._saved != self.step:
+            self._checkpoint()
+        if self.stopping is not None:
+            self.log.write_tracker(force=True)  # the last word of this start, for people and `jq`
+
+    def _checkpoint(self) -> None:
+        assert self._policy is not None
         epoch = self._opened
         position = Position(
             attempt=self.log.attempt,

@@ -32,6 +32,7 @@ def wait_for_steps(run: Path, count: int) -> None:
 
 def test_a_finished_run_stays_finished(whole: Path) -> None:
     assert [step for step, *_ in live_steps(whole)] == list(range(1, 41))
+    assert orjson.loads((whole / "tracker.json").read_bytes())["step"] == 40
     before = (whole / "observations.jsonl").read_bytes()
     assert train(whole).returncode == EXIT_OK
     assert (whole / "observations.jsonl").read_bytes() == before

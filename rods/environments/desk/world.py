@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rods.composing.catalogue import Catalogue
 
 BEHAVIOUR = 1  # raise it whenever a call may give another result or state than before (the golden transcript tells)
-_REMEMBERED = 4096  # checked states kept, so that the rollouts of a group check their task's state once
+_REMEMBERED = 1024  # checked states kept, so that the rollouts of a group check their task's state once
 
 
 class DeskInstance:
