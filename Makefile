@@ -5,12 +5,14 @@ SHELL := /bin/sh
 BIN := .venv/bin
 export PYTHON TORCH_INDEX
 
-.PHONY: help demo test lint bench
+.PHONY: help demo test lint bench llm-server llm-smoke
 help:
 	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
 	@echo "make test   run all tests"
 	@echo "make lint   style, types and the one-way imports"
 	@echo "make bench  measure what the project claims"
+	@echo "make llm-server  serve a small language model on this machine's CPU (about 4 GB, once)"
+	@echo "make llm-smoke   test against that server"
 
 demo:
 	@sh console/setup.sh demo
@@ -32,3 +34,13 @@ bench:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
 	@$(BIN)/python -m bench --quick
+
+llm-server:
+	@sh console/setup.sh dev
+	@sh tests/llm_server/setup.sh
+	@$(BIN)/python -m tests.llm_server
+
+llm-smoke:
+	@sh console/setup.sh dev
+	@sh tests/llm_server/setup.sh
+	@RODS_LLM_SMOKE=1 $(BIN)/python -m pytest tests/rods/llm/test_real_server.py

@@ -21,6 +21,7 @@ from rods.llm.connections import read_reply, reason
 from rods.llm.keys import read_key
 from rods.llm.records import Completion, Request
 
+LONGEST = 120.0  # seconds for an answer; a server that has just started takes long over the first one
 ENOUGH_CONTEXT = 16_384  # tokens; below, prompts need compact signatures (FACTS §1: documents of 21k characters)
 SCHEMA = {
     "type": "object",
@@ -36,7 +37,8 @@ async def probe(endpoint: Endpoint) -> list[Finding]:
     try:
         read_key(endpoint)
         # Impatient: a person is waiting. Everything else is as in a run.
-        hurried = endpoint.model_copy(update={"retry_seconds": 0.0, "patience_seconds": 0.1, "read_seconds": 60.0})
+        limits = {"retry_seconds": 0.0, "patience_seconds": 0.1, "read_seconds": min(LONGEST, endpoint.read_seconds)}
+        hurried = endpoint.model_copy(update=limits)
         async with Client([hurried]) as client:
             servers = client.status()[0]["servers"]
             if not servers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -38,6 +39,7 @@ class LlmServer:
             "VLLM_CPU_KVCACHE_SPACE": "2",  # GB
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "OMP_NUM_THREADS": str(threads),
+            "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait by spinning bring a busy machine to a halt
             "HF_HUB_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",
         }
@@ -76,13 +78,14 @@ class LlmServer:
         self.stop()
 
     def _wait(self) -> None:
+        """Waits until it listens, and then for a first token: kernels are prepared by the first request."""
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        body = json.dumps({"model": NAME, "prompt": "Hello", "max_tokens": 1}).encode()
+        headers = {"Content-Type": "application/json"}
         deadline = time.monotonic() + READY_SECONDS
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                break
+        while self._process.poll() is None and (left := deadline - time.monotonic()) > 0:
             try:
-                with opener.open(f"http://127.0.0.1:{self.port}/health", timeout=5):
+                with opener.open(urllib.request.Request(f"{self.url}/completions", body, headers), timeout=left):
                     return
             except (urllib.error.URLError, OSError):
                 time.sleep(0.5)
