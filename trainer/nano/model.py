@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-LAYERS, WIDTH, INNER, HEADS = 4, 96, 256, 4
+LAYERS, WIDTH, INNER, HEADS = 3, 96, 256, 3
 CONTEXT = 1024
 
 

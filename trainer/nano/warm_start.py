@@ -34,9 +34,10 @@ from trainer.nano import tokenizer as words
 from trainer.nano.teacher import Teacher
 
 Progress = Callable[[int, int, float], None]  # (steps done, steps in all, loss)
-STEPS = 400  # optimizer steps of the recipe
-SEQUENCES = 32  # demonstrations a step
-LEARNING_RATE = 0.02  # Muon's, at its peak
+STEPS = 1200  # optimizer steps of the recipe
+SEQUENCES = 16  # demonstrations a step
+LEARNING_RATE = 0.03  # Muon's, at its peak
+REST = 0.4  # AdamW's for embeddings and norms, as a share of it
 WARM_UP = 20  # steps of rising learning rate; after them it falls linearly
 VOCABULARY_TASKS = 1500  # demonstrations from which the tokenizer's words are taken
 CHUNK = 512  # demonstrations written at a time
@@ -87,7 +88,7 @@ def recipe(config: Config) -> str:
             "carelessness": config.policy.carelessness,
             "steps": config.policy.warm_start_steps or STEPS,
             "random_seed": config.random_seeds.policy,
-            "settings": [SEQUENCES, LEARNING_RATE, WARM_UP, VOCABULARY_TASKS, words.ENTRIES, words.TEMPLATE],
+            "settings": [SEQUENCES, LEARNING_RATE, REST, WARM_UP, VOCABULARY_TASKS, words.ENTRIES, words.TEMPLATE],
             "network": [network.LAYERS, network.WIDTH, network.INNER, network.HEADS, network.CONTEXT],
         }
     )
@@ -113,7 +114,7 @@ def _trained(config: Config, progress: Progress | None) -> tuple[Chat, Any]:
     tokenizer = words.build(("" if one.role == "assistant" else " ") + one.content for one in messages)
     chat = Chat(tokenizer, Path("nano"))
     trained = network.fresh(tokenizer, config.random_seeds.policy)
-    optimizer = optimizers.make("muon", trained, LEARNING_RATE)
+    optimizer = optimizers.make("muon", trained, LEARNING_RATE, REST)
     steps = config.policy.warm_start_steps or STEPS
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / WARM_UP, 1 - step / steps))
     rng = keyed_random(config.random_seeds.policy, "warm start batches")
