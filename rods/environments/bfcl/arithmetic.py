@@ -8,16 +8,23 @@ from typing import Any
 
 from rods.environments.bfcl.classes import load_type
 from rods.environments.bfcl.execution import PREFIX
+from rods.environments.bfcl.jsontext import JsonWriter
 
 TARGET = "rods.environments.bfcl.arithmetic:compute"
 _load = cache(load_type)
+_write = JsonWriter().write
 
 
-def compute(request: dict[str, Any]) -> dict[str, str]:
-    """{"wheel", "name", "arguments"} → {"text"} as the executor would write it; `wheel` was checked by the parent."""
+def compute(request: dict[str, Any]) -> dict[str, Any]:
+    """{"wheel", "name", "arguments"} → {"text", "failed"} as the executor would write it; `wheel` was checked by the
+    parent."""
     kind = _load(Path(request["wheel"]), "MathAPI")
     try:
         value = getattr(kind, request["name"])(kind(), **request["arguments"])
-        return {"text": str(value)}  # mpmath's and decimal's numbers are no JSON, so a dict of them is printed
+        try:
+            text = _write(value)
+        except (TypeError, ValueError):
+            text = str(value)  # the numbers of mpmath and decimal are no JSON
+        return {"text": text, "failed": "error" in value}
     except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
-        return {"text": f"{PREFIX}{problem}"}
+        return {"text": f"{PREFIX}{problem}", "failed": True}

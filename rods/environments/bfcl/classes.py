@@ -100,9 +100,13 @@ class _Clock(datetime.datetime):
         return cls(TODAY.year, TODAY.month, TODAY.day)
 
     @classmethod
-    @lru_cache(4096)
-    def strptime(cls, text: str, format: str) -> datetime.datetime:  # type: ignore[override]
-        return super().strptime(text, format)
+    def strptime(cls, text: Any, format: str) -> datetime.datetime:  # type: ignore[override]
+        return _read_date(text, format) if type(text) is str else super().strptime(text, format)
+
+
+@lru_cache(4096)
+def _read_date(text: str, format: str) -> datetime.datetime:
+    return datetime.datetime.strptime(text, format)
 
 
 def _execute(file: Path, name: str) -> types.ModuleType:

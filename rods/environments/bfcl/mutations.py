@@ -17,6 +17,11 @@ from rods.canonical import keyed_random
 from rods.tasks import Task
 
 Turns = list[list[Call]]
+# Values of every type. None is large: the official executor would compute with so many digits.
+ODD: tuple[Any, ...] = (
+    *(None, "", "x", "7", "2024-02-30", 0, -1, 3, 1000, 2.5, -0.0, True, False),
+    *([], ["a"], [1, [2]], {}, {"a": 1}),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class Mutations:
             "hidden tool": self._hidden,
             "empty turn": self._empty,
             "broken call": self._break,
+            "odd values": self._odd,
         }
 
     def take(self, count: int) -> Iterator[Rollout]:
@@ -147,6 +153,14 @@ class Mutations:
             turn.insert(index, broken)  # and then as it should be
         else:
             turn[index] = broken
+
+    def _odd(self, task: Task, turns: Turns, rng: random.Random) -> None:
+        """One more call, of any tool that a task of these classes has called, with values of every type."""
+        names = [name for name in task.tools if name in self._calls]
+        call = rng.choice(self._calls[rng.choice(names)])
+        arguments = {name: rng.choice(ODD) if rng.random() < 0.6 else value for name, value in call.arguments.items()}
+        turn = turns[rng.randrange(len(turns))]
+        turn.insert(rng.randint(0, len(turn)), Call(call.name, arguments))
 
     def _edit(
         self,

@@ -27,7 +27,7 @@ from rods.environments.bfcl.classes import MODULES, STATELESS, Api, load
 from rods.environments.bfcl.copies import ATOMS, copy_plain, decode, encode, same_object, view
 from rods.environments.bfcl.effects import DIRECTORIES, EVERYTHING, FILE, FILE_SYSTEM, SCRATCH
 from rods.environments.bfcl.execution import PREFIX, Entry, entry, few_digits, many_digits, precisely, run
-from rods.environments.bfcl.jsontext import JsonWriter
+from rods.environments.bfcl.jsontext import JsonWriter, value_of
 from rods.environments.bfcl.trees import copy_tree, decode_system, encode_system, own_file, same_tree
 from rods.environments.worker import Overrun, Worker
 from rods.errors import InfrastructureError, UserError
@@ -125,21 +125,20 @@ class Bfcl:
 
     def _precise(self, entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
         """Few digits in-process, many in the worker, more not at all."""
+        if arguments.keys() != set(entry.tool.parameter_names):
+            return None  # all are required: the call itself will fail, and say how
         if few_digits(arguments):
             return precisely(entry, target, arguments)
         if (refusal := many_digits(arguments)) is not None:
             return refusal
-        if not arguments.keys() <= set(entry.tool.parameter_names):
-            return None  # the call itself will fail, and say how
         request = {"wheel": str(self.file), "name": entry.tool.name, "arguments": dict(arguments)}
         try:
-            text = self._worker.call(request)["text"]
+            answer = self._worker.call(request)
         except InfrastructureError as error:
             return Result(str(error), None, "infrastructure")
         except Overrun as overrun:
             return Result(f"{PREFIX}{overrun}", None, "timeout" if overrun.kind == "timeout" else "too_large")
-        failed = text.startswith((PREFIX, "{'error'"))
-        return Result(text, None if failed else text, "tool" if failed else None)
+        return Result(answer["text"], value_of(answer["text"]), "tool" if answer["failed"] else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ def test_every_turn_of_ground_truths_and_mutations_is_judged_as_officially(wheel
     assert (mutated.rollouts, mutated.equal) == (500, 500)
     assert mutated.failing >= 0.3 * 500
     assert mutated.strict_failing > mutated.failing
-    assert len(mutated.kinds) == 9 and min(mutated.kinds.values()) > 40
+    assert len(mutated.kinds) == 10 and min(mutated.kinds.values()) > 40
     assert report.speeds is not None
     assert all(figure["ratio"] > 1.5 for figure in report.speeds.values()), report.speeds
     assert report.as_json()["equal"] is True and report.as_json()["version"] == "2026.3.23"

@@ -84,6 +84,9 @@ def test_mistakes_in_the_call_are_typed_and_worded_as_python_words_them(bfcl):
     wrong = say(world, "cd", folder=3)
     assert wrong.text == "Error during execution: 'int' object has no attribute 'rstrip'"
     assert {missing.error, extra.error, wrong.error} == {"bad_arguments"}
+    trading = bfcl.reset({"classes": ["TradingBot"], "config": {"TradingBot": {"authenticated": True}}})
+    wrong = say(trading, "get_transaction_history", start_date=["2024"])
+    assert wrong.text == "Error during execution: strptime() argument 1 must be str, not list"
     travel = bfcl.reset({"classes": ["TravelAPI"], "config": {}})
     missing = say(travel, "get_flight_cost", travel_from="SFO")
     assert "TravelAPI.get_flight_cost() missing 3 required positional arguments" in missing.text
