@@ -180,8 +180,9 @@ class Mutations:
 
     def _other(self, call: Call, name: str, value: Any, rng: random.Random) -> Any:
         way = rng.random()
-        if way < 0.6:
-            return rng.choice(self._values[call.name, name])
+        known = self._values.get((call.name, name))
+        if way < 0.6 and known:
+            return rng.choice(known)
         if isinstance(value, bool):
             return not value
         if isinstance(value, (int, float)):
