@@ -14,10 +14,12 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from rods.episodes import Message
 from rods.errors import UserError
 
+transformers_logging.disable_progress_bar()
 DUMMY = (Message("user", "a"), Message("assistant", "b"))
 
 

@@ -9,6 +9,7 @@ the callback lets the run take its checkpoint. A reward of None (an infrastructu
 from __future__ import annotations
 
 import os
+import warnings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is loaded from folders; TRL would also send telemetry
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -77,7 +78,6 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self.generators: list[torch.Tensor] | None = None  # of the checkpoint that is resumed
         config = run.config
         optimizer = optimizers.make(config.training.optimizer, engine.model, config.training.learning_rate)
-        transformers_logging.set_verbosity_error()
         super().__init__(
             model=engine.model,
             reward_funcs=_training_reward,
@@ -270,6 +270,8 @@ def _arguments(run: TrainingRun, engine: Engine) -> GRPOConfig:
 
 
 def _settle_torch(config: Config) -> None:
+    transformers_logging.set_verbosity_error()
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")  # TRL's use of old names
     if config.operation.threads or config.training.deterministic:
         torch.set_num_threads(config.operation.threads or 1)
     if config.training.deterministic:

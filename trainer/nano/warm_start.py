@@ -126,7 +126,7 @@ def _trained(config: Config, progress: Progress | None) -> tuple[Chat, Any]:
         optimizer.step()
         schedule.step()
         if progress is not None:
-            progress(step, steps, float(loss))
+            progress(step, steps, loss.item())
     return chat, trained
 
 

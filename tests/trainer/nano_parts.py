@@ -1,0 +1,39 @@
+"""A nano small and untrained enough for tests, and desk tasks to roll out with it."""
+
+from functools import cache
+from pathlib import Path
+
+from rods import config, dialects, environments
+from rods.driving import Job
+from rods.environments import desk
+from rods.goals import GroundTruth
+from rods.tasks import Task
+from trainer.chat import Chat
+from trainer.nano import model, tokenizer
+from trainer.rollouts import Engine
+
+
+@cache
+def tasks() -> tuple[Task, ...]:
+    return tuple(desk.generate(3, 8, 0, "small"))
+
+
+def chat() -> Chat:
+    texts = [f" {text}" for task in tasks() for text in task.script]
+    tools = dialects.load("compact").system(list(environments.load("desk").tools().values()))
+    return Chat(tokenizer.build([*texts, f" {tools}", "done"]), Path("nano"))
+
+
+def engine(**limits: object) -> Engine:
+    """Random weights; every fifth token ends a reply, so that episodes pass through all of their turns."""
+    talk = chat()
+    talk.ends = frozenset(range(0, len(talk.tokenizer), 5)) | talk.ends
+    chosen = {"max_reply_tokens": 12, "max_context_tokens": 400, **limits}
+    return Engine(model.fresh(talk.tokenizer, 1), talk, config.Rollouts.model_validate(chosen))
+
+
+def jobs(rollouts: int = 1) -> list[Job]:
+    world, dialect = environments.load("desk"), dialects.load("compact")
+    return [
+        job for task in tasks() for job in [Job(task, world, dialect, GroundTruth(world, task), max_steps=3)] * rollouts
+    ]

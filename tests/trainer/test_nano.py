@@ -1,0 +1,82 @@
+"""nano: words that round-trip, a teacher whose carelessness is what it says, a warm start that is made once."""
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rods import dialects, environments
+from rods.composing.catalogue import catalogue_for
+from rods.config import parse_config
+from rods.environments import desk
+from tests.trainer import nano_parts
+from trainer.nano import model, tokenizer
+from trainer.nano.teacher import Teacher, kind_of
+from trainer.nano.warm_start import encode, warm_started
+
+CHAT = nano_parts.chat()
+
+
+@settings(max_examples=60)
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
+def test_every_text_encodes_and_decodes_to_itself(text):
+    assert CHAT.text(CHAT.tokens(text)) == text
+
+
+def test_a_word_is_one_token_wherever_it_stands():
+    said, called = CHAT.tokens(" I want you to, please."), CHAT.tokens("! find_contact name= please")
+    assert len(called) == 4 and called[-1:] == CHAT.tokens(" please") and called[-1] in said
+    assert len(CHAT.tokenizer) <= tokenizer.ENTRIES
+
+
+def test_the_network_has_about_half_a_million_parameters():
+    full = model.configuration(CHAT.tokenizer)
+    full.vocab_size = tokenizer.ENTRIES
+    network = model.LlamaForCausalLM(full)
+    assert 400_000 < sum(parameter.numel() for parameter in network.parameters()) < 1_000_000
+
+
+def _teacher(carelessness: float) -> Teacher:
+    return Teacher(catalogue_for("desk"), environments.load("desk"), dialects.load("compact"), carelessness)
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    return desk.generate(5, 120, 0, "small")
+
+
+def test_a_careful_teacher_resolves_every_turn(tasks):
+    assert all(trace.binary for trace in _teacher(0.0).demonstrate(tasks, random.Random(0)))
+
+
+def test_a_careless_teacher_spoils_every_kind_of_turn_but_never_the_form(tasks):
+    traces = _teacher(1.0).demonstrate(tasks, random.Random(0))
+    resolved: dict[str, list[bool]] = {}
+    for task, trace in zip(tasks, traces, strict=True):
+        assert all(step.error is None for turn in trace.turns for step in turn.steps)
+        kind = kind_of(task, 0)
+        resolved.setdefault(kind, []).append(trace.turns[0].verdict.resolved)
+    assert set(resolved) == {"answer", "lookup", "multi", "swap", "sibling", "plain"}
+    assert all(sum(of_kind) <= 0.2 * len(of_kind) for of_kind in resolved.values()), resolved
+
+
+def test_demonstrations_are_encoded_as_rollouts_see_them(tasks):
+    trace = _teacher(0.0).demonstrate(tasks[:1], random.Random(0))[0]
+    tokens, own = encode(CHAT, trace)
+    replies = [message.content for message in trace.messages if message.role == "assistant"]
+    written = [token for token, mine in zip(tokens, own, strict=True) if mine]
+    assert CHAT.tokenizer.decode(written).split("<|end|>")[:-1] == replies
+
+
+def test_a_warm_start_learns_and_is_made_once(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("RODS_CACHE", str(tmp_path))
+    config = parse_config({"data": {"tasks": "desk-small"}, "policy": {"warm_start_steps": 25}}, where="test")
+    losses: list[float] = []
+    folder = warm_started(config, lambda step, steps, loss: losses.append(loss))
+    assert len(losses) == 25 and losses[-1] < 0.6 * losses[0]
+    assert warm_started(config, lambda *_: losses.append(0.0)) == folder and len(losses) == 25
+    assert [path.name for path in (tmp_path / "nano").iterdir()] == [folder.name]
+    other = config.model_copy(update={"policy": config.policy.model_copy(update={"carelessness": 0.3})})
+    assert warm_started(other) != folder

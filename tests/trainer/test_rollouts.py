@@ -1,0 +1,87 @@
+"""Rollouts are token in, token out; the cache changes nothing; every rollout has draws of its own."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from rods.errors import UserError
+from tests.trainer import nano_parts
+from trainer.chat import Chat
+from trainer.rollouts import _nucleus
+
+
+def test_greedy_rollouts_with_the_cache_equal_a_plain_forward_pass():
+    engine = nano_parts.engine()
+    samples = engine.rollouts(nano_parts.jobs(2), random_seed=0, greedy=True)
+    assert len({len(sample.spans) for sample in samples}) > 1  # episodes of different length shared the batch
+    for sample in samples:
+        ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
+        with torch.inference_mode():
+            likeliest = engine.model(input_ids=ids).logits[0].argmax(-1).tolist()
+        start = len(sample.prompt_ids)
+        for place, (token, own) in enumerate(zip(sample.completion_ids, sample.env_mask, strict=True)):
+            assert not own or likeliest[start + place - 1] == token
+
+
+def test_the_mask_and_the_spans_mark_the_policys_tokens_and_nothing_else():
+    engine = nano_parts.engine()
+    for sample in engine.rollouts(nano_parts.jobs(), random_seed=4):
+        messages = sample.trace.messages
+        replies = [index for index, message in enumerate(messages) if message.role == "assistant"]
+        assert sample.prompt_ids == engine.chat.prompt(messages[: replies[0]])
+        assert len(sample.spans) == len(replies)
+        shown = 0
+        for (start, end), index, following in zip(sample.spans, replies, [*replies[1:], len(messages)], strict=True):
+            assert sample.env_mask[shown:start] == [0] * (start - shown)
+            assert sample.env_mask[start:end] == [1] * (end - start)
+            cut = sample.trace.end != "finished" and following == len(messages)
+            assert engine.chat.text(sample.completion_ids[start : end if cut else end - 1]) == messages[index].content
+            shown = end
+            if following < len(messages):
+                between = engine.chat.continuation(messages[index + 1 : following])
+                assert sample.completion_ids[end : end + len(between)] == between
+        assert shown == len(sample.completion_ids)
+
+
+def test_a_rollouts_draws_do_not_depend_on_its_neighbours():
+    engine = nano_parts.engine()
+    jobs = nano_parts.jobs()
+    together = engine.rollouts(jobs, random_seed=9)
+    alone = engine.rollouts(jobs[:1], random_seed=9)
+    assert alone[0].completion_ids == together[0].completion_ids
+    assert engine.rollouts(jobs[:1], random_seed=10)[0].completion_ids != alone[0].completion_ids
+    twins = engine.rollouts([jobs[0], jobs[0]], random_seed=9)
+    assert twins[0].completion_ids != twins[1].completion_ids
+
+
+def test_replies_cut_by_length_and_by_the_context_end_the_episode_by_name():
+    endless = nano_parts.engine(max_reply_tokens=4)
+    endless.chat.ends = frozenset()
+    assert {sample.trace.end for sample in endless.rollouts(nano_parts.jobs(), random_seed=0)} == {"length"}
+    prompt = len(endless.rollouts(nano_parts.jobs()[:1], random_seed=0)[0].prompt_ids)
+    cramped = nano_parts.engine(max_context_tokens=prompt + 2)
+    cramped.chat.ends = frozenset()
+    sample = cramped.rollouts(nano_parts.jobs()[:1], random_seed=0)[0]
+    assert sample.trace.end == "context" and len(sample.completion_ids) == 2
+    full = nano_parts.engine(max_context_tokens=16)
+    sample = full.rollouts(nano_parts.jobs()[:1], random_seed=0)[0]
+    assert sample.trace.end == "context" and sample.completion_ids == []
+
+
+def test_the_nucleus_is_the_smallest_set_that_reaches_top_p():
+    weights = torch.tensor([[0.1, 0.5, 0.15, 0.25]])
+    assert (_nucleus(weights, 0.7) > 0).tolist() == [[False, True, False, True]]
+    assert (_nucleus(weights, 0.4) > 0).tolist() == [[False, True, False, False]]
+
+
+def test_a_tokenizer_without_a_chat_template_is_refused_with_a_remedy():
+    tokenizer = nano_parts.chat().tokenizer
+    tokenizer.chat_template = None
+    with pytest.raises(UserError, match=r"no chat template.*chat_template\.jinja"):
+        Chat(tokenizer, Path("folder"))
+
+
+def test_a_folder_without_a_model_is_refused_with_its_path(tmp_path: Path):
+    with pytest.raises(UserError, match=str(tmp_path)):
+        Chat.load(tmp_path)

@@ -1,0 +1,132 @@
+"""The one module that knows TRL: what is recorded before the update, what is trained on, and the pin it rests on."""
+
+import inspect
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import torch
+
+from buffers.run import Run
+from rods.config import parse_config
+from rods.observations import Rollout
+from rods.sources import load_tasks
+from tests.trainer.runs import live_steps
+from trainer import trl_grpo
+from trainer.training_run import TrainingRun
+
+STEPS, TASKS, ROLLOUTS = 2, 3, 4
+VALUES = {
+    "data": {"tasks": "desk-small", "train": 6, "held_out": 4},
+    "policy": {"kind": "nano", "warm_start_steps": 1},
+    "rollouts": {"rollouts_per_task": ROLLOUTS, "max_reply_tokens": 6, "max_context_tokens": 256, "max_steps": 2},
+    "training": {"batch_tasks": TASKS, "steps": STEPS, "learning_rate": 0.01, "optimizer": "muon", "kl": 0.0},
+    "operation": {"threads": 1, "trace_every": 1},
+}
+
+
+def _new_run(folder: Path, **changes: dict[str, object]) -> Run:
+    config = parse_config(
+        {**VALUES, **{name: {**VALUES[name], **keys} for name, keys in changes.items()}}, where="test"
+    )
+    return Run.create(folder / "run", config, load_tasks(config.data, folder))
+
+
+@pytest.fixture
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RODS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    return tmp_path_factory.mktemp("runs")
+
+
+def _uneven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An untrained policy earns nothing: give every group rewards that differ, and one infrastructure failure."""
+    rewards = iter([None, 1.0, 0.0, 0.5] * (STEPS * TASKS))
+
+    def score(trace, kind):
+        reward = next(rewards)
+        return Rollout(0, trace.expected, 0, 0.0, reward, "finished" if reward is not None else "infrastructure")
+
+    monkeypatch.setattr(trl_grpo, "score", score)
+
+
+def test_observations_are_durable_before_the_update_that_they_describe(home: Path, monkeypatch: pytest.MonkeyPatch):
+    _uneven(monkeypatch)
+    run = _new_run(home)
+    weights: list[torch.Tensor] = []
+    trainers: list[trl_grpo._Trainer] = []
+    made, recorded, updated = trl_grpo._Trainer.__init__, TrainingRun.record, TrainingRun.after_update
+
+    def remember(self, *given):
+        made(self, *given)
+        trainers.append(self)
+
+    def now() -> torch.Tensor:
+        return next(iter(trainers[0].engine.model.model.layers.parameters())).detach().clone()
+
+    def record(self, *given):
+        weights.append(now())
+        recorded(self, *given)
+        assert len(live_steps(run.path)) == self.step
+
+    def after_update(self):
+        assert not torch.equal(now(), weights[-1])
+        updated(self)
+
+    monkeypatch.setattr(trl_grpo._Trainer, "__init__", remember)
+    monkeypatch.setattr(TrainingRun, "record", record)
+    monkeypatch.setattr(TrainingRun, "after_update", after_update)
+    with TrainingRun(run) as training:
+        trl_grpo.train(training)
+    steps = live_steps(run.path)
+    assert [step for step, *_ in steps] == [1, 2]
+    assert all(len(groups) == TASKS and len(groups[0]["rollouts"]) == ROLLOUTS for *_, groups in steps)
+    assert not any(list((run.path / "checkpoints").rglob("*.parquet")))
+
+
+def test_trl_trains_on_the_tokens_that_were_sampled(home: Path, monkeypatch: pytest.MonkeyPatch):
+    _uneven(monkeypatch)
+    run = _new_run(home, training={"steps": 1})
+    seen: list[tuple[list[trl_grpo.Sample], dict[str, torch.Tensor]]] = []
+    scored = trl_grpo._Trainer._generate_and_score_completions
+
+    def watch(self, inputs):
+        output = scored(self, inputs)
+        seen.append((self.samples, output))
+        return output
+
+    monkeypatch.setattr(trl_grpo._Trainer, "_generate_and_score_completions", watch)
+    with TrainingRun(run) as training:
+        trl_grpo.train(training)
+    samples, output = seen[0]
+    for row, sample in enumerate(samples):
+        asked = output["prompt_mask"][row].bool()
+        assert output["prompt_ids"][row][asked].tolist() == sample.prompt_ids
+        answered = output["completion_mask"][row].bool()
+        assert output["completion_ids"][row][answered].tolist() == sample.completion_ids
+        assert output["tool_mask"][row][answered].tolist() == sample.env_mask
+    advantages = output["advantages"].view(TASKS, ROLLOUTS)
+    assert (advantages[:, 0] == 0).all()  # the infrastructure failure: its reward was None
+    assert (advantages[:, 1] > 0).all() and (advantages[:, 2] < 0).all()
+
+
+def test_a_prompt_that_overflows_the_context_trains_nothing_and_breaks_nothing(home: Path):
+    run = _new_run(home, rollouts={"max_context_tokens": 16}, training={"steps": 1})
+    with TrainingRun(run) as training:
+        trl_grpo.train(training)
+    ((_, _, groups),) = live_steps(run.path)
+    assert {rollout["end"] for group in groups for rollout in group["rollouts"]} == {"context"}
+
+
+def test_the_pin_of_trl_and_what_the_module_takes_for_granted():
+    pinned = next(line for line in metadata.requires("rods") or [] if line.startswith("trl=="))
+    assert metadata.version("trl") == pinned.split(";")[0].removeprefix("trl==").strip()
+    trainer = trl_grpo.GRPOTrainer
+    assert list(inspect.signature(trainer._calculate_rewards).parameters) == [
+        "self",
+        "inputs",
+        "prompts",
+        "completions",
+        "completion_ids_list",
+    ]
+    assert "rollout_func" in inspect.signature(trainer.__init__).parameters
+    assert 'extra_fields.pop("env_mask"' in inspect.getsource(trainer._generate)
