@@ -165,7 +165,9 @@ def _firsts(catalogue: Catalogue, calls: Sequence[BoundCall]) -> list[tuple[int,
 
 
 def _word(text: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(text)}(?!\w)", re.IGNORECASE)
+    """Where `text` is said as a whole, with the quotes around it if it has some."""
+    words = re.escape(text)
+    return re.compile(rf"(?<!\w)(?:'{words}'|{words})(?!\w)", re.IGNORECASE)
 
 
 def _padded(

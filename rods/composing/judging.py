@@ -238,7 +238,7 @@ def _patterns(catalogue: Catalogue, recipe: str) -> tuple[re.Pattern[str], ...]:
     phrases = catalogue.recipes[recipe].phrases
     return tuple(
         re.compile(
-            ".+?".join(re.escape(part) for part in re.split(r"\{[^}]*\}", phrase)).replace(r"\ ", " "), re.IGNORECASE
+            ".+?".join(re.escape(part) for part in re.split(r"'?\{[^}]*\}'?", phrase)).replace(r"\ ", " "), re.IGNORECASE
         )
         for phrase in phrases
     )

@@ -178,7 +178,7 @@ _add(
     "fs_grep",
     "grep file_name=text:text_file pattern=pattern:pattern",
     "(find|show me|pick out) the lines (of|in) {text} that (mention|contain) '{pattern}'",
-    "search {text} for (lines with|the word|mentions of) '{pattern}'",
+    "search {text} for (lines with|mentions of) '{pattern}'",
     gives="file=text:text_file/text",
     unless="bare",
 )
@@ -728,12 +728,16 @@ PART = Part(
         "folder": ("other", "usual", "right"),
         "name": ("something fitting", "something suitable"),
         "lines": ("few",),
+        "text": ("something", "a short note"),
+        "pattern": ("a certain word", "something"),
     },
     supply={
         "file": ("I mean {value}.", "The file is {value}.", "It is {value} that I mean."),
         "folder": ("I mean {value}.", "The one called {value}.", "That would be {value}."),
         "name": ("Call it {value}.", "The name should be {value}.", "Let us use {value}."),
         "lines": ("Make that {value}.", "I mean {value} of them."),
+        "text": ("It should say '{value}'.", "The text is '{value}'.", "Take '{value}'."),
+        "pattern": ("The word is '{value}'.", "I mean '{value}'."),
     },
     again={"file": ("the same file", "that same file")},
     families={

@@ -104,12 +104,12 @@ def recipe(
     )
 
 
-def alternatives(line: str) -> list[str]:
-    """The phrases that a line with alternatives stands for, a fixed choice of them where there are many."""
+def alternatives(line: str, most: int = MOST_PHRASES) -> list[str]:
+    """The phrases that a line with alternatives stands for, a fixed choice of `most` where there are more."""
     pieces = _ALTERNATIVES.split(line)  # plain text and alternatives take turns
     choices = [piece.split("|") if index % 2 else [piece] for index, piece in enumerate(pieces)]
-    phrases = [" ".join("".join(chosen).split()) for chosen in itertools.product(*choices)]
-    return phrases if len(phrases) <= MOST_PHRASES else keyed_random(0, "phrases", line).sample(phrases, MOST_PHRASES)
+    phrases = [" ".join("".join(chosen).split()).replace(" ,", ",") for chosen in itertools.product(*choices)]
+    return phrases if len(phrases) <= most else keyed_random(0, "phrases", line).sample(phrases, most)
 
 
 def _step(text: str) -> Step:

@@ -114,30 +114,30 @@ _add(
 _add(
     "tk_old_show",
     "get_ticket ticket_id=number:ticket_number",
-    "(show|open|pull up) ticket {number}",
-    "(give|show) me the details of the ticket with the number {number}",
+    "(show|open|pull up) the ticket {number}",
+    "(give|show) me the details of the ticket {number}",
 )
 _add(
     "tk_old_close",
     "close_ticket ticket_id=number:ticket_number",
-    "(close|shut) ticket {number}",
-    "close the ticket with the number {number}",
+    "(close|shut) the ticket {number}",
+    "close the ticket {number}",
 )
 _add(
     "tk_old_resolve",
     "resolve_ticket ticket_id=number:ticket_number resolution=solution:solution",
-    "mark ticket {number} as resolved with the note '{solution}'",
+    "mark the ticket {number} as resolved with the note '{solution}'",
     "resolve the ticket {number} and give '{solution}' as the solution",
 )
 _add(
     "tk_old_edit",
     "edit_ticket ticket_id=number:ticket_number updates=update:update",
-    "(edit|update) ticket {number} and set its {update}",
+    "(edit|update) the ticket {number} and set its {update}",
 )
 _add(
     "tk_old_check_close",
     "get_ticket ticket_id=number:ticket_number; close_ticket ticket_id=number:ticket_number",
-    "show me ticket {number} and then close it",
+    "show me the ticket {number} and then close it",
 )
 _member(
     "tk_list",
@@ -148,7 +148,7 @@ _member(
     "tk_list_status",
     "get_user_tickets status=status:status",
     "(list|show me) those of my tickets that are {status}",
-    "(list|show me) my tickets with the status {status}",
+    "(tell me|check) which of my tickets are {status}",
 )
 _member(
     "tk_list_first",
@@ -162,12 +162,12 @@ PART = Part(
     make=social_worlds.make_queue,
     things={"ticket": Words(("the '{noun}' ticket", "the ticket '{noun}'"), ("that ticket", "the ticket"))},
     vague={
-        "priority": ("as it deserves",),
-        "ticket_number": ("that came in last week",),
+        "title": ("something fitting", "something clear"),
+        "ticket_number": ("that came in last week", "that I told you about"),
         "status": ("in a certain state",),
     },
     supply={
-        "priority": ("I mean {value}.", "Priority {value}, please.", "Make it {value}."),
+        "title": ("Call it '{value}'.", "The title is '{value}'."),
         "ticket_number": ("I mean {value}.", "It is number {value}."),
         "status": ("I mean {value}.", "The status is {value}."),
     },

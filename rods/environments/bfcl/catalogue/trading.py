@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from rods.composing.catalogue import Story, Words
+from rods.composing.catalogue import Words
 from rods.environments.bfcl.catalogue import trading_worlds
 from rods.environments.bfcl.catalogue.notation import Part, Recipes, recipe
+from rods.environments.bfcl.catalogue.phrases import story
 from rods.environments.bfcl.catalogue.trading_worlds import GROUP
 
 RECIPES: Recipes = {}
@@ -361,37 +362,52 @@ PART = Part(
     make=trading_worlds.make,
     pad=trading_worlds.pad,
     stories=(
-        Story(
+        story(
             "portfolio",
+            GROUP,
             (
-                "I want to put my portfolio in order today.",
-                "I have some time for my investments this afternoon.",
+                "I want to put my portfolio in order (today|this week).",
+                "I have some time for my investments this (afternoon|evening).",
                 "{friend} keeps telling me to look after my investments.",
-                "It's time to review my positions.",
+                "It's time to review my (positions|holdings).",
+                "The quarter is over, so let's look at my account.",
             ),
             (
                 "That gives me a clearer picture.",
                 "Let's go on with the portfolio.",
                 "{friend} suggested this next step.",
-                "Alright, back to the market.",
+                "(Alright|Okay), back to the market.",
+                "(Good|Fine), that fits my plan.",
+                "I had something else in mind, too.",
             ),
             (
-                "Then I'm done with trading for today.",
+                "Then I'm done with trading for (today|now).",
                 "One last move for today.",
                 "That should round off my portfolio.",
+                "{friend} will approve of this one.",
             ),
-            frozenset({GROUP}),
         ),
-        Story(
+        story(
             "cautious",
+            GROUP,
             (
                 "I'm new to trading and want to take it slowly.",
                 "The market makes me nervous, so let's be careful.",
-                "I've been saving for a while and want to try this out.",
+                "I've been saving for (a while|two years) and want to try this out.",
+                "I read about the market all (week|night) and want to act on it.",
             ),
-            ("Okay, that makes sense.", "I think I'm getting the hang of it.", "Let me try something else.", "Good."),
-            ("One more, then I'll stop for today.", "That's enough after this.", "Last request for now."),
-            frozenset({GROUP}),
+            (
+                "(Okay|I see), that makes sense.",
+                "I think I'm getting the hang of it.",
+                "Let me try something else.",
+                "Good.",
+                "That's less scary than I thought.",
+            ),
+            (
+                "One more, then I'll stop for today.",
+                "That's enough after this.",
+                "Last request for now.",
+            ),
         ),
     ),
     things={

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from rods.composing.catalogue import Story, Words
+from rods.composing.catalogue import Words
 from rods.environments.bfcl.catalogue import travel_worlds
 from rods.environments.bfcl.catalogue.notation import Part, Recipes, recipe
+from rods.environments.bfcl.catalogue.phrases import story
 from rods.environments.bfcl.catalogue.travel_worlds import GROUP
 
 RECIPES: Recipes = {}
@@ -324,42 +325,52 @@ PART = Part(
     make=travel_worlds.make,
     pad=travel_worlds.pad,
     stories=(
-        Story(
+        story(
             "journey",
+            GROUP,
             (
                 "I'm planning a trip with {friend}.",
                 "{friend} invited me to the {topic}, so I need to travel.",
-                "My holidays are coming up and nothing is arranged yet.",
-                "I have to sort out my travel plans today.",
+                "My holidays are (coming up|near) and nothing is arranged yet.",
+                "I have to sort out my travel plans (today|this evening).",
+                "(I finally got|We got) a few days off, so let's plan a trip.",
             ),
             (
-                "Great, the trip is taking shape.",
+                "(Great|Lovely), the trip is taking shape.",
                 "{friend} will be happy about that.",
                 "Now on with the arrangements.",
-                "Good, that helps me decide.",
+                "(Good|Okay), that helps me decide.",
+                "I can almost see the beach.",
+                "There is more to arrange.",
             ),
             (
                 "That is the last thing for my trip.",
                 "Then everything is arranged.",
                 "One more detail before I start packing.",
+                "{friend} is already packing, so just this.",
             ),
-            frozenset({GROUP}),
         ),
-        Story(
+        story(
             "business trip",
+            GROUP,
             (
                 "My company sends me to the {topic}.",
                 "I travel for work a lot and need some help.",
                 "{friend} from accounting wants my travel matters in order.",
+                "The {topic} is out of town this year.",
             ),
             (
                 "{friend} also asked for this.",
-                "Thanks, noted.",
+                "(Thanks|Good), noted.",
                 "Next on my list.",
-                "Alright, let's continue with the trip.",
+                "(Alright|Fine), let's continue with the trip.",
+                "My boss will ask about this, too.",
             ),
-            ("That's the last item from accounting.", "Finally, one more thing.", "After that my trip is settled."),
-            frozenset({GROUP}),
+            (
+                "That's the last item from accounting.",
+                "Finally, one more thing.",
+                "After that my trip is settled.",
+            ),
         ),
     ),
     things={

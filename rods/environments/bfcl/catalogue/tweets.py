@@ -112,30 +112,30 @@ _member(
 _member(
     "tw_old_comment",
     "comment tweet_id=number:tweet_number comment_content=reply:reply",
-    "(write|leave) '{reply}' under tweet {number}",
-    "reply to the tweet with the number {number}: '{reply}'",
+    "(write|leave) '{reply}' under the tweet {number}",
+    "reply to the tweet {number}: '{reply}'",
 )
 _member(
     "tw_old_retweet",
     "retweet tweet_id=number:tweet_number",
-    "(share|repost) the tweet with the number {number}",
-    "pass tweet {number} on to my followers",
+    "(share|repost) the tweet {number}",
+    "pass the tweet {number} on to my followers",
 )
 _member(
     "tw_old_mention",
     "mention tweet_id=number:tweet_number mentioned_usernames=mentions:mentions",
-    "(tag|bring in) {mentions} on the tweet with the number {number}",
+    "(tag|bring in) {mentions} on the tweet {number}",
 )
 _add(
     "tw_old_show",
     "get_tweet tweet_id=number:tweet_number",
-    "(show|open) the tweet with the number {number}",
-    "tell me what tweet {number} says",
+    "(show|open) the tweet {number}",
+    "tell me what the tweet {number} says",
 )
 _add(
     "tw_old_replies",
     "get_tweet_comments tweet_id=number:tweet_number",
-    "(show|list) (the replies|all replies) to tweet {number}",
+    "(show|list) (the replies|all replies) to the tweet {number}",
 )
 _member(
     "tw_follow",

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from rods.composing.catalogue import Story, Words
+from rods.composing.catalogue import Words
 from rods.environments.bfcl.catalogue import vehicle_worlds
 from rods.environments.bfcl.catalogue.notation import Part, Recipes, recipe
+from rods.environments.bfcl.catalogue.phrases import story
 from rods.environments.bfcl.catalogue.vehicle_worlds import GROUP
 
 RECIPES: Recipes = {}
@@ -414,34 +415,52 @@ PART = Part(
     domains=vehicle_worlds.DOMAINS,
     make=vehicle_worlds.make,
     stories=(
-        Story(
+        story(
             "road trip",
+            GROUP,
             (
-                "We are about to leave for a weekend at the lake.",
-                "I'm taking {friend} to the airport later.",
+                "We are about to leave for (a weekend at the lake|the mountains|the coast).",
+                "I'm taking {friend} to the (airport|station) later.",
                 "{friend} and I are driving out to the {topic} today.",
                 "It's my first long drive with this car.",
+                "There is a long drive ahead of (me|us).",
             ),
             (
-                "Good, one thing less to worry about.",
+                "(Good|Great), one thing less to worry about.",
                 "{friend} asked me to take care of this too.",
                 "Before we set off, there is more.",
-                "That sounds fine.",
+                "That sounds (fine|good).",
                 "Let me think what else the trip needs.",
+                "The luggage is in, (now this|so let's go on).",
             ),
-            ("And then we can go.", "One last thing before we hit the road.", "{friend} is waiting, so just this."),
-            frozenset({GROUP}),
+            (
+                "And then we can (go|leave).",
+                "One last thing before we hit the road.",
+                "{friend} is waiting, so just this.",
+                "After that the keys are yours.",
+            ),
         ),
-        Story(
+        story(
             "cold morning",
+            GROUP,
             (
                 "It's a cold morning and the car stood outside all night.",
                 "I'm sitting in the car and want everything in order.",
-                "The car has been in the garage for two weeks.",
+                "The car has been in the garage for (two|three) weeks.",
+                "I just (picked up|borrowed) this car and don't know it well.",
             ),
-            ("Alright, that's a start.", "So far so good.", "I'd rather be careful today.", "Okay, what else."),
-            ("That should be all for this morning.", "After that I'm ready.", "Just one more thing, then I'm off."),
-            frozenset({GROUP}),
+            (
+                "(Alright|Okay), that's a start.",
+                "So far so good.",
+                "I'd rather be careful today.",
+                "(Okay|Fine), what else.",
+                "The (street|windshield) is still icy, so take your time.",
+            ),
+            (
+                "That should be all for this morning.",
+                "After that I'm ready.",
+                "Just one more thing, then I'm off.",
+            ),
         ),
     ),
     things={

@@ -1,0 +1,271 @@
+"""Variants of BFCL's training tasks, written without a model: how many, how fast, how new, how varied, how official."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from bench.figures import Figure, run
+from daemon.authors.procedural import procedural_author
+from daemon.pipeline import Pipeline
+from daemon.stages import Job, Rejection
+from rods.calls import Call
+from rods.canonical import keyed_random
+from rods.config import Config
+from rods.environments import load
+from rods.environments.bfcl import export, oracle, tasks, wheel
+from rods.environments.worker import Worker
+from rods.gates import SimilarityIndex, held_out_index
+from rods.profile import distance, profile
+from rods.tasks import RETURN_SENTENCE, Task
+
+QUICK = 14  # seeds of each type
+GRAM = 4
+BLEU_QUERIES, BLEU_OTHERS = 150, 60
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of one seed: its variant or why there is none, and the CPU time that went into it."""
+
+    seed: Task
+    variant: Task | None
+    why: str
+    milliseconds: float
+
+
+def write(seeds: Sequence[Task], random_seed: int = 0) -> tuple[list[Written], Counter[str]]:
+    """One variant of each seed, through the daemon's own pipeline with its default gates, near duplicates among them
+    included; and what was rejected on the way."""
+    threads = ThreadPoolExecutor(1)
+    held_out = held_out_index([task for task in tasks() if task.split != "train"])
+    config = Config.model_validate({"random_seeds": {"daemon": random_seed}})
+    pipeline, author = Pipeline(config, held_out, threads), procedural_author("bfcl", threads)
+    pool = SimilarityIndex()
+    for task in tasks():
+        if task.split == "train":
+            pool.add(task)
+    rejected: Counter[str] = Counter()
+
+    def admit(task: Task) -> list[str]:
+        if (match := pool.find(task)) is not None:
+            return [str(match)]
+        pool.add(task)
+        return []
+
+    def reject(rejection: Rejection) -> None:
+        rejected[f"{rejection.stage}: {rejection.error}"] += 1
+
+    async def all_of_them() -> list[Written]:
+        found = []
+        for seed in seeds:
+            began = time.process_time()
+            job = Job(f"{random_seed}-{seed.id}", 0, seed, seed, 1)
+            got = await pipeline.write(job, author, load("bfcl"), admit, reject)
+            spent = 1000 * (time.process_time() - began)
+            variant, why = (got, "") if isinstance(got, Task) else (None, got)
+            found.append(Written(seed, variant, why, spent))
+        return found
+
+    try:
+        return asyncio.run(all_of_them()), rejected
+    finally:
+        threads.shutdown()
+
+
+def measure(quick: bool) -> list[Figure]:
+    """Yield by type, time, novelty, closeness of profiles, variety of the queries, and the official checker's word."""
+    write([task for task in tasks() if task.split == "train"][:2], random_seed=1)  # what is made once a process
+    seeds = [task for task in tasks() if task.split == "train"]
+    if quick:
+        seeds = [task for kind in ("base", "long_context", "miss_func", "miss_param") for task in _some(seeds, kind)]
+    written, _ = write(seeds)
+    variants = [each.variant for each in written if each.variant is not None]
+    pairs = [(each.seed, each.variant) for each in written if each.variant is not None]
+    base = [each for each in written if each.seed.type == "base"]
+    others = [each for each in written if each.seed.type != "base"]
+    theirs = [profile(load("bfcl"), task) for task in seeds]
+    apart = sorted(variant.provenance["profile_distance"] for variant in variants)
+    chance = sorted(distance(one, two) for one, two in _random_pairs(theirs))
+    kept, broken = _official(variants)
+    ours_texts, their_texts = _queries(v for v in variants if v.type == "base"), _queries(e.seed for e in base)
+    size = min(len(ours_texts), len(their_texts))
+    figures = [
+        Figure("base seeds with an accepted variant", _share(base), "share", reach=0.9),
+        Figure("other seeds with an accepted variant", _share(others), "share", reach=0.7),
+    ]
+    figures += [
+        Figure(f"{kind} seeds with one", _share([each for each in others if each.seed.type == kind]), "share")
+        for kind in ("long_context", "miss_func", "miss_param")
+    ]
+    median = sorted(each.milliseconds for each in written)[len(written) // 2]
+    figures += [
+        Figure("CPU time of a seed, median", median, "ms", reach=100, higher=False),
+        Figure(
+            "variants with another multiset of functions",
+            sum(_functions(seed) != _functions(variant) for seed, variant in pairs) / len(pairs),
+            "share",
+            reach=0.5,
+        ),
+        Figure(
+            "variants that repeat their seed's calls",
+            sum(_calls(seed) == _calls(variant) for seed, variant in pairs),
+            "",
+            reach=0,
+            higher=False,
+        ),
+        Figure(
+            "profile distance to the seed, median",
+            apart[len(apart) // 2],
+            "",
+            "random pairs of a type",
+            chance[len(chance) // 2],
+        ),
+        Figure("profile distance to the seed, 90th percentile", apart[len(apart) * 9 // 10], ""),
+        Figure(
+            f"distinct {GRAM}-grams of {size} queries",
+            _distinct(ours_texts, size),
+            "share",
+            "BFCL's queries",
+            _distinct(their_texts, size),
+        ),
+        Figure("self-BLEU of the queries", _self_bleu(ours_texts), "", "BFCL's queries", _self_bleu(their_texts)),
+        Figure("variants whose ground truth passes the official checker", kept, "share", reach=1),
+        Figure("corrupted ground truths that fail it", broken, "share", reach=0.95),
+    ]
+    return figures
+
+
+def _some(seeds: Sequence[Task], kind: str) -> list[Task]:
+    """Some seeds of that type, over all classes."""
+    found = [task for task in seeds if task.type == kind]
+    return found[:: math.ceil(len(found) / QUICK)]
+
+
+def _share(written: Sequence[Written]) -> float:
+    return sum(each.variant is not None for each in written) / len(written)
+
+
+def _functions(task: Task) -> Counter[str]:
+    return Counter(call.name for turn in task.calls for call in turn)
+
+
+def _calls(task: Task) -> list[list[dict[str, Any]]]:
+    return [[call.as_json() for call in turn] for turn in task.calls]
+
+
+def _random_pairs(profiles: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    rng = random.Random(3)
+    for _ in range(1500):
+        one, two = rng.choice(profiles), rng.choice(profiles)
+        if one is not two and one.type == two.type:
+            yield one, two
+
+
+def _queries(found: Any) -> list[list[str]]:
+    """The words of every query that is a task's own."""
+    texts = [text for task in found for text in task.script if text != RETURN_SENTENCE]
+    random.Random(4).shuffle(texts)
+    return [re.findall(r"\w+|[^\w\s]", text.lower()) for text in texts]
+
+
+def _grams(words: Sequence[str], size: int) -> list[tuple[str, ...]]:
+    return [tuple(words[start : start + size]) for start in range(len(words) - size + 1)]
+
+
+def _distinct(queries: Sequence[Sequence[str]], count: int) -> float:
+    """The share of different n-grams among all n-grams of the first `count` queries."""
+    grams = [gram for words in queries[:count] for gram in _grams(words, GRAM)]
+    return len(set(grams)) / len(grams)
+
+
+def _self_bleu(queries: Sequence[Sequence[str]]) -> float:
+    """The mean BLEU-4 (uniform weights, add-one smoothing above unigrams, no brevity penalty) of a query against
+    `BLEU_OTHERS` other queries of its kind. The lower, the more varied."""
+    rng = random.Random(5)
+    scores = []
+    for words in queries[:BLEU_QUERIES]:
+        others = [other for other in rng.sample(queries, min(len(queries), BLEU_OTHERS + 1)) if other is not words]
+        logs = []
+        for size in range(1, GRAM + 1):
+            mine = Counter(_grams(words, size))
+            most: Counter[tuple[str, ...]] = Counter()
+            for other in others:
+                most |= Counter(_grams(other, size))
+            smooth = int(size > 1)
+            logs.append(math.log(((mine & most).total() + smooth or 0.1) / (mine.total() + smooth or 1)))
+        scores.append(math.exp(sum(logs) / GRAM))
+    return sum(scores) / len(scores)
+
+
+def _official(variants: Sequence[Task]) -> tuple[float, float]:
+    """The share of ground truths that the official checker accepts, and of corrupted ones that it refuses."""
+    true, false = [], []
+    for number, task in enumerate(variants):
+        entry, truth = export.entry(task, export.FIRST_NUMBER + number), export.answer(task, 0)["ground_truth"]
+        true.append([entry, truth, [[calls] if calls else [] for calls in truth]])
+        wrong = [[str(call) for call in turn] for turn in _corrupted(task)]
+        false.append([entry, truth, [[calls] if calls else [] for calls in wrong]])
+    judge = Worker(oracle.TARGET, seconds=600, memory=1 << 33, reply_bytes=1 << 28)
+    try:
+        request = {"wheel": str(wheel.path()), "do": "check"}
+        kept = judge.call({**request, "rollouts": true})
+        passed = judge.call({**request, "rollouts": false})
+    finally:
+        judge.close()
+    return sum(kept) / len(kept), 1 - sum(passed) / len(passed)
+
+
+def _corrupted(task: Task) -> list[list[Call]]:
+    """The ground truth with an argument changed or a call dropped, such that a result or the world comes out different:
+    what makes no difference is no corruption."""
+    rng = keyed_random(6, "corruption", task.id)
+    places = [(turn, index) for turn, calls in enumerate(task.calls) for index in range(len(calls))]
+    for _ in range(40):
+        turns = [list(turn) for turn in task.calls]
+        turn, index = rng.choice(places)
+        changed = _changed(turns[turn][index], rng)
+        turns[turn][index : index + 1] = [] if changed is None else [changed]
+        if _differs(task, turns):
+            break
+    return turns
+
+
+def _changed(call: Call, rng: random.Random) -> Call | None:
+    """The call with another value for one of its arguments; None, to be dropped, when it has none, and now and then."""
+    if not call.arguments or rng.random() < 0.3:
+        return None
+    name = rng.choice(sorted(call.arguments))
+    value = call.arguments[name]
+    other: Any = None
+    if isinstance(value, bool):
+        other = not value
+    elif isinstance(value, (int, float)):
+        other = value + 7
+    elif isinstance(value, str):
+        other = f"{value}x"
+    elif isinstance(value, list):
+        other = value[1:]
+    return Call(call.name, {**call.arguments, name: other})
+
+
+def _differs(task: Task, turns: Sequence[Sequence[Call]]) -> bool:
+    """Whether `turns` give another set of results, or another world, than the ground truth."""
+    one, two = load("bfcl").reset(task.state), load("bfcl").reset(task.state)
+    for calls, wrong in zip(task.calls, turns, strict=True):
+        expected, got = Counter(one.call(call).text for call in calls), Counter(two.call(call).text for call in wrong)
+        if expected - got or not one.same_state(two):
+            return True
+    return False
+
+
+if __name__ == "__main__":
+    run(measure)
