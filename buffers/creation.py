@@ -24,6 +24,8 @@ from buffers.log import disk_error, sync_folder
 from buffers.run import Run
 from rods import environments, runfolder
 from rods.canonical import content_id
+from rods.composing.catalogue import catalogue_for
+from rods.composing.records import ComposeError
 from rods.config import PROTOCOL, Config
 from rods.environments.base import reference
 from rods.errors import UserError
@@ -116,14 +118,24 @@ def _check_sizes(config: Config, tasks: Sequence[Task]) -> None:
 
 def _warnings(config: Config, tasks: Sequence[Task]) -> list[str]:
     rules = config.selection
-    types = {task.type for task in tasks if task.split == "train"}
+    train = [task for task in tasks if task.split == "train"]
+    types = {task.type for task in train}
+    found = []
     reachable = reachable_maximum(rules, types)
-    if reachable >= rules.seeds_per_step:
-        return []
-    return [
-        f"the training tasks are all of the types {', '.join(sorted(types))}, so the quotas of [selection] allow "
-        f"at most {reachable} seeds a step, not {rules.seeds_per_step} (groups, quota, pass_on_quota)"
-    ]
+    if reachable < rules.seeds_per_step:
+        found.append(
+            f"the training tasks are all of the types {', '.join(sorted(types))}, so the quotas of [selection] allow "
+            f"at most {reachable} seeds a step, not {rules.seeds_per_step} (groups, quota, pass_on_quota)"
+        )
+    for name in sorted({task.environment.name for task in train}):
+        try:
+            catalogue_for(name)
+        except ComposeError:
+            found.append(
+                f"environment {name!r} has no catalogue with a phrase book, so no variants of its tasks will be "
+                "written (docs/composing.md says how to give it one)"
+            )
+    return found
 
 
 def toml(values: Mapping[str, Any], prefix: str = "") -> str:

@@ -43,6 +43,7 @@ class Snapshot:
     picked: int
     considered: int  # the last step that the daemon has considered
     outcomes: dict[str, int]  # finished picks
+    discards: dict[str, int]  # why picks gave no variant: the reason of the last attempt
     accepted: int
     rejected: int
     staged: int
@@ -88,6 +89,7 @@ class Progress:
         self._seeds, self._rejected = Tail(path / SEEDS), Tail(path / REJECTED)
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._outcomes: Counter[str] = Counter()
+        self._discards: Counter[str] = Counter()
         self._picked = self._accepted = self._failures = self._considered = 0
         self._zones: dict[str, int] = {}
         self._clock: deque[tuple[float, int]] = deque(maxlen=40)
@@ -129,6 +131,7 @@ class Progress:
             picked=self._picked,
             considered=self._considered,
             outcomes=dict(self._outcomes),
+            discards=dict(self._discards),
             accepted=self._accepted,
             rejected=self._failures,
             staged=len(self._pool.staging.candidates(self._pool.staging.seq, self._pool.pool.decided, by_pick=False)),
@@ -140,6 +143,23 @@ class Progress:
             finished=finished,
             seconds_per_step=self._pace(),
         )
+
+    def notes(self) -> list[str]:
+        """What a person should know who wonders why no variants come."""
+        notes = list(self.run.manifest["warnings"])
+        step, considered = self.step, self._considered
+        if considered > step and self._observations.attempt > 1:
+            notes.append(
+                f"the trainer was set back to step {step}; the daemon picks again after step {considered}, the last "
+                "one it has considered"
+            )
+        if sum(self._zones.values()) and not self._zones["boundary"]:
+            zones = self.run.config.zones
+            notes.append(
+                f"no active task is at the boundary (mean reward {zones.boundary_low} to {zones.boundary_high}), so "
+                "there is nothing to pick: give tasks that the policy sometimes solves, or widen [zones]"
+            )
+        return notes
 
     def process(self, name: str) -> dict[str, Any]:
         """What is known of `trainer` or `daemon`: {"alive", "pid", "host", "since", "state"}."""
@@ -168,6 +188,8 @@ class Progress:
                 self._considered = max(self._considered, record["step"])
             elif record["kind"] == "finished":
                 self._outcomes[outcome(record)] += 1
+                if record.get("why") and not record.get("accepted"):
+                    self._discards[record["why"]] += 1
                 self._accepted += len(record.get("accepted", ()))
         self._failures += len(self._rejected.poll())
 

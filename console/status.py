@@ -15,11 +15,11 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     progress = Progress(run)
     now = progress.poll()
     processes = {name: progress.process(name) for name in ("trainer", "daemon")}
-    waiting = now.considered > now.step and now.attempt > 1
+    notes = progress.notes()
     if as_json:
         values = now.as_json()
         del values["seconds_per_step"], values["finished"]
-        print_json({"run": str(run), **values, "processes": processes, "set_back": waiting})
+        print_json({"run": str(run), **values, "processes": processes, "notes": notes})
         return
     print(f"{run}: step {now.step} of {now.steps}, epoch {now.epoch}, stage {now.stage}, start {now.attempt}")
     for name, facts in processes.items():
@@ -31,11 +31,10 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     print(f"  variants {now.injected} injected, {now.refused} refused, {now.retired} retired, {now.revived} revived")
     outcomes = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(now.outcomes.items()))
     print(f"  seeds    {now.picked} picked up to step {now.considered}" + (f"; {outcomes}" if outcomes else ""))
-    if waiting:
-        print(
-            f"  note     the trainer was set back to step {now.step}; the daemon picks again after step "
-            f"{now.considered}, the last one it has considered"
-        )
+    if now.discards:
+        print("  why      " + ", ".join(f"{count} {why}" for why, count in sorted(now.discards.items())))
+    for note in notes:
+        print(f"  note     {plain(note)}")
 
 
 def _process(facts: dict[str, Any]) -> str:

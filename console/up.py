@@ -55,6 +55,8 @@ def supervise(run: Path, config: Path | None, shown: View) -> int:
         with shown:
             supervisor = Supervisor(trainer, daemon, shown.say, lambda: progress.step)
             supervisor.start()
+            for note in progress.notes():
+                shown.say(f"note: {note}")
             try:
                 while supervisor.poll() and not asked:
                     shown.show(progress.poll())

@@ -7,7 +7,6 @@ order: picked, expanded, finished. Nothing is lost by a kill: what is not on rec
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -217,8 +216,10 @@ class Service:
         """The synthesis model and the prompt hashes of every environment that can be written for."""
         hashes = {}
         for name in self.run.manifest["environments"]:
-            with contextlib.suppress(ComposeError):  # no catalogue: its seeds will be finished as no_prompts
+            try:
                 hashes[name] = dict(self._author(name).hashes)
+            except ComposeError as error:  # no catalogue: its seeds will be finished as no_prompts
+                log.warning("no variants of this environment", environment=name, why=error.detail)
         return {"synthesis_model": self.config.pipeline.author, "prompts": hashes}
 
     def _author(self, environment_name: str) -> Author:

@@ -23,6 +23,9 @@ from rods.checking.report import Fault, Report
 from rods.checking.runaway import runaways
 from rods.checking.sampling import Sampler, illegal
 from rods.checking.schemas import tool_faults
+from rods.composing import soundness
+from rods.composing.catalogue import catalogue_for
+from rods.composing.records import ComposeError
 from rods.errors import Unsupported, UserError
 from rods.gates.replay import replay
 from rods.tasks import Task
@@ -51,6 +54,8 @@ def check_environment(name: str, tasks: Iterable[Task] = (), *, random_seed: int
         for tool_name, tool in environment.tools().items():
             for fault in tool_faults(tool_name, tool):
                 probe.fault(tool_name, *fault)
+    with probe.guarded(name, "catalogue"):
+        _catalogue(probe, name)
     for tool_name, argument, what in runaways(name):
         probe.fault(tool_name, argument, what, "bound the argument, or run the tool in a worker that can be killed")
     for task in tasks:
@@ -93,6 +98,16 @@ def _identity(probe: Probe, name: str) -> None:
         why = other.stdout.strip()[-200:] or other.stderr.strip()[-200:]
         what = f"is {environment.hash} here, but another process says: {why}"
         probe.fault(name, "hash", what, "hash contents only: no clock, no id(), no order of a set")
+
+
+def _catalogue(probe: Probe, name: str) -> None:
+    try:
+        catalogue = catalogue_for(name)
+    except ComposeError:
+        probe.note("no catalogue with a phrase book: no variants of its tasks can be written (docs/composing.md)")
+        return
+    for what in soundness.faults(catalogue):
+        probe.fault(name, "catalogue", what, "docs/composing.md says what a catalogue owes")
 
 
 def _script(probe: Probe, state: State, tasks: list[Task], random_seed: int) -> list[Call]:

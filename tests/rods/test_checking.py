@@ -157,6 +157,7 @@ def test_an_environment_that_keeps_its_word_has_no_fault(name):
     report = check_environment(NAME + name)
     assert report.ok, report.lines()
     assert report.facts["call_us"] > 0 and report.facts["tools"] == report.facts["reached"] == 6
+    assert any("no catalogue with a phrase book" in note for note in report.notes)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""Why no variants come: a person is told, and the run goes on to its end."""
+
+import json
+from pathlib import Path
+
+from buffers.reading import read
+from rods.calls import Call
+from rods.environments import load
+from rods.environments.base import reference
+from rods.tasks import Task, task_lines
+from tests.console.conftest import CONFIG, rods
+
+
+def test_steps_without_a_boundary_task_are_considered_without_picks_and_status_says_why(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(CONFIG.replace('kind = "simulated"', 'kind = "simulated"\nskill = 9.0'))
+    done = rods("up", tmp_path / "run", "--config", tmp_path / "run.toml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = list(read(tmp_path / "run" / "seeds.jsonl"))
+    assert {record["kind"] for record in records} == {"considered"}
+    assert {record["picks"] for record in records} == {0}
+    note = next(line for line in rods("status", tmp_path / "run").stdout.splitlines() if "note" in line)
+    assert "no active task is at the boundary (mean reward 0.2 to 0.85)" in note and "[zones]" in note
+
+
+def test_an_environment_without_a_phrase_book_is_named_where_the_run_is_made_and_where_it_is_looked_at(
+    tmp_path: Path,
+) -> None:
+    name = "tests.rods.toy_environment:environment"
+    things = ("apples", "pears", "plums", "nuts", "figs", "dates", "limes", "kiwis")
+    tasks = [
+        Task(
+            reference(load(name)),
+            "base",
+            (f"Count the {thing}, {number} of them, please.", "And what is the total of everything now?"),
+            ((Call("count", {"name": thing, "amount": number}),), (Call("total"),)),
+            ("count", "total"),
+        )
+        for number, thing in enumerate(things, 3)
+    ]
+    (tmp_path / "tasks.jsonl").write_bytes(task_lines(tasks))
+    (tmp_path / "run.toml").write_text(
+        CONFIG.replace('"desk"\ntrain = 16\nheld_out = 12', '"tasks.jsonl"').replace(
+            "batch_tasks = 8", "batch_tasks = 4"
+        )
+    )
+    said = f"environment '{name}' has no catalogue with a phrase book, so no variants of its tasks will be written"
+    made = rods("new", tmp_path / "run", "--config", tmp_path / "run.toml")
+    assert made.returncode == 0 and said in made.stdout and "docs/composing.md" in made.stdout, made.stderr
+    done = rods("up", tmp_path / "run")
+    assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
+    status = json.loads(rods("status", tmp_path / "run", "--json").stdout)
+    assert any(said in note for note in status["notes"])
+    assert status["discards"].keys() == {"no_prompts"} and status["accepted"] == 0
