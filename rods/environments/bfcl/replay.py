@@ -75,6 +75,9 @@ class Parity:
 
 @dataclass(frozen=True, slots=True)
 class Report:
+    """`environment` is the hash of ours; `speeds` by name, None when they were left out."""
+
+    environment: str
     ground_truths: Parity
     mutations: Parity
     speeds: dict[str, Any] | None
@@ -88,7 +91,7 @@ class Report:
             "package": wheel.PACKAGE,
             "version": wheel.VERSION,
             "sha256": wheel.SHA256,
-            "environment": environment().hash,
+            "environment": self.environment,
             "equal": self.ok,
             "ground_truths": self.ground_truths.as_json(),
             "mutations": self.mutations.as_json(),
@@ -97,7 +100,7 @@ class Report:
 
     def lines(self) -> list[str]:
         """What a person reads."""
-        found = [f"{wheel.PACKAGE} {wheel.VERSION}, environment {environment().hash}"]
+        found = [f"{wheel.PACKAGE} {wheel.VERSION}, environment {self.environment}"]
         for name, parity in (("ground truths", self.ground_truths), ("mutated rollouts", self.mutations)):
             if parity.rollouts:
                 found.append(
@@ -145,7 +148,7 @@ def replay(
         speeds = speed.compare(judge.oracle, wheel.path(cache), rounds) if rounds else None
     finally:
         judge.oracle.close()
-    return Report(ground_truths, mutated, speeds)
+    return Report(judge.bfcl.hash, ground_truths, mutated, speeds)
 
 
 class _Judge:
