@@ -72,7 +72,7 @@ def scored(path: Path) -> dict[str, Any] | None:
 
 
 def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
-    before, after = _means(Path(start["file"])), _means(Path(end["file"]))
+    before, after = per_task(Path(start["file"])), per_task(Path(end["file"]))
     difference, left_out = {}, 0
     for measure in (name for name in before if name in after):
         old, new = before[measure], after[measure]
@@ -90,7 +90,7 @@ def summary(file: Path) -> dict[str, Any]:
     where the tasks have one; `versions` names the environments, and the data where they have a version. Raises
     InfrastructureError when no rollout counts.
     """
-    means = _means(file)
+    means = per_task(file)
     if not means:
         raise InfrastructureError(f"{file}: every rollout met an infrastructure failure; nothing was scored")
     lines = [orjson.loads(line) for line in file.read_bytes().splitlines()]
@@ -160,7 +160,7 @@ def _version(task: Task) -> str:
     return f"{name} ({task.provenance['version']})" if "version" in task.provenance else name
 
 
-def _means(file: Path) -> dict[str, dict[str, float]]:
+def per_task(file: Path) -> dict[str, dict[str, float]]:
     """The mean of each measure by task, over rollouts without infrastructure failure."""
     values: dict[str, dict[str, list[float]]] = {"progress": {}, "binary": {}, "official": {}}
     for line in file.read_bytes().splitlines():
