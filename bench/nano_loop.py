@@ -7,8 +7,8 @@ seed's own functions. Every run is scored on the same held-out tasks with the sa
 over tasks; their intervals are those of `evaluation.scoring`. More supervised warm start would beat all of them: the
 comparison is between ways to spend the same steps of reinforcement learning.
 
-The full size takes about half an hour on two cores and is meant for a quiet machine; `--quick` trains for a few steps, only
-to show that the four conditions run. Warm-started policies are kept in the usual cache.
+The full size takes about half an hour on two cores and is meant for a quiet machine; `--quick` trains for a few steps,
+only to show that the four conditions run. Warm-started policies are kept in the usual cache.
 """
 
 from __future__ import annotations
