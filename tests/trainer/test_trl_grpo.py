@@ -1,6 +1,7 @@
 """The one module that knows TRL: what is recorded before the update, what is trained on, and the pin it rests on."""
 
 import inspect
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 def _uneven(monkeypatch: pytest.MonkeyPatch) -> None:
     """An untrained policy earns nothing: give every group rewards that differ, and one infrastructure failure."""
-    rewards = iter([None, 1.0, 0.0, 0.5] * (STEPS * TASKS))
+    rewards = iter([None, 1.0, 0.0, 0.5] * (10 * TASKS))
 
     def score(trace, kind):
         reward = next(rewards)
@@ -130,3 +131,18 @@ def test_the_pin_of_trl_and_what_the_module_takes_for_granted():
     ]
     assert "rollout_func" in inspect.signature(trainer.__init__).parameters
     assert 'extra_fields.pop("env_mask"' in inspect.getsource(trainer._generate)
+
+
+def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights(home: Path, monkeypatch: pytest.MonkeyPatch):
+    _uneven(monkeypatch)
+    weights = []
+    for name, limits in (("whole", [0]), ("halves", [1, 0])):
+        run = _new_run(home / name, training={"steps": 3})
+        for limit in limits:
+            operation = run.config.operation.model_copy(update={"step_limit": limit})
+            with TrainingRun(replace(run, config=run.config.model_copy(update={"operation": operation}))) as training:
+                trl_grpo.train(training)
+        folder = training._checkpoints.newest(training.log.live).policy
+        weights.append(trl_grpo.load_file(folder / "model.safetensors"))
+    assert [step for step, *_ in live_steps(run.path)] == [1, 2, 3]
+    assert all(torch.equal(tensor, weights[1][key]) for key, tensor in weights[0].items())
