@@ -21,12 +21,12 @@ CLIENTS = Path(__file__).parent / "llm_clients"
 def measure(quick: bool) -> list[Figure]:
     """Share of the calls a second that latency and calls in flight allow, and CPU time a call."""
     openai = _openai(may_install=not quick)
-    figures = _load(64, 0.5, 10 if quick else 20, "ramp included", 0.97, openai)
+    figures = _load(64, 0.5, 8 if quick else 20, "ramp included", 0.97, openai)
     if quick:
         print("not measured with --quick: 1,024 in flight at 5 s", file=sys.stderr)
     else:
         figures += _load(1024, 5.0, 4, "steady state", 0.90, openai)
-    return figures + _load(1024, 1.0, 4 if quick else 10, "ramp included", 0.80, openai)
+    return figures + _load(1024, 1.0, 6 if quick else 10, "ramp included", 0.80, openai)
 
 
 def _load(in_flight: int, latency: float, rounds: int, which: str, reach: float, openai: Path | None) -> list[Figure]:
