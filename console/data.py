@@ -1,4 +1,4 @@
-"""`rods data check` and `rods data bfcl`."""
+"""`rods data`: check task files, fetch BFCL's tasks, write and read BFCL's own format."""
 
 from __future__ import annotations
 
@@ -48,3 +48,45 @@ def bfcl(*, out: Out = None, as_json: Json = False) -> None:
     print(f"{wheel.PACKAGE} {wheel.VERSION}: {len(tasks)} tasks, {splits['train']} to train on, {held_out} held out")
     print(f"  {', '.join(f'{count} {kind}' for kind, count in types.items())}")
     print(f"  kept in {file}" + (f"; written to {out}" if out else ""))
+
+
+def export(
+    file: Annotated[Path, Parameter(help="A JSONL file of BFCL tasks.")],
+    folder: Annotated[Path, Parameter(help="Where to write questions, answers and tool documents.")],
+    /,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Write tasks in BFCL's own format, so that its tools read them."""
+    from rods.environments.bfcl import export as format
+    from rods.tasks import read_tasks
+
+    counts = format.write(list(read_tasks(file)), folder)
+    if as_json:
+        print_json({"folder": folder, "tasks": counts.total(), "types": counts})
+        return
+    print(f"{counts.total()} tasks in {folder}: {', '.join(f'{count} {kind}' for kind, count in counts.items())}")
+
+
+def read(
+    folder: Annotated[Path, Parameter(help="A folder in BFCL's own format.")],
+    out: Annotated[Path, Parameter(help="The JSONL file of tasks to write.")],
+    /,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Read tasks in BFCL's own format and write them as JSONL, for `rods data check` and `[data] tasks`."""
+    from rods.environments.bfcl import export as format
+    from rods.errors import UserError
+    from rods.tasks import task_lines
+
+    tasks = format.read(folder)
+    try:
+        out.write_bytes(task_lines(tasks))
+    except OSError as error:
+        what = f"cannot write ({error.strerror})"
+        raise UserError(what, where=str(out), remedy="choose another file") from error
+    if as_json:
+        print_json({"tasks": len(tasks), "out": out})
+        return
+    print(f"{len(tasks)} tasks in {out}")

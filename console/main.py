@@ -35,6 +35,8 @@ GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
         {
             "check": ("console.data:check", "Check a file of tasks line by line."),
             "bfcl": ("console.data:bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
+            "export": ("console.data:export", "Write tasks in BFCL's own format."),
+            "import": ("console.data:read", "Read tasks in BFCL's own format."),
         },
     ),
     "env": (

@@ -27,6 +27,7 @@ class _Thing:
     flow: Flow
     noun: str
     turn: int
+    alone: bool = True  # of its kind in the turn that gave it: "that one" is clear
 
 
 @dataclass(slots=True)
@@ -127,7 +128,9 @@ class _Binder:
         given: dict[str, _Thing] = {}
         for kind, gift in self.recipe.gives.items():
             value, flow = self._value(gift.value, len(made), "")
-            given[kind] = _Thing(value, flow, self._noun(gift.noun), self.turn)
+            old = self.memory.things.get(kind)
+            alone = old is None or old.turn != self.turn or old.value == value
+            given[kind] = _Thing(value, flow, self._noun(gift.noun), self.turn, alone)
         for kind in self.recipe.ends:
             self.memory.things.pop(kind, None)
         self.memory.things |= given
@@ -160,7 +163,7 @@ class _Binder:
                 raise ComposeError("func_sample_failed", detail, function=self.recipe.name, turn=self.turn)
             self.chosen[source.kind] = self.memory.touched[source.kind] = thing.value
             if source.kind not in self.slots:
-                self.slots[source.kind] = Slot(source.kind, thing.noun, thing=True, repeats=True)
+                self.slots[source.kind] = Slot(source.kind, thing.noun, thing=True, repeats=thing.alone)
             self._fills(source.kind, step, parameter)
             flow = thing.flow
             if flow.source == "user" and thing.turn < self.turn:

@@ -235,10 +235,8 @@ def _book_words(catalogue: Catalogue) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def _patterns(catalogue: Catalogue, recipe: str) -> tuple[re.Pattern[str], ...]:
     """What a request for `recipe` sounds like: its phrases, with anything in place of the fields."""
-    phrases = catalogue.recipes[recipe].phrases
-    return tuple(
-        re.compile(
-            ".+?".join(re.escape(part) for part in re.split(r"'?\{[^}]*\}'?", phrase)).replace(r"\ ", " "), re.IGNORECASE
-        )
-        for phrase in phrases
-    )
+    found = []
+    for phrase in catalogue.recipes[recipe].phrases:
+        parts = re.split(r"'?\{[^}]*\}'?", phrase)  # a field may have lost its quotes when it was blurred
+        found.append(re.compile(".+?".join(map(re.escape, parts)).replace(r"\ ", " "), re.IGNORECASE))
+    return tuple(found)

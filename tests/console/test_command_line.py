@@ -23,6 +23,8 @@ EXPECTED = {
     "doctor": ([], ["--config", "--json"]),
     "data check": (["FILE"], ["--json"]),
     "data bfcl": ([], ["--out", "--json"]),
+    "data export": (["FILE", "FOLDER"], ["--json"]),
+    "data import": (["FOLDER", "OUT"], ["--json"]),
     "env check": (["NAME"], ["--tasks", "--json"]),
     "replay bfcl": ([], ["--mutations", "--random-seed", "--json"]),
 }

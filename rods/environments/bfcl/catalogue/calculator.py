@@ -118,11 +118,8 @@ recipe(
 )
 
 _rng = keyed_random(0, "numbers of the calculator")
-_DECIMALS = tuple(sorted({round(_rng.uniform(3, 900), _rng.choice((1, 2))) for _ in range(80)}))
-_LISTS = tuple(
-    [_rng.choice((_rng.randint(12, 480), _rng.choice(_DECIMALS))) for _ in range(_rng.randint(3, 5))]
-    for _ in range(120)
-)
+_DECIMALS = tuple(sorted({_rng.randint(3, 900) + _rng.randint(1, 99) / 100 for _ in range(80)}))
+_LISTS = tuple(_rng.sample((*range(12, 480, 3), *_DECIMALS), _rng.randint(3, 5)) for _ in range(120))
 _SI = {"km": "kilometers", "m": "meters", "cm": "centimeters", "mm": "millimeters"}
 _IMPERIAL = {
     "cm": "centimeters",

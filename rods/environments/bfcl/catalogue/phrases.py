@@ -30,7 +30,6 @@ FRAMES = {
         "It would (help|be great|be nice) if you could {0}.",
         "(I'd be glad|I would appreciate it) if you could {0}.",
         "Is it possible for you to {0}?",
-        "(Your task|The task) now is to {0}.",
         "(Help me out and|Do me a favor and) {0}.",
         "What I (need|want) is for you to {0}.",
     ),
@@ -146,11 +145,13 @@ STORIES = (
             "{friend} (told|assured) me that you are good at this.",
         ),
         (
-            "(Interesting|Aha|I see). Let's keep going.",
+            "Interesting, let's keep going.",
+            "I see.",
             "That answers one question, here is another request.",
             "{friend} will be glad to hear that.",
             "(Good|Nice) to know.",
             "(So far, so good|That looks right).",
+            "(Wonderful|Excellent), you are a great help.",
             "(Moving on|Next), then.",
         ),
         (
