@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import aiofiles
 import orjson
 
 from buffers.locks import heartbeat_path
@@ -19,16 +20,17 @@ class TrainerLife:
         self._sign: object = None
         self._seen = time.monotonic()
 
-    def gone_for(self, newest_step: int) -> float:
+    async def gone_for(self, newest_step: int) -> float:
         """Seconds since the last sign of life. Looks at the disk, so ask no more often than the logs are polled."""
-        sign = (self._beat(), newest_step)
+        sign = (await self._beat(), newest_step)
         if sign != self._sign:
             self._sign, self._seen = sign, time.monotonic()
         return time.monotonic() - self._seen
 
-    def _beat(self) -> object:
+    async def _beat(self) -> object:
         try:
-            beat = orjson.loads(self._path.read_bytes())
+            async with aiofiles.open(self._path, "rb") as file:  # the folder may be on a network: never block the loop
+                beat = orjson.loads(await file.read())
         except (OSError, ValueError):
             return None
         return None if beat.get("state") == "stopped" else (beat.get("pid"), beat.get("counter"))

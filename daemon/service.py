@@ -96,7 +96,8 @@ class Service:
                 await self._consider()
             self._beat()
             idle = self.config.operation.idle_exit_seconds
-            if idle and not self.queue and not self.in_flight and self.life.gone_for(self.watch.newest) > idle:
+            resting = idle and not self.queue and not self.in_flight
+            if resting and await self.life.gone_for(self.watch.newest) > idle:
                 log.info("no living trainer", seconds=idle)
                 stop.set()
             await asyncio.sleep(self.config.operation.poll_seconds)

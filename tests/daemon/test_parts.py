@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,16 +77,16 @@ def test_a_near_duplicate_counts_and_not_only_the_same_task() -> None:
     assert "equals that of task" in Neighbours([original], staging=False).admit(copy)[0]
 
 
-def test_the_trainer_lives_while_its_heartbeat_or_its_steps_move(tmp_path: Path) -> None:
+async def test_the_trainer_lives_while_its_heartbeat_or_its_steps_move(tmp_path: Path) -> None:
     life = TrainerLife(tmp_path)
-    time.sleep(0.05)
-    assert life.gone_for(1) < 0.04  # a step: a foreign trainer need not beat
+    await asyncio.sleep(0.3)
+    assert await life.gone_for(1) < 0.25  # a step: a foreign trainer need not beat
     heartbeat = Heartbeat(tmp_path, "trainer", every=0.0)
     for _ in range(3):
-        time.sleep(0.04)
+        await asyncio.sleep(0.3)
         heartbeat.beat()
-        assert life.gone_for(1) < 0.02
+        assert await life.gone_for(1) < 0.25
     heartbeat.stop()
-    life.gone_for(1)
-    time.sleep(0.05)
-    assert life.gone_for(1) >= 0.05
+    await life.gone_for(1)
+    await asyncio.sleep(0.3)
+    assert await life.gone_for(1) >= 0.3
