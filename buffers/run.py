@@ -49,6 +49,8 @@ class Run:
             raise UserError("is not a run folder", where=str(path), remedy=f"`rods new {path} --config FILE` makes one")
         manifest = _manifest(path)
         recorded = _recorded(manifest, path)
+        if not (path / runfolder.CONFIG).exists():
+            raise UserError("is missing", where=str(path / runfolder.CONFIG), remedy="restore it from a copy")
         written = read_config(path / runfolder.CONFIG)
         _same(recorded, written, path, "config.toml was edited: ")
         if config is not None:

@@ -56,6 +56,12 @@ class Policy(Section):
     skill: float = 0.3  # kind=simulated: skill at the start; a task of this difficulty is resolved half the time
     growth: float = Field(0.002, ge=0)  # kind=simulated: skill gained in a step whose groups all disagree
 
+    @model_validator(mode="after")
+    def _named(self) -> Policy:
+        if self.kind == "transformers" and not self.model:
+            raise ValueError('kind = "transformers" needs `model`, a folder with weights and tokenizer')
+        return self
+
 
 class Rollouts(Section):
     rollouts_per_task: int = Field(16, ge=1)  # 004 Appendix J; 1 is refused below: a group of one has no advantage

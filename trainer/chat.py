@@ -44,6 +44,10 @@ class Chat:
     @staticmethod
     def load(folder: Path) -> Chat:
         """Raises UserError when `folder` holds no tokenizer or no chat template."""
+        if not folder.is_dir():
+            raise UserError(
+                "there is no such folder", where=str(folder), remedy="policy.model must be a folder with a model in it"
+            )
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         except (OSError, ValueError, KeyError) as error:

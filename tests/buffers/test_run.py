@@ -84,6 +84,10 @@ def test_edited_tasks_and_an_edited_configuration_are_noticed(tmp_path: Path) ->
         Run.open(run.path)
     file.write_text(text.replace("deadline_seconds = 0.3", "deadline_seconds = 9.0"))
     assert Run.open(run.path).config.operation.deadline_seconds == 9
+    file.rename(run.path / "elsewhere")
+    with pytest.raises(UserError, match=r"config\.toml: is missing → restore it"):
+        Run.open(run.path)
+    (run.path / "elsewhere").rename(file)
     tasks = run.path / runfolder.TASKS
     tasks.write_bytes(tasks.read_bytes() + b"\n")
     with pytest.raises(RefusedError, match="tasks are not those"):

@@ -39,6 +39,7 @@ def test_a_file_is_read_and_operation_is_not_identity(tmp_path):
         ("[selection]\nseeds_per_step = 4.0", "selection.seeds_per_step"),
         ("[rollouts]\nrollouts_per_task = 1", "at least 2"),
         ("[zones]\nboundary_low = 0.9", "below boundary_high"),
+        ("[policy]\nkind = 'transformers'", 'policy: kind = "transformers" needs `model`'),
         ("sync = 'locked'", "sync"),
         ("[[curriculum.stages]]\n[[curriculum.stages]]", "never ends"),
         ("[training\n", "not TOML"),
