@@ -18,7 +18,6 @@ from rods.environments.bfcl.bounds import (
     DIGITS_OF_AN_INTEGER,
     IN_PROCESS_DIGITS,
     MAX_DIGITS,
-    MAX_RESULT,
     digits,
     impossible_power,
 )
@@ -30,12 +29,13 @@ PREFIX = "Error during execution: "
 _ROUNDED_AWAY = -400  # no 64-bit integer and no float has so many digits before its point
 
 Before = Callable[["Entry", Any, Mapping[str, Any]], Result | None]
+Method = Callable[..., Any]
 
 
 class Entry(NamedTuple):
     """A tool, ready to be called. `writes` is None for a reading tool, else what it changes in place (`effects`);
     `defaults` are its mutable defaults, handed in afresh each time (the classes would share one list between all
-    worlds); `write` puts a dict into JSON."""
+    worlds); `before` may answer in the tool's stead; `write` puts a dict into JSON."""
 
     tool: Tool
     group: str
@@ -43,7 +43,6 @@ class Entry(NamedTuple):
     writes: tuple[str, ...] | None
     defaults: Mapping[str, Any]
     before: Before | None
-    mend: Callable[[dict[str, Any]], None] | None
     write: Callable[[dict[str, Any]], str]
 
 
@@ -52,20 +51,19 @@ def entry(kind: type, tool: Tool, precise: Before, writer: JsonWriter, padded: b
     answers may hold the writer's constants."""
     before: dict[str, Before] = {
         "power": _power,
-        "round_number": _round_number,
         "find": _recursive,
         "du": _recursive,
         "logarithm": precise,
         "square_root": precise,
     }
+    function = getattr(kind, tool.name)
     return Entry(
         tool,
         tool.group,
-        getattr(kind, tool.name),
+        _WRAPPERS[tool.name](function) if tool.name in _WRAPPERS else function,
         None if tool.name in READING else CHANGED_IN_PLACE.get(tool.name, (EVERYTHING,)),
         {p.name: p.default for p in tool.parameters if isinstance(p.default, (list, dict))},
         before.get(tool.name),
-        {"book_flight": _mend_booking, "edit_ticket": _mend_edit}.get(tool.name),
         writer.write_padded if padded else writer.write,
     )
 
@@ -81,38 +79,7 @@ class Answer(Result):
         return value_of(self.text)
 
 
-_answer: Callable[[tuple[str, None, str | None]], Result] = partial(tuple.__new__, Answer)  # half of Answer()'s cost
-
-
-def run(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result:
-    """Calls the tool and puts its answer into words. Never raises for anything that the arguments can cause."""
-    tool, _, function, _, _, _, mend, write = entry
-    error = None
-    try:
-        value = function(target, **arguments)
-        kind = type(value)
-        if kind is dict:
-            if mend is not None:
-                mend(value)
-            if "error" in value:
-                error = "tool"
-            try:
-                text = write(value)
-            except (TypeError, ValueError, RecursionError):
-                text = str(value)
-        elif kind is str:
-            return Result(value, value)
-        else:
-            text = str(value)
-            if kind is list and _complains(value):
-                error = "tool"
-    except RecursionError:
-        return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
-    except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
-        return Result(f"{PREFIX}{problem}", None, blame(tool, arguments, problem))
-    if len(text) > MAX_RESULT:
-        return Result(f"{PREFIX}a result of {len(text)} characters; at most {MAX_RESULT}", None, "too_large")
-    return _answer((text, None, error))
+answer: Callable[[tuple[str, None, str | None]], Result] = partial(tuple.__new__, Answer)  # half of Answer()'s cost
 
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -141,16 +108,6 @@ def blame(tool: Tool, arguments: Mapping[str, Any], problem: Exception) -> str:
     return "tool"
 
 
-def precisely(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result:
-    """Runs a tool that sets the precision of decimal and mpmath, and puts both back."""
-    before = mpmath.mp.prec
-    try:
-        with localcontext():
-            return run(entry, target, arguments)
-    finally:
-        mpmath.mp.prec = before
-
-
 def many_digits(arguments: Mapping[str, Any]) -> Result | None:
     """The refusal of a call that asks for more digits than any process is given, or None."""
     precision = arguments.get("precision")
@@ -171,31 +128,71 @@ def _power(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | 
     return Result(f"{PREFIX}{text}; use sys.set_int_max_str_digits() to increase the limit", None, "too_large")
 
 
-def _round_number(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
-    places = arguments.get("decimal_places", 0)
-    if type(places) is int and places < _ROUNDED_AWAY:
-        return run(entry, target, {**arguments, "decimal_places": _ROUNDED_AWAY})
-    return None
-
-
 def _recursive(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
     if too_many_paths(target.root) or too_many_paths(target._current_dir):
         return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
     return None
 
 
-def _mend_booking(value: dict[str, Any]) -> None:
-    error = value.get("error")
-    if isinstance(error, str) and error.startswith("Invalid travel class. Must be one of "):
-        value["error"] = "Invalid travel class. Must be one of {'business', 'economy', 'first'}"
+def _precisely(method: Method) -> Method:
+    """The method with the precision of decimal and mpmath put back. Its number is put into words first, while the
+    precision still holds."""
+
+    def call(self: Any, /, **arguments: Any) -> Any:
+        before = mpmath.mp.prec
+        try:
+            with localcontext():
+                value = method(self, **arguments)
+                return value if "error" in value else str(value)
+        finally:
+            mpmath.mp.prec = before
+
+    return call
 
 
-def _mend_edit(value: dict[str, Any]) -> None:
-    head, found, fields = str(value.get("error", "")).partition("Invalid fields for update: ")
-    if found and not head:
-        value["error"] = found + ", ".join(sorted(fields.split(", ")))
+def _rounding(method: Method) -> Method:
+    """`round(5, -10**9)` would compute 10**10**9 to find that nothing is left."""
+
+    def call(self: Any, /, **arguments: Any) -> Any:
+        places = arguments.get("decimal_places")
+        if type(places) is int and places < _ROUNDED_AWAY:
+            arguments["decimal_places"] = _ROUNDED_AWAY
+        return method(self, **arguments)
+
+    return call
 
 
-def _complains(value: list[Any]) -> bool:
+def _booking(method: Method) -> Method:
+    def call(self: Any, /, **arguments: Any) -> Any:
+        value = method(self, **arguments)
+        error = value.get("error")
+        if isinstance(error, str) and error.startswith("Invalid travel class. Must be one of "):
+            value["error"] = "Invalid travel class. Must be one of {'business', 'economy', 'first'}"
+        return value
+
+    return call
+
+
+def _editing(method: Method) -> Method:
+    def call(self: Any, /, **arguments: Any) -> Any:
+        value = method(self, **arguments)
+        head, found, fields = str(value.get("error", "")).partition("Invalid fields for update: ")
+        if found and not head:
+            value["error"] = found + ", ".join(sorted(fields.split(", ")))
+        return value
+
+    return call
+
+
+_WRAPPERS: Mapping[str, Callable[[Method], Method]] = {
+    "logarithm": _precisely,
+    "square_root": _precisely,
+    "round_number": _rounding,
+    "book_flight": _booking,
+    "edit_ticket": _editing,
+}
+
+
+def complains(value: list[Any]) -> bool:
     first = value[0] if value else None
     return (isinstance(first, dict) and "error" in first) or (isinstance(first, str) and first.startswith("Error: "))

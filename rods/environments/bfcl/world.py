@@ -22,12 +22,13 @@ from rods.composing.catalogue import Catalogue
 from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.bfcl import wheel
 from rods.environments.bfcl.arithmetic import TARGET
-from rods.environments.bfcl.bounds import MAX_TEXT, over
+from rods.environments.bfcl.bounds import MAX_RESULT, MAX_TEXT, over
 from rods.environments.bfcl.classes import MODULES, STATELESS, Api, load
 from rods.environments.bfcl.copies import ATOMS, copy_plain, decode, encode, same_object, view
 from rods.environments.bfcl.effects import DIRECTORIES, EVERYTHING, FILE, FILE_SYSTEM, SCRATCH
-from rods.environments.bfcl.execution import PREFIX, Entry, entry, few_digits, many_digits, precisely, run
+from rods.environments.bfcl.execution import PREFIX, Entry, answer, blame, complains, entry, few_digits, many_digits
 from rods.environments.bfcl.jsontext import JsonWriter, value_of
+from rods.environments.bfcl.state import check_state
 from rods.environments.bfcl.trees import copy_tree, decode_system, encode_system, own_file, same_tree
 from rods.environments.worker import Overrun, Worker
 from rods.errors import InfrastructureError, UserError
@@ -97,7 +98,7 @@ class Bfcl:
 
     def _build(self, key: bytes) -> _Initial:
         state = orjson.loads(key)
-        _check_state(state)
+        check_state(state)
         long_context = state.get("long_context", False)
         objects: dict[str, Any] = {}
         for name in state["classes"]:
@@ -128,17 +129,17 @@ class Bfcl:
         if arguments.keys() != set(entry.tool.parameter_names):
             return None  # all are required: the call itself will fail, and say how
         if few_digits(arguments):
-            return precisely(entry, target, arguments)
+            return None
         if (refusal := many_digits(arguments)) is not None:
             return refusal
         request = {"wheel": str(self.file), "name": entry.tool.name, "arguments": dict(arguments)}
         try:
-            answer = self._worker.call(request)
+            found = self._worker.call(request)
         except InfrastructureError as error:
             return Result(str(error), None, "infrastructure")
         except Overrun as overrun:
             return Result(f"{PREFIX}{overrun}", None, "timeout" if overrun.kind == "timeout" else "too_large")
-        return Result(answer["text"], value_of(answer["text"]), "tool" if answer["failed"] else None)
+        return Result(found["text"], value_of(found["text"]), "tool" if found["failed"] else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +164,12 @@ class World:
         self._equal: dict[str, Any] = {}  # per class, the other world's object last found equal
 
     def call(self, call: Call) -> Result:
+        """One call, in the words of the benchmark's executor. Written in one piece: it is what everything waits for."""
         entry = self._initial.entries.get(call.name)
         if entry is None:
             return Result(f"{PREFIX}name '{call.name[:MAX_NAME]}' is not defined", None, "unknown_tool")
+        tool, group, function, writes, defaults, before, write = entry
         arguments = call.arguments
-        _, group, _, writes, defaults, before, _, _ = entry
         nested = bool(defaults)
         for value in arguments.values():
             kind = type(value)
@@ -182,7 +184,30 @@ class World:
         target = self._objects[group] if writes is None else self._own(group, writes, call)
         if before is not None and (result := before(entry, target, arguments)) is not None:
             return result
-        return run(entry, target, arguments)
+        error = None
+        try:
+            value = function(target, **arguments)
+            kind = type(value)
+            if kind is dict:
+                if "error" in value:
+                    error = "tool"
+                try:
+                    text = write(value)
+                except (TypeError, ValueError, RecursionError):
+                    text = str(value)
+            elif kind is str:
+                return Result(value, value)
+            else:
+                text = str(value)
+                if kind is list and complains(value):
+                    error = "tool"
+        except RecursionError:
+            return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
+        except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
+            return Result(f"{PREFIX}{problem}", None, blame(tool, arguments, problem))
+        if len(text) > MAX_RESULT:
+            return Result(f"{PREFIX}a result of {len(text)} characters; at most {MAX_RESULT}", None, "too_large")
+        return answer((text, None, error))
 
     @property
     def object_names(self) -> tuple[str, ...]:
@@ -254,22 +279,6 @@ class World:
         if group in self._equal and call.name != "cd":  # where one stands is not compared
             del self._equal[group]
         return target
-
-
-def _check_state(state: Any) -> None:
-    if not isinstance(state, dict) or not {"classes", "config"} <= state.keys():
-        raise ValueError("the state needs 'classes' and 'config'")
-    if unknown := state.keys() - {"classes", "config", "long_context", "objects"}:
-        raise ValueError(f"unknown fields {sorted(unknown)} in the state")
-    classes, config = state["classes"], state["config"]
-    if not isinstance(classes, list) or not all(name in MODULES for name in classes if isinstance(name, str)):
-        raise ValueError(f"'classes' must be a list of {', '.join(MODULES)}; it is {classes!r}")
-    if len(set(classes)) != len(classes):
-        raise ValueError("'classes' names a class twice")
-    if not isinstance(config, dict) or not all(isinstance(scenario, dict) for scenario in config.values()):
-        raise ValueError("'config' must hold one object for each class")
-    if not isinstance(state.get("long_context", False), bool):
-        raise ValueError("'long_context' must be true or false")
 
 
 def _bounds(tool: Tool) -> dict[str, Any]:

@@ -236,6 +236,10 @@ def test_what_a_task_remembers_as_equal_is_compared_again_after_a_change(bfcl):
     [
         {},
         {"classes": ["Nothing"], "config": {}},
+        {"classes": [3, ["MathAPI"]], "config": {}},
+        {"classes": ["MathAPI"], "config": {}, "objects": []},
+        {"classes": ["MathAPI"], "config": {}, "objects": {"TicketAPI": {}}},
+        {"classes": ["GorillaFileSystem"], "config": {}, "objects": {"GorillaFileSystem": {"files": 3}}},
         {"classes": ["MathAPI", "MathAPI"], "config": {}},
         {"classes": ["MathAPI"], "config": [], "more": 1},
         {"classes": ["MathAPI"], "config": {"MathAPI": 3}},
