@@ -43,6 +43,7 @@ _add(
     "ms_status",
     "message_get_login_status",
     "(check|tell me) whether I am (logged in to|signed in to) the message system",
+    "see if my messages are open to me or if I have to log in",
 )
 _add(
     "ms_users",
@@ -119,6 +120,7 @@ _member(
     "view_messages_sent",
     "(show|list) (me all messages|me every message) that I have sent",
     "(show me|go through) my sent messages",
+    "remind me of what I wrote to people",
 )
 _member(
     "ms_search",

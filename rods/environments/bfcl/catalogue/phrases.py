@@ -14,8 +14,12 @@ def lines(*texts: str) -> tuple[str, ...]:
 
 
 def story(name: str, groups: str, opening: tuple[str, ...], later: tuple[str, ...], closing: tuple[str, ...]) -> Story:
-    """A story for the API classes in `groups` (separated by blanks; none: for all)."""
-    return Story(name, lines(*opening), lines(*later), lines(*closing), frozenset(groups.split()))
+    """A story for the API classes in `groups` (separated by blanks; none: for all). Users do not comment on everything:
+    every other later turn and every third last one go without a lead."""
+    nexts, lasts = lines(*later), lines(*closing)
+    nexts += ("",) * len(nexts)
+    lasts += ("",) * (len(lasts) // 2)
+    return Story(name, lines(*opening), nexts, lasts, frozenset(groups.split()))
 
 
 FRAMES = {
@@ -32,7 +36,9 @@ FRAMES = {
         "Is it possible for you to {0}?",
         "(Help me out and|Do me a favor and) {0}.",
         "What I (need|want) is for you to {0}.",
-    ),
+    )
+    + ("{0}.",) * 8  # the plain forms are the commonest
+    + ("Please {0}.",) * 4,
     2: lines(
         "(Please|Kindly) {0}, and then {1}.",
         "(Could|Can|Would) you {0}? (After that|Afterwards|Then), {1}.",
@@ -44,7 +50,8 @@ FRAMES = {
         "(Two things, please|There are two things): {0}, and {1}.",
         "(Start with this|Begin like this): {0}. (Next|Then), {1}.",
         "It would be great if you could {0}. In addition, {1}.",
-    ),
+    )
+    + ("{0}. Then {1}.", "{0}, and {1}.") * 3,
     3: lines(
         "Please {0}, then {1}, and (finally|at last|in the end) {2}.",
         "First {0}. Then {1}. (At the end|To finish|Finally), {2}.",
@@ -53,7 +60,8 @@ FRAMES = {
         "{0}. (Next|Then), {1}. Once you are done, {2}.",
         "(Can|Would) you {0}, {1}, and then {2}?",
         "I'd like you to {0}. After that, {1}, and when this is done {2}.",
-    ),
+    )
+    + ("{0}. Then {1}. Finally, {2}.",) * 2,
 }
 LINKS = lines(
     "(Next|Then|Now),",

@@ -48,7 +48,11 @@ _add(
     makes="tk_in",
 )
 _add(
-    "tk_status", "ticket_get_login_status", "(check|tell me) whether I am (logged in to|signed in to) the ticket system"
+    "tk_status",
+    "ticket_get_login_status",
+    "(check|tell me) whether I am (logged in to|signed in to) the ticket system",
+    "see if the ticket system has me logged in",
+    "find out whether I have an open session with support",
 )
 _add(
     "tk_logout",

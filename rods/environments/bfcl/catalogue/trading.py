@@ -53,6 +53,7 @@ _add(
     "trading_get_login_status",
     "(check|tell me) whether I am (logged in to|signed in to) my trading account",
     "see if my trading session is (active|still active)",
+    "find out if I have an open session for trading",
 )
 _add("tr_time", "get_current_time", "(tell me|check) (what time it is now|the current time)")
 # --- quotes
@@ -62,6 +63,8 @@ _add(
     "(show|get) me the (latest figures|current numbers|stock details) (of|for) {symbol}",
     "(tell me|check|look up) how {symbol} is (doing|trading)",
     "pull up the price and the averages of {symbol}",
+    "have a look at {symbol} and give me its numbers",
+    "(find out|see) what {symbol} trades at",
     gives="stock=symbol:symbol/symbol quote=0.price/symbol",
 )
 _add(

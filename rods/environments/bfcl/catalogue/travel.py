@@ -57,6 +57,7 @@ _add(
     "travel_get_login_status",
     "(check|tell me) whether I am (signed in to|logged in to) the travel system",
     "see if my travel session is (active|still active)",
+    "find out if the travel system knows me at the moment",
 )
 _add(
     "tv_verify",
@@ -251,12 +252,16 @@ _guarded(
     "get_credit_card_balance access_token=TOKEN card_id=card:card",
     "(tell me|check|show me) the balance of {card}",
     "(find out|check) how much money is left on {card}",
+    "see what {card} still has to offer",
+    "look up what I can still spend with {card}",
     gives="card=card:card/card",
 )
 _guarded(
     "tv_balance_again",
     "get_credit_card_balance access_token=TOKEN card_id=^card",
     "(tell me|check) how much money is left on {card}",
+    "look up the balance of {card}",
+    "see what I can still spend with {card}",
 )
 _guarded(
     "tv_register",

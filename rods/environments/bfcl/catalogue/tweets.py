@@ -43,7 +43,13 @@ _add(
     gives="tweet=1.id/",
     ends="tw_shared",
 )
-_add("tw_status", "posting_get_login_status", "(check|tell me) whether I am (signed in to|logged in to) Twitter")
+_add(
+    "tw_status",
+    "posting_get_login_status",
+    "(check|tell me) whether I am (signed in to|logged in to) Twitter",
+    "see if Twitter has me logged in",
+    "find out whether my Twitter session is open",
+)
 _member(
     "tw_post",
     "post_tweet content=post:post",
