@@ -2,7 +2,7 @@
 
 Works for every folder that transformers loads as a causal language model with plain attention and a chat template.
 What was generated is never tokenised again: a conversation grows by the policy's own tokens and by the tokens of the
-messages in between, so that training sees exactly what was sampled (FACTS of the field: a decoded and re-tokenised
+messages in between, so that training sees exactly what was sampled (a decoded and re-tokenised
 answer shifts tokens). The prompt is prefilled once for all rollouts that share it; finished episodes leave the batch.
 
 Every rollout draws from a stream of its own, keyed by (random seed, index of the job), whatever else is in the batch.

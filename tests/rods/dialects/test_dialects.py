@@ -100,3 +100,9 @@ def test_compact_keeps_the_type_of_quoted_numbers():
         "amount": 5,
         "note": "red car",
     }
+
+
+def test_compact_shows_an_object_like_the_arguments_of_a_call():
+    results = [Result('{"event":"e12","hour":9}', {"event": "e12", "hour": 9}), Result('{"ok":true}', {"ok": True})]
+    assert load("compact").observation(results) == ("tool", "event= e12 hour= 9 | ok")
+    assert load("compact").observation([Result("plain")]) == ("tool", "plain")
