@@ -40,4 +40,5 @@ class Report:
         yield f"{self.run}: " + ", ".join(f"{number} {what}" for what, number in self.counts.items())
         yield from (f"  note: {note}" for note in self.notes)
         yield from (f"  {problem['where']}: {problem['what']}" for problem in self.problems)
-        yield "everything agrees" if self.ok else f"{len(self.problems)} problems"
+        found = len(self.problems)
+        yield "everything agrees" if self.ok else f"{found} problem{'s' if found > 1 else ''}"
