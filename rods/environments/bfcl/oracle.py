@@ -71,7 +71,7 @@ class Official:
             del names[name]
 
     def judge(self, entry_id: str, turns: list[list[list[str]]], isolated: bool, texts: bool) -> dict[str, Any]:
-        """The parts of the check for every turn, and the verdicts of the whole checker."""
+        """The parts of the check for every turn, and the verdicts of the whole checker (isolated: of its parts)."""
         entry, truth = self.entries[entry_id], self.truths[entry_id]
         self.mend()
         outcomes: list[dict[str, Any]] = []
@@ -95,7 +95,13 @@ class Official:
             )
         self.forget()
         self.mend()
-        official = self.checker.multi_turn_checker(turns, truth, entry, "", "whole")["valid"]
+        if isolated:  # the whole checker cannot be parted, but this is what it does
+            official = all(
+                not expected or (not outcome["empty"] and outcome["state"] and outcome["response"])
+                for expected, outcome in zip(truth, outcomes, strict=True)
+            )
+        else:
+            official = self.checker.multi_turn_checker(turns, truth, entry, "", "whole")["valid"]
         self.forget()
         abstains = self.checker.multi_turn_irrelevance_checker(turns, truth)["valid"]
         return {"turns": outcomes, "official": official, "strict": official and abstains}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rods.calls import Call
 from rods.environments.bfcl import replay as module
-from rods.environments.bfcl.mutations import Mutations
+from rods.environments.bfcl.mutations import Mutations, Rollout
 from rods.environments.bfcl.replay import replay
 from rods.environments.bfcl.verdicts import official
 from rods.environments.bfcl.world import World
@@ -46,6 +47,18 @@ def test_a_wrong_result_is_found_with_both_texts(few_tasks, monkeypatch):
     first = report.ground_truths.mismatches[0]
     assert first.what == "turn 0 expected" and first.ours == "other" != first.official
     assert report.ground_truths.mismatches[-1].what == "not looked into"
+
+
+def test_a_difference_that_is_the_official_worlds_touching_is_told_apart(tasks, wheel_file):
+    """A mention is appended to the one default list of all tweets, the ground truth's included: the official check
+    then finds both worlds equal."""
+    task = next(task for task in tasks if task.provenance["id"] == "multi_turn_miss_param_8")
+    turns = [[list(calls)] if calls else [] for calls in task.calls]
+    turns[-1].append([Call("mention", {"tweet_id": 1, "mentioned_usernames": ["@technewsworld"]})])
+    judge = module._Judge(wheel_file)
+    found = judge.compare([Rollout(task, ("mention",), turns)])
+    judge.oracle.close()
+    assert (found.leaks, found.mismatches) == (1, [])
 
 
 def test_mutations_depend_on_seed_and_number_alone(tasks):
