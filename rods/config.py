@@ -313,6 +313,8 @@ def parse_config(values: dict[str, Any], *, where: str) -> Config:
                 faults.append(f"{key}: unknown key{_meant(fault['loc'])}")
             elif fault["type"] == "value_error":
                 faults.append(f"{key}: {fault['msg'].removeprefix('Value error, ')}")
+            elif "endpoints" in fault["loc"]:
+                faults.append(f"{key}: {fault['msg']}")  # what was given may be a secret in the wrong place
             else:
                 faults.append(f"{key}: {fault['msg']}, not {_short(fault['input'])}")
         raise UserError(

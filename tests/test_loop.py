@@ -240,7 +240,7 @@ def test_a_trainer_that_outruns_the_daemon_leaves_memory_flat_and_seeds_young(tm
     considered = sum(record["kind"] == "considered" for record in seeds)
     assert 20 < considered < steps / 2, "the trainer did not outrun the daemon"
     ages = seed_ages(seeds)
-    assert len(ages) > 20
+    assert len(ages) >= 20
     assert max(ages) <= 20, "seeds grew old in the queue"
     stale = [record["dropped_stale"] for record in seeds if record.get("dropped_stale")]
     assert stale and all("before anyone was free" in why for why in stale)

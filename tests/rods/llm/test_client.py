@@ -166,7 +166,7 @@ async def test_memory_is_flat_over_many_calls(stub: Stub) -> None:
             objects, memory = await calls(client, 5000), _resident()
             after = await calls(client, 15_000)
             assert after < objects + 500
-            assert _resident() < memory + (3 << 20)
+            assert _resident() < memory + (8 << 20)  # half a kilobyte a call would be more
 
 
 def _resident() -> int:
@@ -176,7 +176,8 @@ def _resident() -> int:
 
 async def test_descriptors_suffice_for_many_connections(stub: Stub) -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    in_use = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names are all that is wanted
+    resource.setrlimit(resource.RLIMIT_NOFILE, (in_use + 200, limits[1]))
     try:
         stub.use(Script(latency=0.3))
         async with Client([endpoint(stub, concurrency=400)]) as client:
