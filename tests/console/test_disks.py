@@ -91,7 +91,7 @@ def test_up_says_that_the_disk_is_full_and_goes_on_once_there_is_room(tmp_path: 
     done = in_namespace(script)
     codes = [line for line in done.stdout.splitlines() if line.startswith("code ")]
     assert codes == ["code 2", "code 0", "code 0"], done.stdout + done.stderr
-    told = done.stdout[: done.stdout.index("code 2")]
+    told = done.stdout[: done.stdout.index("\ncode 2")]
     assert f"{disk}/run" in told and "the disk is full → free some space" in told
 
 
