@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import resource
 import socket
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -15,7 +16,7 @@ import structlog
 
 KEEP_ALIVE = 3.0  # seconds; uvicorn closes idle connections after 5, and a request must not meet that
 MAX_BODY = 32 << 20  # bytes of a reply
-SPARE_DESCRIPTORS = 128  # for everything else that a process has open
+SPARE_DESCRIPTORS = 128  # for what a process will open besides
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "rods"}
 
 log = structlog.get_logger()
@@ -23,7 +24,7 @@ log = structlog.get_logger()
 
 def open_session(connections: int) -> aiohttp.ClientSession:
     """A session for at most so many connections at a time."""
-    _allow_descriptors(connections + SPARE_DESCRIPTORS)
+    _allow_descriptors(_open_descriptors() + connections + SPARE_DESCRIPTORS)
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=connections, keepalive_timeout=KEEP_ALIVE, socket_factory=_keep_alive_socket
@@ -32,6 +33,14 @@ def open_session(connections: int) -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
     )
+
+
+def _open_descriptors() -> int:
+    """How many this process holds now; a guess where the system does not tell."""
+    try:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+    except OSError:
+        return SPARE_DESCRIPTORS
 
 
 async def read_reply(response: aiohttp.ClientResponse) -> bytes:
