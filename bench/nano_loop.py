@@ -54,7 +54,9 @@ def measure(quick: bool) -> list[Figure]:
             }
         for name, (start, end) in scores.items():
             gain = paired(start, end)
-            figures.append(_figure(f"seed {seed}, {name}: held-out progress gained", gain, name == "boundary" and not quick))
+            figures.append(
+                _figure(f"seed {seed}, {name}: held-out progress gained", gain, name == "boundary" and not quick)
+            )
         for name in [name for name in scores if name != "static"]:
             over = paired(scores["static"][1], scores[name][1])
             figures.append(_figure(f"seed {seed}, {name} over static data", over, False))
