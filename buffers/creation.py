@@ -40,6 +40,8 @@ def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[st
         if runfolder.exists(path):
             return Run.open(path, config)
         taken = path.exists() and any(path.iterdir())
+        if taken and runfolder.exists(path):  # another process was faster, between the two looks
+            return Run.open(path, config)
     except OSError as error:
         raise disk_error(error, path) from error
     if taken:

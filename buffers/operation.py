@@ -25,7 +25,7 @@ def log_start(run: Run, process: str, **facts: Any) -> None:
                 record(
                     "started",
                     process=process,
-                    time=round(time.time(), 3),
+                    time=round(time.time(), 6),  # tells two starts of one process apart
                     **{key: value for key, value in Owner.this(process).as_json().items() if key in PLACE},
                     command=sys.argv,
                     folder=str(Path.cwd()),
