@@ -110,7 +110,7 @@ def limits(history: History) -> list[str]:
         )
     said.append(
         "One run says nothing about the worth of synthesised variants. That needs the same run on static data and with "
-        "randomly selected seeds, over several random seeds; `make bench` draws those comparisons for nano."
+        "randomly selected seeds, over several random seeds; `python -m bench.nano_loop` makes those comparisons."
     )
     if history.heldout:
         said.append(
