@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md from rods/config.py: `python -m console.configuration`. A test holds them together.
+"""Writes docs/configuration.md from rods/config/: `python -m console.configuration`. A test holds them together.
 
 Type, default and range of a key come from the pydantic field, its meaning from the comment beside or above it, the
 meaning of a section from its docstring: there is one place to edit.
@@ -26,7 +26,7 @@ Everything but `[operation]` is the run's *identity*: fixed when the run is crea
 one is refused with the difference. `[operation]` may change at every start and is logged each time. To go on from a run
 with another identity use `rods fork`.
 
-This page is written by `python -m console.configuration` from `rods/config.py`.
+This page is written by `python -m console.configuration` from `rods/config/`.
 """
 _COMMENT = re.compile(r"^    (\w+): .*?  # (.+)$")
 _FIELD = re.compile(r"^    (\w+): ")
@@ -101,7 +101,7 @@ def _words(kind: Any) -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    value = field.default
+    value = field.get_default(call_default_factory=True, validated_data={})
     if value is PydanticUndefined:
         return "required"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""docs/configuration.md is written from rods/config.py and holds every key."""
+"""docs/configuration.md is written from rods/config/ and holds every key."""
 
 from console.configuration import PAGE, page
 from rods.config import Config
@@ -19,4 +19,4 @@ def test_every_section_and_key_is_on_it() -> None:
 
 def test_every_key_says_what_it_means() -> None:
     bare = [line for line in page().splitlines() if line.startswith("| `") and line.rstrip().endswith("|  |")]
-    assert not bare, "give these keys a comment in rods/config.py"
+    assert not bare, "give these keys a comment in rods/config/"

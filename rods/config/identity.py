@@ -1,26 +1,17 @@
-"""The configuration of a run: one TOML file, two halves (DESIGN §4).
+"""The identity half: what a run is. Every section but `[operation]` (DESIGN §4).
 
-*Identity* (everything but `[operation]`) says what the run is: a start with another one is refused with a diff.
-*Operation* may change at every start and is logged. Unknown keys and wrong types are errors that name the key.
-Defaults are the paper's (004) where `FACTS`-style sources know them; each field says its unit and range.
+Defaults are the paper's (004) where they are known; each field says its unit and range.
 """
 
 from __future__ import annotations
 
-import difflib
 import math
-import tomllib
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from rods.addresses import base_address
-from rods.errors import UserError
 from rods.observations import RewardKind
 from rods.tasks import TaskType
-
-PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
 
 
 class Section(BaseModel):
@@ -198,158 +189,3 @@ class Gates(Section):
     profile_distance: float = Field(0.5, ge=0, le=1)  # at most, variant to root
     duplicates: bool = True  # near duplicates of pool and staging are refused
     contamination: bool = True  # matches of held-out tasks are refused
-
-
-class Endpoint(Section):
-    """A language model behind an OpenAI-compatible server (vLLM, for instance): one backbone of those that write.
-
-    Addresses look like `http://host:8000/v1`. Never write a key here: name the variable or the file that holds it."""
-
-    model: str = Field(min_length=1)  # as the server calls it
-    name: str = ""  # what logs and provenance call this endpoint; empty: the model
-    urls: tuple[str, ...] = ()  # addresses; several are replicas that serve the same model
-    url_file: str = ""  # instead: a file with an address a line, read again when a connection fails (a moved server)
-    weight: float = Field(1.0, gt=0)  # this endpoint's share of the variants
-    key_env: str = Field("", pattern=r"^([A-Z_][A-Z0-9_]*)?$")  # the environment variable that holds the API key
-    key_file: str = ""  # instead: a file that holds the API key
-    concurrency: int = Field(64, ge=1)  # at most so many calls in flight; fewer while the server shows overload
-    connect_seconds: float = Field(10.0, gt=0)  # to open a connection
-    read_seconds: float = Field(300.0, gt=0)  # from a request to the end of its answer
-    retry_seconds: float = Field(900.0, ge=0)  # one call's failed attempts and the waits between them, no pauses
-    patience_seconds: float = Field(0.0, ge=0)  # calls are given up when the endpoint is gone for so long; 0: they wait
-    slow_seconds: float = Field(60.0, gt=0)  # median call above which fewer calls in flight are tried
-    structured: bool = True  # answers are constrained by JSON Schema where a stage has one; false: never
-    # more fields of every request, for instance { chat_template_kwargs = { enable_thinking = false } }
-    extra: dict[str, Any] = {}
-
-    @model_validator(mode="after")
-    def _sources(self) -> Endpoint:
-        if bool(self.urls) == bool(self.url_file):
-            raise ValueError("give either urls or url_file")
-        if self.key_env and self.key_file:
-            raise ValueError("give either key_env or key_file")
-        for url in self.urls:
-            base_address(url)
-        return self
-
-
-class Budgets(Section):
-    """What calls of language models may cost; 0: no limit. Reached, no further call is sent, and none is cut off."""
-
-    tokens: int = Field(0, ge=0)  # prompt and answer tokens of the run
-    requests: int = Field(0, ge=0)  # HTTP requests of the run, repeated ones included
-    variant_calls: int = Field(0, ge=0)  # calls for one variant
-
-
-class Operation(Section):
-    """May change at every start; logged in operation.*.jsonl."""
-
-    workers: int = Field(64, ge=1)  # seeds in flight in the daemon
-    poll_seconds: float = Field(0.2, gt=0)  # between looks at the other process's files
-    deadline_seconds: float = Field(600.0, gt=0)  # lockstep: how long the trainer waits for the daemon
-    idle_exit_seconds: float = Field(0.0, ge=0)  # daemon: leave after so long without a living trainer; 0: stay
-    step_limit: int = Field(0, ge=0)  # stop this start after so many steps; 0: none
-    steps_per_second: float = Field(0.0, ge=0)  # kind=simulated: pace; 0: as fast as it can
-    log_level: Literal["debug", "info", "warning", "error"] = "info"  # from where on events are logged
-    trace_bytes: int = Field(64_000_000, ge=0)  # traces/ keeps at most so many bytes; 0: no traces
-    trace_every: int = Field(10, ge=1)  # steps between traced ones
-    threads: int = Field(0, ge=0)  # torch threads; 0: torch's own choice
-    micro_batch: int = Field(0, ge=0)  # sequences a backward pass; 0: the whole batch at once
-    endpoints: tuple[Endpoint, ...] = ()  # the language models that write
-    budgets: Budgets = Budgets()
-
-    @model_validator(mode="after")
-    def _names(self) -> Operation:
-        names = [endpoint.name or endpoint.model for endpoint in self.endpoints]
-        if len(set(names)) < len(names):
-            raise ValueError("two endpoints have the same name: give each its own `name`")
-        return self
-
-
-class Config(Section):
-    """A whole run. `sync` is free (the default) or lockstep (reproducible; DESIGN §2)."""
-
-    sync: Literal["free", "lockstep"] = "free"  # how trainer and daemon keep step
-    data: Data = Data()
-    random_seeds: RandomSeeds = RandomSeeds()
-    policy: Policy = Policy()
-    rollouts: Rollouts = Rollouts()
-    training: Training = Training()
-    curriculum: Curriculum = Curriculum()
-    zones: Zones = Zones()
-    selection: Selection = Selection()
-    pool: Pool = Pool()
-    pipeline: Pipeline = Pipeline()
-    gates: Gates = Gates()
-    operation: Operation = Operation()
-
-    def identity(self) -> dict[str, Any]:
-        """The identity half as JSON, protocol version included."""
-        return {"protocol": PROTOCOL, **self.model_dump(mode="json", exclude={"operation"})}
-
-
-def read_config(path: Path) -> Config:
-    """Reads a TOML file. Raises UserError naming file, key and remedy."""
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(
-            f"cannot read the configuration ({error.strerror})", where=str(path), remedy="check the path after --config"
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
-    return parse_config(values, where=str(path))
-
-
-def parse_config(values: dict[str, Any], *, where: str) -> Config:
-    """Checks `values` (nested dicts, as TOML gives them). Raises UserError naming every key at fault."""
-    try:
-        return Config.model_validate_json(_json(values))
-    except ValidationError as error:
-        faults = []
-        for fault in error.errors():
-            key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
-            if fault["type"] == "extra_forbidden":
-                faults.append(f"{key}: unknown key{_meant(fault['loc'])}")
-            elif fault["type"] == "value_error":
-                faults.append(f"{key}: {fault['msg'].removeprefix('Value error, ')}")
-            elif "endpoints" in fault["loc"]:
-                faults.append(f"{key}: {fault['msg']}")  # what was given may be a secret in the wrong place
-            else:
-                faults.append(f"{key}: {fault['msg']}, not {_short(fault['input'])}")
-        raise UserError(
-            "; ".join(faults), where=where, remedy="docs/configuration.md lists every key with its range"
-        ) from error
-
-
-def _meant(where: tuple[str | int, ...]) -> str:
-    """The key that an unknown one resembles, as a question; empty when there is none."""
-    section: Any = Config
-    for part in where[:-1]:
-        # a number stands for an element of a list of tables
-        section = get_args(section)[0] if isinstance(part, int) else section.model_fields[part].annotation
-    close = difflib.get_close_matches(str(where[-1]), getattr(section, "model_fields", {}), n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
-
-
-def identity_diff(recorded: dict[str, Any], asked: dict[str, Any], prefix: str = "") -> list[str]:
-    """Human-readable differences `key: recorded → asked` between two identity halves."""
-    lines: list[str] = []
-    for key in sorted(set(recorded) | set(asked)):
-        old, new = recorded.get(key), asked.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            lines += identity_diff(old, new, f"{prefix}{key}.")
-        elif old != new:
-            lines.append(f"{prefix}{key}: {old!r} → {new!r}")
-    return lines
-
-
-def _json(values: dict[str, Any]) -> bytes:
-    import orjson
-
-    return orjson.dumps(values, default=str)

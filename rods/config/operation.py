@@ -1,0 +1,76 @@
+"""The operation half: how and where a run is worked on. May change at every start (DESIGN §4)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from rods.addresses import base_address
+from rods.config.identity import Section
+
+
+class Endpoint(Section):
+    """A language model behind an OpenAI-compatible server (vLLM, for instance): one backbone of those that write.
+
+    Addresses look like `http://host:8000/v1`. Never write a key here: name the variable or the file that holds it."""
+
+    model: str = Field(min_length=1)  # as the server calls it
+    name: str = ""  # what logs and provenance call this endpoint; empty: the model
+    urls: tuple[str, ...] = ()  # addresses; several are replicas that serve the same model
+    url_file: str = ""  # instead: a file with an address a line, read again when a connection fails (a moved server)
+    weight: float = Field(1.0, gt=0)  # this endpoint's share of the variants
+    key_env: str = Field("", pattern=r"^([A-Z_][A-Z0-9_]*)?$")  # the environment variable that holds the API key
+    key_file: str = ""  # instead: a file that holds the API key
+    concurrency: int = Field(64, ge=1)  # at most so many calls in flight; fewer while the server shows overload
+    connect_seconds: float = Field(10.0, gt=0)  # to open a connection
+    read_seconds: float = Field(300.0, gt=0)  # from a request to the end of its answer
+    retry_seconds: float = Field(900.0, ge=0)  # one call's failed attempts and the waits between them, no pauses
+    patience_seconds: float = Field(0.0, ge=0)  # calls are given up when the endpoint is gone for so long; 0: they wait
+    slow_seconds: float = Field(60.0, gt=0)  # median call above which fewer calls in flight are tried
+    structured: bool = True  # answers are constrained by JSON Schema where a stage has one; false: never
+    # more fields of every request, for instance { chat_template_kwargs = { enable_thinking = false } }
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _sources(self) -> Endpoint:
+        if bool(self.urls) == bool(self.url_file):
+            raise ValueError("give either urls or url_file")
+        if self.key_env and self.key_file:
+            raise ValueError("give either key_env or key_file")
+        for url in self.urls:
+            base_address(url)
+        return self
+
+
+class Budgets(Section):
+    """What calls of language models may cost; 0: no limit. Reached, no further call is sent, and none is cut off."""
+
+    tokens: int = Field(0, ge=0)  # prompt and answer tokens of the run
+    requests: int = Field(0, ge=0)  # HTTP requests of the run, repeated ones included
+    variant_calls: int = Field(0, ge=0)  # calls for one variant
+
+
+class Operation(Section):
+    """May change at every start; logged in operation.*.jsonl."""
+
+    workers: int = Field(64, ge=1)  # seeds in flight in the daemon
+    poll_seconds: float = Field(0.2, gt=0)  # between looks at the other process's files
+    deadline_seconds: float = Field(600.0, gt=0)  # lockstep: how long the trainer waits for the daemon
+    idle_exit_seconds: float = Field(0.0, ge=0)  # daemon: leave after so long without a living trainer; 0: stay
+    step_limit: int = Field(0, ge=0)  # stop this start after so many steps; 0: none
+    steps_per_second: float = Field(0.0, ge=0)  # kind=simulated: pace; 0: as fast as it can
+    log_level: Literal["debug", "info", "warning", "error"] = "info"  # from where on events are logged
+    trace_bytes: int = Field(64_000_000, ge=0)  # traces/ keeps at most so many bytes; 0: no traces
+    trace_every: int = Field(10, ge=1)  # steps between traced ones
+    threads: int = Field(0, ge=0)  # torch threads; 0: torch's own choice
+    micro_batch: int = Field(0, ge=0)  # sequences a backward pass; 0: the whole batch at once
+    endpoints: tuple[Endpoint, ...] = ()  # the language models that write
+    budgets: Budgets = Budgets()
+
+    @model_validator(mode="after")
+    def _names(self) -> Operation:
+        names = [endpoint.name or endpoint.model for endpoint in self.endpoints]
+        if len(set(names)) < len(names):
+            raise ValueError("two endpoints have the same name: give each its own `name`")
+        return self

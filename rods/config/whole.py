@@ -1,0 +1,113 @@
+"""Both halves together, read from one TOML file. Unknown keys and wrong types are errors that name the key."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import orjson
+from pydantic import ValidationError
+
+from rods.config.identity import (
+    Curriculum,
+    Data,
+    Gates,
+    Pipeline,
+    Policy,
+    Pool,
+    RandomSeeds,
+    Rollouts,
+    Section,
+    Selection,
+    Training,
+    Zones,
+)
+from rods.config.operation import Operation
+from rods.errors import UserError
+
+PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
+
+
+class Config(Section):
+    """A whole run. `sync` is free (the default) or lockstep (reproducible; DESIGN §2)."""
+
+    sync: Literal["free", "lockstep"] = "free"  # how trainer and daemon keep step
+    data: Data = Data()
+    random_seeds: RandomSeeds = RandomSeeds()
+    policy: Policy = Policy()
+    rollouts: Rollouts = Rollouts()
+    training: Training = Training()
+    curriculum: Curriculum = Curriculum()
+    zones: Zones = Zones()
+    selection: Selection = Selection()
+    pool: Pool = Pool()
+    pipeline: Pipeline = Pipeline()
+    gates: Gates = Gates()
+    operation: Operation = Operation()
+
+    def identity(self) -> dict[str, Any]:
+        """The identity half as JSON, protocol version included."""
+        return {"protocol": PROTOCOL, **self.model_dump(mode="json", exclude={"operation"})}
+
+
+def read_config(path: Path) -> Config:
+    """Reads a TOML file. Raises UserError naming file, key and remedy."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(
+            f"cannot read the configuration ({error.strerror})", where=str(path), remedy="check the path after --config"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
+    return parse_config(values, where=str(path))
+
+
+def parse_config(values: dict[str, Any], *, where: str) -> Config:
+    """Checks `values` (nested dicts, as TOML gives them). Raises UserError naming every key at fault."""
+    try:
+        return Config.model_validate_json(orjson.dumps(values, default=str))
+    except ValidationError as error:
+        faults = []
+        for fault in error.errors():
+            key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
+            if fault["type"] == "extra_forbidden":
+                faults.append(f"{key}: unknown key{_meant(fault['loc'])}")
+            elif fault["type"] == "value_error":
+                faults.append(f"{key}: {fault['msg'].removeprefix('Value error, ')}")
+            elif "endpoints" in fault["loc"]:
+                faults.append(f"{key}: {fault['msg']}")  # what was given may be a secret in the wrong place
+            else:
+                faults.append(f"{key}: {fault['msg']}, not {_short(fault['input'])}")
+        raise UserError(
+            "; ".join(faults), where=where, remedy="docs/configuration.md lists every key with its range"
+        ) from error
+
+
+def _meant(where: tuple[str | int, ...]) -> str:
+    """The key that an unknown one resembles, as a question; empty when there is none."""
+    section: Any = Config
+    for part in where[:-1]:
+        # a number stands for an element of a list of tables
+        section = get_args(section)[0] if isinstance(part, int) else section.model_fields[part].annotation
+    close = difflib.get_close_matches(str(where[-1]), getattr(section, "model_fields", {}), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def identity_diff(recorded: dict[str, Any], asked: dict[str, Any], prefix: str = "") -> list[str]:
+    """Human-readable differences `key: recorded → asked` between two identity halves."""
+    lines: list[str] = []
+    for key in sorted(set(recorded) | set(asked)):
+        old, new = recorded.get(key), asked.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            lines += identity_diff(old, new, f"{prefix}{key}.")
+        elif old != new:
+            lines.append(f"{prefix}{key}: {old!r} → {new!r}")
+    return lines
