@@ -54,10 +54,14 @@ class UsageLog:
 
     def __call__(self, usage: Usage) -> None:
         """Takes one call down. Raises what stopped an earlier write (a full disk, for instance)."""
-        if self._task is not None and self._task.done():
-            self._task.result()
+        self.check()
         self._add(usage.tokens_in + usage.tokens_out, 1 + usage.retries)
         self._pending.append({"process": self.process, "time": round(time.time(), 3), **usage.as_json()})
+
+    def check(self) -> None:
+        """Raises what stopped an earlier write, if anything did."""
+        if self._task is not None and self._task.done():
+            self._task.result()
 
     async def _writing(self) -> None:
         while True:

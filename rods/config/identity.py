@@ -164,7 +164,9 @@ class Pool(Section):
 class Pipeline(Section):
     """The five stages (004 §3.3, Appendices D–G) and their switches."""
 
-    author: Literal["procedural"] = "procedural"  # who writes: no model, chance keyed by daemon seed and pick
+    # who writes: procedural (no model, chance keyed by daemon seed and pick) or llm (the models of operation.endpoints)
+    author: Literal["procedural", "llm"] = "procedural"
+    calls: Literal["joint", "separate"] = "joint"  # author=llm: several turns a call, or the paper's call for each turn
     variants_per_seed: int = Field(1, ge=1)  # at most so many accepted variants a pick
     attempts: int = Field(3, ge=1)  # pipeline attempts a seed
     planner_retries: int = Field(3, ge=1)  # plans an attempt, each with a longer blocklist

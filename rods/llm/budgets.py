@@ -21,17 +21,19 @@ class Budget:
     def __init__(self, limits: Budgets, *, tokens: int = 0, requests: int = 0) -> None:
         self.limits, self.tokens, self.requests = limits, tokens, requests
         self._reserved = 0
+        self._refused = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
     def spent(self) -> bool:
-        """Whether no further call can be sent."""
-        return self._over_requests() or bool(self.limits.tokens and self.tokens >= self.limits.tokens)
+        """Whether the end is reached: no further call can be sent, or one was refused already."""
+        return self._refused or self._over_requests() or bool(self.limits.tokens and self.tokens >= self.limits.tokens)
 
     async def reserve(self, tokens: int) -> None:
         """Waits until `tokens` more surely fit. Raises BudgetSpent when they never will."""
         while self.limits.tokens and self.tokens + self._reserved + tokens > self.limits.tokens:
             if not self._reserved:
+                self._refused = True
                 raise BudgetSpent(
                     "run",
                     f"the budget of {self.limits.tokens} tokens is spent: {self.tokens} are used and the next call "
