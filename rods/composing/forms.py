@@ -44,19 +44,10 @@ def apply(
     Raises ComposeError: `no_pattern` when the draft has not the turns that `type` needs, or no value can be blurred;
     `vm_exec_failed` when a call fails in the padded state; `conversation_construct_failed` for texts that do not fit.
     """
-    if len(texts) != len(draft.turns):
-        raise ComposeError("conversation_construct_failed", f"{len(texts)} texts for {len(draft.turns)} turns")
     script = list(texts)
-    blanks = [turn for turn, calls in enumerate(draft.turns) if not calls]
-    if bool(blanks) != (type in ("miss_func", "miss_param")):
-        raise ComposeError("no_pattern", f"{len(blanks)} turns without calls do not make the type {type}")
-    state: Mapping[str, Any] = draft.state
-    results = [[bound.result.text for bound in calls] for calls in draft.turns]
     held_out: dict[int, tuple[str, ...]] = {}
     missing: list[dict[str, Any]] = []
-    for turn in blanks:
-        if turn + 1 >= len(draft.turns) or not draft.turns[turn + 1]:
-            raise ComposeError("no_pattern", "nothing is asked again after a turn without calls", turn=turn)
+    for turn in blanks(draft, texts, type):
         script[turn] = script[turn + 1]
         if type == "miss_func":
             tool = _missed_tool(catalogue, draft, turn + 1, rng)
@@ -67,6 +58,38 @@ def apply(
             blurred, supplied, gap = _blurred(catalogue, draft, turn + 1, script, rng)
             script[turn], script[turn + 1] = blurred, supplied
             missing.append({"turn": turn, **gap})
+    return finished(catalogue, environment, draft, script, type, rng, held_out=held_out, missing=missing)
+
+
+def blanks(draft: Draft, texts: Sequence[str], type: TaskType) -> list[int]:
+    """The turns of `draft` in which no call is right, once texts and turns are known to fit `type`. Raises ComposeError
+    as `apply` does."""
+    if len(texts) != len(draft.turns):
+        raise ComposeError("conversation_construct_failed", f"{len(texts)} texts for {len(draft.turns)} turns")
+    found = [turn for turn, calls in enumerate(draft.turns) if not calls]
+    if bool(found) != (type in ("miss_func", "miss_param")):
+        raise ComposeError("no_pattern", f"{len(found)} turns without calls do not make the type {type}")
+    for turn in found:
+        if turn + 1 >= len(draft.turns) or not draft.turns[turn + 1]:
+            raise ComposeError("no_pattern", "nothing is asked again after a turn without calls", turn=turn)
+    return found
+
+
+def finished(
+    catalogue: Catalogue,
+    environment: Environment,
+    draft: Draft,
+    script: Sequence[str],
+    type: TaskType,
+    rng: random.Random,
+    *,
+    held_out: Mapping[int, tuple[str, ...]],
+    missing: Sequence[Mapping[str, Any]],
+) -> Task:
+    """The task of a script that has its form already: what is left is the padding of a long context, the tools that are
+    shown, and the provenance. Raises ComposeError("vm_exec_failed") when a call fails in the padded state."""
+    state: Mapping[str, Any] = draft.state
+    results = [[bound.result.text for bound in calls] for calls in draft.turns]
     if type == "long_context":
         state, results = _padded(catalogue, environment, draft, script, rng)
     used = {bound.call.name for calls in draft.turns for bound in calls}
@@ -78,7 +101,7 @@ def apply(
         "traits": [_traits(catalogue, turn, calls) for turn, calls in enumerate(draft.turns)],
     }
     if missing:
-        provenance["missing"] = missing
+        provenance["missing"] = [dict(gap) for gap in missing]
     return Task(
         environment=reference(environment),
         type=type,
