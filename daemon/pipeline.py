@@ -26,12 +26,15 @@ from rods.environments.base import Environment
 from rods.errors import InfrastructureError
 from rods.gates import Rejection as GateRejection
 from rods.gates import SimilarityIndex, check
+from rods.llm import BudgetSpent, EndpointError
 from rods.profile import Profile, distance, profile
 from rods.tasks import Task, TaskType
 
 PLAIN: tuple[TaskType, ...] = ("base", "long_context")  # what stage IV judges as it is; the others are made in stage V
 NOTHING = SimilarityIndex()
 REMEMBERED = 4096  # profiles of roots kept
+# What no further attempt can mend: an environment without a catalogue, a limit on calls.
+FINAL = frozenset({"no_prompts", "budget_spent"})
 T = TypeVar("T")
 
 
@@ -91,6 +94,7 @@ class _Writing:
         self.failures: tuple[ComposeError, ...] = ()
         self.blocked: frozenset[str] = frozenset()
         self.attempt = 0
+        self.stage: StageName = "plan"  # where the attempt is
         self.profile: Profile
 
     async def run(self) -> Task | str:
@@ -102,16 +106,23 @@ class _Writing:
             except Rejected as rejected:
                 self._record(rejected)
                 last = rejected.error
+            except BudgetSpent as error:
+                self._record(Rejected(self.stage, "budget_spent", str(error)))
+                last = "budget_spent"
+            except EndpointError as error:  # given up after all that the client tried; the next attempt may meet better
+                self._record(Rejected(self.stage, "infrastructure", str(error)))
+                last = "infrastructure"
             except Exception:  # noqa: BLE001 - one seed's bug must not stop the service; recorded in full
-                self._record(Rejected("admission", "pipeline_exception", traceback.format_exc()))
+                self._record(Rejected(self.stage, "pipeline_exception", traceback.format_exc()))
                 last = "pipeline_exception"
-            if last == "no_prompts":
-                break  # no attempt can mend an environment without a catalogue
+            if last in FINAL:
+                break
         return last
 
     async def _candidate(self) -> Task:
         """One attempt, from plan to admission. Raises Rejected."""
         settings, seed = self.config.pipeline, self.job.seed
+        self.stage = "plan"
         self.profile = await self.pipeline.shape(self.environment, self.job.root)
         key = (self.config.random_seeds.daemon, self.job.pick, self.job.index, self.attempt)
         given = Assignment(self.environment, seed, self.job.root, self.profile, key)
@@ -129,6 +140,7 @@ class _Writing:
             texts = with_blanks(draft, candidate.texts)
             candidate = await self._formed(given, draft, texts, seed.type)
             candidate = await self._judged(given, candidate, "adversarial", 0)
+        self.stage = "admission"
         task = await self.pipeline.compute(self._signed, candidate)
         if self.config.gates.duplicates and (reasons := self.admit(task)):
             raise Rejected("admission", "duplicates", reasons, task.as_json())
@@ -145,19 +157,19 @@ class _Writing:
         state: dict[str, Any] | None = None
         mended: set[str | None] = set()
         for number in range(1, settings.planner_retries + 1):
-            stage: StageName = "execute"
+            self.stage = "execute"
             try:
                 if plan is None or state is None:
-                    stage = "plan"
+                    self.stage = "plan"
                     given = replace(given, plan_number=number, failures=self.failures, blocked=self.blocked)
                     plan = await self.author.planner.plan(
                         given, narrative=settings.narrative, functions=settings.functions
                     )
-                    stage, mended = "execute", set()
+                    self.stage, mended = "execute", set()
                     state = await self.author.executor.state(given, plan)
                 return await self.author.executor.realise(given, plan, state)
             except ComposeError as error:
-                rejected = Rejected.by(stage, error, {"plan": plan.as_json() if plan else None, "state": state})
+                rejected = Rejected.by(self.stage, error, {"plan": plan.as_json() if plan else None, "state": state})
                 if number == settings.planner_retries or error.type == "no_prompts":
                     raise rejected from error
                 self._record(rejected)
@@ -235,6 +247,7 @@ class _Writing:
 
     async def _stage(self, stage: StageName, work: Awaitable[T], draft: Draft) -> T:
         """Awaits one author's work; its ComposeError becomes a Rejected of this stage."""
+        self.stage = stage
         try:
             return await work
         except ComposeError as error:

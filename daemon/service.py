@@ -1,7 +1,8 @@
-"""The daemon's service: watch the trainer, pick seeds, let workers write variants, log everything (DESIGN §2 and §4).
+"""The daemon's service: watch the trainer, pick seeds, have variants written, log everything (DESIGN §2 and §4).
 
-One task watches, a few work; they meet in the seed queue. All log writes happen on the event loop, so they have one
-order: picked, expanded, finished. Nothing is lost by a kill: what is not on record is derived again at the next start.
+One task watches, one starts what waits in the seed queue, and each pick in flight is a task of its own. All log writes
+happen on the event loop, so they have one order: picked, expanded, finished. Nothing is lost by a kill: what is not on
+record is derived again at the next start.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import structlog
 
@@ -18,14 +18,13 @@ from buffers.daemon_log import DaemonLog
 from buffers.locks import Heartbeat
 from buffers.operation import log_start
 from buffers.run import Run
-from daemon.authors.base import Author
-from daemon.authors.procedural import IN_FLIGHT, procedural_author
 from daemon.liveness import TrainerLife
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
 from daemon.queue import SeedQueue, Waiting
 from daemon.stages import Job, Rejection
 from daemon.watching import Watch
+from daemon.writers import Writers
 from rods import environments
 from rods.composing.records import ComposeError
 from rods.gates import held_out_index
@@ -37,11 +36,12 @@ log = structlog.get_logger()
 
 
 class Service:
-    """One run's daemon. Raises RefusedError when another daemon owns the logs."""
+    """One run's daemon. Raises RefusedError when another daemon owns the logs, UserError when nobody can write."""
 
     def __init__(self, run: Run, threads: ThreadPoolExecutor) -> None:
         self.run, self.threads, self.config = run, threads, run.config
         self.lockstep = run.config.sync == "lockstep"
+        self.writers = Writers(run, threads)
         self.log = DaemonLog(run)
         self.watch = Watch(run)
         self.queue = SeedQueue(None if self.lockstep else run.config.selection.queue_steps)
@@ -53,21 +53,19 @@ class Service:
         self.reading = asyncio.Lock()  # held while the watch reads on, so that nobody sees a pool half folded
         self.in_flight = 0
         self.paused = False
-        self._authors: dict[str, Author] = {}
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Works until `stop` is set or the trainer has been gone for `idle_exit_seconds`. What is in flight then stays
         unfinished and is taken up at the next start."""
-        workers = min(self.config.operation.workers, IN_FLIGHT)
-        log_start(self.run, "daemon", workers=workers, **self._authors_known())
-        self.heartbeat.start()
         try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._watch(stop))]
-                tasks += [group.create_task(self._work()) for _ in range(workers)]
-                await stop.wait()
-                for task in tasks:
-                    task.cancel()
+            async with self.writers:
+                log_start(self.run, "daemon", workers=self.writers.workers, **self.writers.known())
+                self.heartbeat.start()
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(self._watch(stop)), group.create_task(self._work())]
+                    await stop.wait()
+                    for task in tasks:
+                        task.cancel()
         finally:
             self.heartbeat.stop()
             self.log.close()
@@ -108,8 +106,8 @@ class Service:
             self.log.finished(stale.pick.id, [id for _, id in stale.accepted], 0, dropped_stale=why)
 
     async def _consider(self) -> None:
-        """Picks the seeds of every step that is due."""
-        self.paused = self._full()
+        """Picks the seeds of every step that is due; none while picks could not be served (sync=free only)."""
+        self.paused = not self.lockstep and (self._full() or self.writers.spent)
         if self.paused:
             return
         state = self.log.state
@@ -129,32 +127,43 @@ class Service:
             await asyncio.sleep(0)  # a daemon that starts late in lockstep has many steps to consider
 
     def _full(self) -> bool:
-        """Whether staging holds more than `staging_epochs` injections (sync=free only)."""
+        """Whether staging holds more than `staging_epochs` injections."""
         rules = self.config.pool
-        if self.lockstep or not rules.staging_epochs:
-            return False
-        return self.watch.staged() > rules.staging_epochs * rules.inject_fraction * len(self.watch.active)
+        return bool(rules.staging_epochs) and self.watch.staged() > rules.staging_epochs * rules.inject_fraction * len(
+            self.watch.active
+        )
 
     def _beat(self) -> None:
-        working = self.in_flight or len(self.queue)
         self.heartbeat.beat(
-            state="working" if working else "paused" if self.paused else "idle",
+            state=self._state(),
             step=self.watch.newest,
             considered=self.log.state.last_considered,
             queue=len(self.queue),
             in_flight=self.in_flight,
             staged=self.watch.staged(),
+            **self.writers.status(),
         )
 
+    def _state(self) -> str:
+        if self.in_flight or self.queue:
+            return "no endpoint answers" if self.writers.cut_off else "working"
+        if self.writers.spent:
+            return "budget spent"
+        return "paused" if self.paused else "idle"
+
     async def _work(self) -> None:
-        while True:
-            waiting, seed, admit = await self._next()
-            self.in_flight += 1
-            try:
-                with structlog.contextvars.bound_contextvars(step=waiting.pick.step, seed=waiting.pick.task):
-                    await self._write(waiting, seed, admit)
-            finally:
-                self.in_flight -= 1
+        """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place and no other."""
+        free = asyncio.Semaphore(self.writers.workers)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await free.acquire()
+                waiting, seed, admit = await self._next()
+                self.in_flight += 1
+                group.create_task(self._write(waiting, seed, admit)).add_done_callback(lambda _: self._done(free))
+
+    def _done(self, free: asyncio.Semaphore) -> None:
+        self.in_flight -= 1
+        free.release()
 
     async def _next(self) -> tuple[Waiting, Task | None, Admit]:
         """The next pick, with its seed and its neighbours as they stand when it starts: in lockstep those of the pool
@@ -172,6 +181,7 @@ class Service:
 
     async def _write(self, waiting: Waiting, seed: Task | None, admit: Admit) -> None:
         """Writes the variants of one pick that are not on record yet, then finishes it."""
+        structlog.contextvars.bind_contextvars(step=waiting.pick.step, seed=waiting.pick.task)  # of this task alone
         pick, accepted, discarded, why = waiting.pick, dict(waiting.accepted), 0, None
         for index in range(self.config.pipeline.variants_per_seed):
             if index in accepted:
@@ -205,25 +215,10 @@ class Service:
             log.info("rejected", variant=index, stage=rejection.stage, error=rejection.error, attempt=rejection.attempt)
 
         try:
-            author = self._author(seed.environment.name)
+            author = self.writers.author(seed.environment.name, pick.id, index)
         except ComposeError as error:
             reject(Rejection("plan", error.type, error.as_json(), attempt=0))
             return error.type
         root = self.originals.get(seed.provenance.get("root", ""), seed)
         job = Job(pick.id, index, seed, root, pick.why["generation"] + 1)
         return await self.pipeline.write(job, author, environments.load(seed.environment.name), admit, reject)
-
-    def _authors_known(self) -> dict[str, Any]:
-        """The synthesis model and the prompt hashes of every environment that can be written for."""
-        hashes = {}
-        for name in self.run.manifest["environments"]:
-            try:
-                hashes[name] = dict(self._author(name).hashes)
-            except ComposeError as error:  # no catalogue: its seeds will be finished as no_prompts
-                log.warning("no variants of this environment", environment=name, why=error.detail)
-        return {"synthesis_model": self.config.pipeline.author, "prompts": hashes}
-
-    def _author(self, environment_name: str) -> Author:
-        if environment_name not in self._authors:
-            self._authors[environment_name] = procedural_author(environment_name, self.threads)
-        return self._authors[environment_name]

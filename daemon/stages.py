@@ -11,8 +11,9 @@ from rods.gates import Gate
 from rods.tasks import Task
 
 StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admission"]
-# What a candidate can fail of: the twelve types of 004 Appendix E, a gate, or the judge.
-Failure = ErrorType | Gate | Literal["judge_rejected", "infrastructure"]
+# What a candidate can fail of: the twelve types of 004 Appendix E, a gate, the judge, broken machinery, or a limit on
+# calls.
+Failure = ErrorType | Gate | Literal["judge_rejected", "infrastructure", "budget_spent"]
 
 
 @dataclass(frozen=True, slots=True)

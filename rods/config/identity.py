@@ -166,7 +166,9 @@ class Pipeline(Section):
 
     # who writes: procedural (no model, chance keyed by daemon seed and pick) or llm (the models of operation.endpoints)
     author: Literal["procedural", "llm"] = "procedural"
-    calls: Literal["joint", "separate"] = "joint"  # author=llm: several turns a call, or the paper's call for each turn
+    calls: Literal["batched", "per_turn"] = "batched"  # author=llm: several turns a call, or one turn as in 004
+    answer_tries: int = Field(3, ge=1)  # author=llm: times a model is asked until its answer can be read
+    fallback_prompt: bool = True  # author=llm: classes without a query template use the general one; false: no_prompts
     variants_per_seed: int = Field(1, ge=1)  # at most so many accepted variants a pick
     attempts: int = Field(3, ge=1)  # pipeline attempts a seed
     planner_retries: int = Field(3, ge=1)  # plans an attempt, each with a longer blocklist

@@ -30,7 +30,7 @@ WHERE = {  # the author's stage and method in which each error type is made to h
     "query_verify_no_tag": ("rewriter", "rewrite", "rewrite"),
     "conversation_construct_failed": ("former", "form", "judge"),
     "no_prompts": ("planner", "plan", "plan"),
-    "pipeline_exception": ("judge", "judge", "admission"),
+    "pipeline_exception": ("judge", "judge", "judge"),
 }
 
 
@@ -142,7 +142,7 @@ async def test_an_exception_inside_a_seed_is_contained_attempt_by_attempt() -> N
     bench = Bench()
     spoiled = spoil(await steady(seed()), "former", "form", *[ZeroDivisionError("x")] * 9)
     assert await bench.write(seed(), spoiled) == "pipeline_exception"
-    assert bench.failures() == [("admission", "pipeline_exception")] * 3
+    assert bench.failures() == [("judge", "pipeline_exception")] * 3
 
 
 async def test_broken_machinery_is_not_mistaken_for_a_bad_candidate(monkeypatch: pytest.MonkeyPatch) -> None:

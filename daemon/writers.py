@@ -1,0 +1,111 @@
+"""Who writes a variant: the procedural author of its environment, or one on a language model, bound to one endpoint.
+
+With `pipeline.author = "llm"` this holds the client, what may be spent, and the log of calls. Each variant has one
+backbone, drawn by weight under a key of its own, so that a restart draws the same one, and an account.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+
+from buffers.run import Run
+from buffers.usage_log import UsageLog
+from daemon.authors.base import Author
+from daemon.authors.procedural import IN_FLIGHT, procedural_author
+from rods.canonical import keyed_random
+from rods.composing.records import ComposeError
+from rods.errors import UserError
+from rods.llm import Budget, Client
+
+log = structlog.get_logger()
+
+
+class Writers:
+    """An async context manager. Raises UserError when a language model is to write and none is configured."""
+
+    def __init__(self, run: Run, threads: Executor) -> None:
+        self.run, self.config, self.threads = run, run.config, threads
+        self.by_model = run.config.pipeline.author == "llm"
+        if self.by_model and not run.config.operation.endpoints:
+            raise UserError(
+                'pipeline.author is "llm", and no endpoint is configured',
+                where=str(run.path),
+                remedy="name one under [[operation.endpoints]] in the file after --config (docs/endpoints.md)",
+            )
+        self._open = AsyncExitStack()
+        self._usage: UsageLog | None = None
+        self._client: Client | None = None
+        self._procedural: dict[str, Author] = {}
+
+    async def __aenter__(self) -> Self:
+        if self.by_model:
+            operation = self.config.operation
+            self._usage = await self._open.enter_async_context(UsageLog(self.run.path, "daemon"))
+            budget = Budget(operation.budgets, tokens=self._usage.tokens, requests=self._usage.requests)
+            client = Client(operation.endpoints, budget=budget, sink=self._usage)
+            self._client = await self._open.enter_async_context(client)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._open.aclose()
+
+    @property
+    def workers(self) -> int:
+        """Seeds in flight: a model's answers are waited for, the procedural author only computes."""
+        return self.config.operation.workers if self.by_model else min(self.config.operation.workers, IN_FLIGHT)
+
+    @property
+    def spent(self) -> bool:
+        """Whether a limit on the run's calls is reached."""
+        return self._client is not None and self._client.budget.spent
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether all endpoints are known to be down: calls wait."""
+        return self._client is not None and all(one["why"] for one in self._client.status())
+
+    def author(self, environment_name: str, pick: str, index: int) -> Author:
+        """Who writes variant `index` of `pick`. Raises ComposeError("no_prompts") for an environment that nobody can
+        write for."""
+        if self._client is None:
+            if environment_name not in self._procedural:
+                self._procedural[environment_name] = procedural_author(environment_name, self.threads)
+            return self._procedural[environment_name]
+        chance = keyed_random(self.config.random_seeds.daemon, "backbone", pick, index)
+        from daemon.authors.llm import llm_author
+        from daemon.authors.llm.asking import Asker
+
+        asker = Asker(self._client, self._client.draw(chance), self._client.account(f"{pick}#{index}"))
+        return llm_author(environment_name, asker, self.config.pipeline, self.threads)
+
+    def known(self) -> dict[str, Any]:
+        """What the log of starts says of them: the synthesis model and the prompt hashes of every environment that can
+        be written for."""
+        if self.by_model:
+            from daemon.authors.llm import prompt_hashes
+        hashes = {}
+        for name in self.run.manifest["environments"]:
+            try:
+                hashes[name] = dict(prompt_hashes(name) if self.by_model else self.author(name, "", 0).hashes)
+            except ComposeError as error:  # nothing to write with: its seeds will be finished as no_prompts
+                log.warning("no variants of this environment", environment=name, why=error.detail)
+        names = [endpoint.name or endpoint.model for endpoint in self.config.operation.endpoints]
+        return {"synthesis_model": names if self.by_model else self.config.pipeline.author, "prompts": hashes}
+
+    def status(self) -> dict[str, Any]:
+        """Fields of the heartbeat. Raises what stopped the log of calls (a full disk, for instance)."""
+        if self._client is None or self._usage is None:
+            return {}
+        self._usage.check()
+        budget = self._client.budget
+        return {
+            "endpoints": self._client.status(),
+            "budget": {**budget.limits.model_dump(), "used_tokens": budget.tokens, "used_requests": budget.requests},
+        }
