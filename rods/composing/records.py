@@ -33,7 +33,8 @@ PATCHABLE: frozenset[str] = frozenset({"param_gen_failed", "decompose_failed", "
 
 class ComposeError(Exception):
     """A step of composing failed. `function` and `turn` (from 0) say where; `detail` is the evidence; `call` is the
-    call that failed, `domain` the domain in which there was nothing to choose: what a repair starts from."""
+    call that failed, `domain` the domain in which there was nothing to choose: what a repair starts from. `said` is
+    what a model had written when it failed."""
 
     def __init__(
         self,
@@ -44,10 +45,11 @@ class ComposeError(Exception):
         turn: int | None = None,
         call: Call | None = None,
         domain: str | None = None,
+        said: str = "",
     ) -> None:
         super().__init__(f"{type}: {detail}")
         self.type, self.detail, self.function, self.turn = type, detail, function, turn
-        self.call, self.domain = call, domain
+        self.call, self.domain, self.said = call, domain, said
 
     def as_json(self) -> dict[str, Any]:
         return {"type": self.type, "function": self.function, "turn": self.turn, "detail": self.detail}

@@ -91,6 +91,10 @@ class Client:
         weights = [backbone.settings.weight for backbone in self._backbones.values()]
         return chance.choices(self.backbones, weights)[0]
 
+    def constrains(self, backbone: str) -> bool:
+        """Whether the endpoint of this name is still believed to hold answers to a schema."""
+        return self._backbones[backbone].structured
+
     def account(self, name: str) -> Account:
         """A new account for the calls of one variant."""
         return Account(name, self.budget.limits.variant_calls)

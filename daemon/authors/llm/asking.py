@@ -1,0 +1,104 @@
+"""How an agent is asked: a template filled, sent with the schema of its answer, read strictly, and asked again.
+
+One `Asker` speaks for one variant: its account pays, its backbone answers every call, and it remembers the templates
+that were really used. What a model does wrong ends, after a few tries, as the `ComposeError` that the caller names,
+with what the model had written. What the machinery does wrong (`EndpointError`, `BudgetSpent`) passes through
+untouched: it is no candidate's fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from daemon.authors.base import Assignment
+from daemon.authors.llm.answers import Form, Unreadable
+from prompts import load
+from rods.composing.records import ComposeError, ErrorType
+from rods.llm import Account, Client, Completion, Request
+
+T = TypeVar("T")
+SHOWN = 1_000  # characters of a failed answer that are shown to the model again
+KEPT = 4_000  # and that are kept as evidence
+
+
+@dataclass(slots=True)
+class Asker:
+    """`backbone` names the endpoint that answers every call of this variant. `hashes` holds the templates used so far,
+    by name. `tries`: how often one question is asked until its answer can be read."""
+
+    client: Client
+    backbone: str
+    account: Account
+    tries: int = 3
+    hashes: dict[str, str] = field(default_factory=dict)
+
+    async def ask(
+        self,
+        given: Assignment,
+        template: str,
+        *,
+        stage: str,
+        fields: Mapping[str, str],
+        form: Form,
+        read: Callable[[dict[str, Any]], T],
+        error: ErrorType,
+        turn: int | None = None,
+        function: str | None = None,
+        max_tokens: int = 1024,
+    ) -> T:
+        """What `read` makes of the answer's fields; it may raise Unreadable for what has the form but no sense.
+
+        The first try is constrained where the endpoint can do that. An answer that was cut short leads to the tagged
+        form; one that could not be read is shown to the model with what was wrong, and the question put again. Raises
+        ComposeError(error) when no try succeeds, EndpointError, BudgetSpent.
+        """
+        loaded = load(template)
+        self.hashes[template] = loaded.hash
+        sections = loaded.render_sections(**fields)
+        constrained = self.client.constrains(self.backbone)
+        exchange: list[dict[str, str]] = []
+        why, said = "", ""
+        for number in range(self.tries):
+            way = "constrained" if constrained else "tagged"
+            user = {"role": "user", "content": f"{sections['user']}\n\n{sections[way]}"}
+            completion = await self.client.complete(
+                Request(
+                    stage,
+                    [{"role": "system", "content": sections["system"]}, user, *exchange],
+                    schema=form.schema() if constrained else None,
+                    max_tokens=max_tokens,
+                    random_seed=given.rng(f"{template} {turn} {number}").getrandbits(31),
+                    backbone=self.backbone,
+                    template=f"{template}@{loaded.hash}",
+                    account=self.account,
+                )
+            )
+            said = completion.text
+            try:
+                return read(_fields(completion, form, constrained=constrained))
+            except Unreadable as unreadable:
+                why = str(unreadable)
+            if completion.finish == "context":
+                break  # a longer prompt would fit even less
+            constrained = constrained and completion.constrained and completion.finish != "length"  # a grammar can loop
+            exchange = [] if completion.finish == "length" else self._again(said, why)
+        detail = f"{template}: {why}"
+        raise ComposeError(error, detail, function=function, turn=turn, said=said[:KEPT])
+
+    def _again(self, said: str, why: str) -> list[dict[str, str]]:
+        """The failed answer and the complaint about it, as the end of the next question."""
+        complaint = load("again")
+        self.hashes["again"] = complaint.hash
+        return [
+            {"role": "assistant", "content": said[:SHOWN] or "(nothing)"},
+            {"role": "user", "content": complaint.render(problem=why)},
+        ]
+
+
+def _fields(completion: Completion, form: Form, *, constrained: bool) -> dict[str, Any]:
+    if not completion.whole:
+        told = {"length": "was cut short", "context": "found no room: the prompt is too long", "empty": "is empty"}
+        raise Unreadable(f"the answer {told.get(completion.finish, 'was withheld')}")
+    return form.read(completion.text, constrained=constrained)

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.llm_stub import Stub
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[Stub]:
+    """One server for a module's tests; each test sets its script."""
+    with Stub() as running:
+        yield running
