@@ -8,12 +8,15 @@ Exit codes are those of `rods.errors`: 0 done, 1 a check found something wrong, 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 
 from cyclopts import App, CycloptsError
 
-from rods.errors import EXIT_OK, EXIT_USER, RodsError, complain
+from rods.errors import EXIT_OK, EXIT_REQUEUE, EXIT_USER, RodsError, complain
+from rods.signals import NUMBERS, Interrupted, ignore
 
 # verb: (where it lives, what help says). The order is that of a run's life.
 VERBS: dict[str, tuple[str, str]] = {
@@ -65,9 +68,17 @@ def application() -> App:
     return app
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Runs one verb and exits with its code."""
-    raise SystemExit(run(sys.argv[1:] if arguments is None else arguments))
+def main() -> None:
+    """Runs one verb and exits with its code. SIGTERM interrupts as Ctrl-C does."""
+    for number in NUMBERS:
+        signal.signal(number, _interrupt)
+    code = run(sys.argv[1:])
+    ignore()
+    raise SystemExit(code)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise Interrupted(number)
 
 
 def run(arguments: list[str]) -> int:
@@ -81,8 +92,10 @@ def run(arguments: list[str]) -> int:
         return _say(" ".join(str(error).split()) + " → `rods --help` lists verbs and options", EXIT_USER)
     except RodsError as error:
         return _say(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        return _say("interrupted", 130)
+    except Interrupted as stopped:
+        if arguments[:1] == ["up"]:  # while it creates the run: nothing has been started
+            return _say("stopped; start the same command again", EXIT_REQUEUE)
+        return _say("interrupted", 128 + stopped.number)
     except BrokenPipeError:  # the reader of our output has left (`rods status … | head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141

@@ -167,7 +167,7 @@ def children(run: Path, config: Path | None) -> tuple[Child, Child]:
     """Trainer and daemon of `run`, not yet started."""
     options = [str(run)] + (["--config", str(config)] if config else [])
     made = []
-    for name, module in (("trainer", "trainer.main"), ("daemon", "daemon.main")):
-        command = [sys.executable, "-m", module, *options]
+    for name in ("trainer", "daemon"):
+        command = [sys.executable, "-m", name, *options]
         made.append(Child(name, command, run / "logs" / f"{name}.out"))
     return made[0], made[1]

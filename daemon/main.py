@@ -15,6 +15,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 import structlog
@@ -26,6 +27,7 @@ from daemon.service import Service
 from rods import logs, runfolder
 from rods.config import read_config
 from rods.errors import EXIT_OK, RodsError, complain
+from rods.signals import NUMBERS
 from rods.sources import load_tasks
 
 _Known = TypeVar("_Known", RodsError, OSError)
@@ -53,15 +55,27 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 async def _daemon(path: Path, config_file: Path | None, threads: ThreadPoolExecutor) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = _stop_on_signals(asyncio.get_running_loop())
     run = await _open(path, config_file, stop)
     if run is None:
         return
     logs.configure("daemon", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)
     await Service(run, threads).serve(stop)
+
+
+def _stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
+    """An event that the first signal sets. Unlike the loop's own handlers these stay when the loop is closed, so that a
+    second signal cannot spoil a clean end."""
+    stop = asyncio.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stop.set)
+
+    for number in NUMBERS:
+        signal.signal(number, ask)
+    return stop
 
 
 async def _open(path: Path, config_file: Path | None, stop: asyncio.Event) -> Run | None:

@@ -8,6 +8,7 @@ SIGINT, SIGTERM or `operation.step_limit`): start the same command again.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -20,6 +21,7 @@ from buffers.run import Run
 from rods import logs, runfolder
 from rods.config import read_config
 from rods.errors import EXIT_OK, EXIT_REQUEUE, RodsError, complain
+from rods.signals import Interrupted, ignore
 from rods.sources import load_tasks
 from trainer.policy import TrainingStopped
 from trainer.signals import StopRequest
@@ -28,8 +30,11 @@ from trainer.training_run import TrainingRun
 log = structlog.get_logger()
 
 
-def main(arguments: list[str] | None = None) -> None:
-    raise SystemExit(run(sys.argv[1:] if arguments is None else arguments))
+def main() -> None:
+    """The console script, behind trainer/__main__.py. Exits with the code of rods.errors."""
+    code = run(sys.argv[1:])
+    ignore()
+    raise SystemExit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -46,8 +51,9 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         known = disk_error(error, Path(error.filename or options.run))
         return _say(str(known), known.exit_code)
-    except KeyboardInterrupt:
-        return _say("interrupted inside a step; the same command continues from the last checkpoint", 130)
+    except Interrupted as second:
+        why = "interrupted inside a step; the same command continues from the last checkpoint"
+        return _say(why, 128 + second.number)
 
 
 def open_run(path: Path, config_file: Path | None) -> Run:
@@ -64,8 +70,11 @@ def open_run(path: Path, config_file: Path | None) -> Run:
 def _train(run: Run, request: StopRequest) -> int:
     logs.configure("trainer", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)
+    rank, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    if rank:
+        return _follow(run)
     with TrainingRun(run, lambda: request.asked) as training:
-        if training.finished:
+        if training.finished and processes == 1:
             log.info("nothing to do: the run is finished", step=training.step)
             return EXIT_OK
         log_start(run, "trainer", packages=_packages(run.config.policy.kind))
@@ -76,12 +85,25 @@ def _train(run: Run, request: StopRequest) -> int:
                 simulated.train(training)
             else:
                 from trainer import trl_grpo  # torch only where weights are
+                from trainer.ranks import Ranks
 
-                trl_grpo.train(training)
+                trl_grpo.train(run, training, Ranks())
         except TrainingStopped as stopped:
             log.info("stopped", reason=stopped.reason)
         log.info("end", step=training.step, reason=training.stopping)
         return EXIT_OK if training.stopping == "finished" else EXIT_REQUEUE
+
+
+def _follow(run: Run) -> int:
+    """What every process but the first does: `accelerate launch` starts the same command several times."""
+    from trainer import trl_grpo
+    from trainer.ranks import Ranks
+
+    try:
+        trl_grpo.train(run, None, Ranks())
+    except TrainingStopped:
+        return EXIT_REQUEUE
+    return EXIT_OK
 
 
 def _packages(kind: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 from types import FrameType, TracebackType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from rods.signals import NUMBERS, Interrupted
 
 
 class StopRequest:
@@ -20,7 +20,7 @@ class StopRequest:
         self._before: dict[int, signal.Handlers | int | None] = {}
 
     def __enter__(self) -> StopRequest:
-        for number in SIGNALS:
+        for number in NUMBERS:
             self._before[number] = signal.signal(number, self._handle)  # type: ignore[assignment]
         return self
 
@@ -32,5 +32,5 @@ class StopRequest:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
+            raise Interrupted(number)
         self.asked = True

@@ -1,0 +1,17 @@
+"""`rods-daemon`, also as `python -m daemon`. Signals are answered from here on, before all imports (rods.signals)."""
+
+from __future__ import annotations
+
+from rods.errors import EXIT_OK
+from rods.signals import leave_at_once
+
+
+def main() -> None:
+    leave_at_once(EXIT_OK)
+    from daemon.main import main as write
+
+    write()
+
+
+if __name__ == "__main__":
+    main()
