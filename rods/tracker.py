@@ -5,8 +5,9 @@ they are asked for, never updated: rewards that are counts are kept as exact int
 results are rounded to 12 decimals (DESIGN §5.2). Work is O(1) a group, memory O(known tasks).
 
 A window belongs to (task, kind of reward, interface version). Groups scored by a format reward have windows but no
-zone. All other groups are read as the *boundary reward* of the configuration, progress or binary success, whatever the
-trainer trained on: every rollout reports both.
+zone. All other groups are read as progress, whatever the trainer trained on: every rollout reports it. Where binary
+success finds the boundary instead (an ablation, 004 Appendix R), it has a window of its own, which alone has a zone;
+what retirement reads stays progress.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Window:
     variance: float  # population variance inside a group, averaged over the window's groups: what a gradient sees
     count: int  # groups in the window
     groups: int  # groups ever counted
-    zone: Zone | None  # by the latest group; None for format rewards
+    zone: Zone | None  # by the latest group; None where another reward finds the boundary
     last_step: int  # of the latest group that was counted or truncated
     trend: float  # mean of the latest group minus mean of the oldest one
     latest_mean: float
@@ -71,7 +72,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What retirement reads of a task: its window's groups after some step. No group: moments are 0."""
+    """What retirement reads of a task: the progress of its window's groups after some step. No group: moments are 0."""
 
     groups: int
     mean: float
@@ -98,7 +99,9 @@ class Tracker:
     def __init__(self, zones: Zones, reward: BoundaryReward = "progress") -> None:
         self.zones, self.reward = zones, reward
         self._rows: dict[tuple[str, str, str], _Row] = {}
+        self._kinds: tuple[str, ...] = ("progress",) if reward == "progress" else (reward, "progress")
         self._current: dict[str, _Row] = {}  # task → the window of its latest group with a zone
+        self._progress = self._current if reward == "progress" else {}  # task → that of the same group's progress
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
         self._memory = bytearray(64 * zones.window * SIZE)  # of all windows, as rings of entries
 
@@ -138,8 +141,11 @@ class Tracker:
         row = self._current.get(task)
         if row is None:
             return NOTHING
-        entries = [entry for entry in self._entries(row) if entry[0] > after]
-        zone = self._zone(row, entries) if row.step > after else None
+        found = [entry for entry in self._entries(row) if entry[0] > after]
+        zone = self._zone(row, found) if row.step > after else None
+        entries = found
+        if self._progress is not self._current:
+            entries = [entry for entry in self._entries(self._progress[task]) if entry[0] > after]
         return Standing(len(entries), _mean(entries), _variance(entries), zone) if entries else Standing(0, 0, 0, zone)
 
     def _apply(self, record: Mapping[str, Any]) -> None:
@@ -157,18 +163,22 @@ class Tracker:
         truncated = 2 * cut >= len(ends)
         if not counted and not truncated:
             return
-        if kind not in FORMATS:
-            kind = self.reward
-        key = task, kind, record["interface"]
-        row = self._rows.get(key)
-        if row is None:
-            row = self._new_row(key)
-        if kind not in FORMATS:
-            self._current[task] = row
-        row.truncated = truncated
-        row.step = step
-        if not counted:
-            return
+        for read_as in (kind,) if kind in FORMATS else self._kinds:
+            key = task, read_as, record["interface"]
+            row = self._rows.get(key)
+            if row is None:
+                row = self._new_row(key)
+            if read_as == self.reward:
+                self._current[task] = row
+            elif read_as == "progress":
+                self._progress[task] = row
+            row.truncated = truncated
+            row.step = step
+            if counted:
+                self._count(row, record, played)
+
+    def _count(self, row: _Row, record: Mapping[str, Any], played: list[Mapping[str, Any]]) -> None:
+        kind = row.key[1]
         scale = 1
         if kind == "progress":
             values = list(map(RESOLVED, played))
@@ -186,7 +196,7 @@ class Tracker:
             total, squares = math.fsum(shares), math.fsum(map(mul, shares, shares))
         place = row.start + row.counted % self.zones.window
         row.counted += 1
-        PACK(self._memory, place * SIZE, step, len(played), total, squares, scale)
+        PACK(self._memory, place * SIZE, row.step, len(played), total, squares, scale)
 
     def _new_row(self, key: tuple[str, str, str]) -> _Row:
         row = self._rows[key] = _Row(key, len(self._rows) * self.zones.window)
@@ -204,7 +214,7 @@ class Tracker:
         return entries[start:] + entries[:start]
 
     def _zone(self, row: _Row, entries: list[Entry]) -> Zone | None:
-        if row.key[1] in FORMATS:
+        if row.key[1] != self.reward:
             return None
         if row.truncated:
             return "truncated"

@@ -107,9 +107,25 @@ def test_format_rewards_have_windows_of_their_own_and_no_zone() -> None:
 
 
 def test_the_boundary_can_be_read_from_binary_success() -> None:
-    window = fold(record(1, played([5, 4, 4, 4])), reward="binary").window("t")
+    groups = record(1, played([5, 5, 5, 4]))
+    window = fold(groups, reward="binary").window("t")
     assert window is not None
-    assert (window.reward, window.mean, window.zone) == ("binary", 0.25, "boundary")
+    assert (window.reward, window.mean, window.zone) == ("binary", 0.75, "boundary")
+    assert fold(groups).zone("t") == "mastered", "as the same group's progress says"
+
+
+def test_binary_success_finds_the_boundary_only_and_retirement_still_reads_progress() -> None:
+    groups = record(1, played([4, 4, 4, 4])), record(2, played([5, 3, 3, 3]))
+    plain, binary = fold(*groups), fold(*groups, reward="binary")
+    for after in (0, 1):
+        one, other = plain.standing("t", after), binary.standing("t", after)
+        assert (one.groups, one.mean, one.variance) == (other.groups, other.mean, other.variance)
+    assert binary.standing("t", 1).latest == binary.zone("t") == "boundary"
+    assert [(window.reward, window.zone) for window in binary.windows("t")] == [
+        ("binary", "boundary"),
+        ("progress", None),
+    ]
+    assert fold(groups[0], reward="binary").standing("t", 0).latest == "too_hard"
 
 
 def test_another_interface_opens_another_window() -> None:
