@@ -51,7 +51,9 @@ def judge(catalogue: Catalogue, task: Task, draft: Draft) -> list[Fault]:
     faults = structure(task, draft)
     if faults:  # the other parts take the structure for granted
         return faults
-    return alignment(catalogue, task, draft) + leaks(catalogue, task) + naturalness(catalogue, task)
+    return (
+        alignment(catalogue, task, draft) + leaks(catalogue, task) + naturalness(task, catalogue.book.longest + SLACK)
+    )
 
 
 def structure(task: Task, draft: Draft) -> list[Fault]:
@@ -158,29 +160,34 @@ def _unfounded(
 
 
 def leaks(catalogue: Catalogue, task: Task) -> list[Fault]:
-    """Tools and parameters that the texts name. Tools whose names are plain words may be said when the catalogue lists
-    them as ordinary, parameters that are plain words always."""
-    secret = _secret_names(catalogue)
-    return [
-        Fault(f"the text names {name!r}", "query", turn)
-        for turn, text in _requests(task)
-        for name in sorted(secret.intersection(re.findall(r"\w+", text)))
-    ]
+    """Tools and parameters that the texts name."""
+    return [Fault(reason, "query", turn) for turn, text in _requests(task) for reason in leaked(catalogue, text)]
 
 
-def naturalness(catalogue: Catalogue, task: Task) -> list[Fault]:
-    """Texts that no user would type."""
-    faults = []
-    for turn, text in _requests(task):
-        if not text or text != text.strip() or "  " in text or text[-1] not in ".!?" or text[0].islower():
-            faults.append(Fault(f"not written in sentences: {text!r}", "query", turn))
-        if found := ARTEFACTS.search(text):
-            faults.append(Fault(f"holds the artefact {found[0]!r}", "query", turn))
-        if found := DOUBLED.search(text):
-            faults.append(Fault(f"says {found[0]!r}", "query", turn))
-        if len(text.split()) > catalogue.book.longest + SLACK:
-            faults.append(Fault(f"{len(text.split())} words long, over {catalogue.book.longest}", "query", turn))
-    return faults
+def leaked(catalogue: Catalogue, text: str) -> list[str]:
+    """The tools and parameters that `text` names. Tools whose names are plain words may be said when the catalogue
+    lists them as ordinary, parameters that are plain words always."""
+    named = _secret_names(catalogue).intersection(re.findall(r"\w+", text))
+    return [f"the text names {name!r}" for name in sorted(named)]
+
+
+def naturalness(task: Task, longest: int) -> list[Fault]:
+    """Texts that no user would type, or of more than `longest` words."""
+    return [Fault(reason, "query", turn) for turn, text in _requests(task) for reason in unnatural(text, longest)]
+
+
+def unnatural(text: str, longest: int) -> list[str]:
+    """Why no user would type `text`."""
+    reasons = []
+    if not text or text != text.strip() or "  " in text or text[-1] not in ".!?" or text[0].islower():
+        reasons.append(f"not written in sentences: {text!r}")
+    if found := ARTEFACTS.search(text):
+        reasons.append(f"holds the artefact {found[0]!r}")
+    if found := DOUBLED.search(text):
+        reasons.append(f"says {found[0]!r}")
+    if len(text.split()) > longest:
+        reasons.append(f"{len(text.split())} words long, over {longest}")
+    return reasons
 
 
 def _requests(task: Task) -> Iterator[tuple[int, str]]:
