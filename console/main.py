@@ -24,6 +24,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "up": ("console.up:up", "Run trainer and daemon together until the run is finished, with live progress."),
     "status": ("console.status:status", "Say where a run stands, from its files alone."),
     "inspect": ("console.inspect:inspect", "Show one task: conversation, ground truth, lineage, windows, history."),
+    "cost": ("console.cost:cost", "Show what variants cost in calls of language models, by stage."),
     "report": ("console.report:report", "Write plots and one self-contained HTML page about a run."),
     "score": ("console.score:score", "Score the run's policy on its held-out tasks."),
     "verify": ("console.verify:verify", "Re-derive every decision of a run from its logs and compare."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from console.output import Json, RunFolder, plain, print_json
@@ -24,6 +25,8 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     print(f"{run}: step {now.step} of {now.steps}, epoch {now.epoch}, stage {now.stage}, start {now.attempt}")
     for name, facts in processes.items():
         print(f"  {name:8} {plain(_process(facts))}")
+        for line in _models(facts) if facts["alive"] else ():
+            print(f"  {'':8} {plain(line)}")
     if now.reward is not None:
         print(f"  reward   {now.reward:.3f} in the last step, {now.recent:.3f} over the last ten")
         print("  zones    " + ", ".join(f"{count} {zone.replace('_', ' ')}" for zone, count in now.zones.items()))
@@ -38,11 +41,28 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
 
 
 def _process(facts: dict[str, Any]) -> str:
-    state = f", {facts['state']}" if facts["state"] else ""
+    life, state = facts["life"], f", {facts['state']}" if facts["state"] else ""
+    if life == "never started":
+        return "never started here"
+    job = f", job {facts['job']}" if facts["job"] else ""
+    where = f"pid {facts['pid']} on {facts['host']}{job}"
     if facts["alive"]:
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["since"]))
-        return f"running (pid {facts['pid']} on {facts['host']}, since {since}{state})"
-    if facts["last_heartbeat"] is None:
-        return "never started here"
-    age = max(0.0, time.time() - facts["last_heartbeat"])
-    return f"not running (last sign of life {age:.0f} s ago{state})"
+        stuck = f"; no progress for {facts['still']:.0f} s" if life == "stuck" else ""
+        return f"{life} ({where}, since {since}{state}{stuck})"
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["last_heartbeat"]))
+    if life == "stopped":
+        return f"stopped (last sign of life {at})"
+    return f"dead: it ended without a word ({where}; last sign of life {at}{state}) → start the same command again"
+
+
+def _models(facts: dict[str, Any]) -> Iterator[str]:
+    """Endpoints and budget of a daemon that asks language models."""
+    for one in facts.get("endpoints", ()):
+        calls = f"{one['in_flight']} calls in flight (of at most {one['limit']}), {one['waiting']} waiting"
+        down = f", down for {one['down_seconds']:.0f} s: {one['why']}" if one["why"] else ""
+        yield f"endpoint {one['endpoint']}: {calls}{down}"
+    budget = facts.get("budget", {})
+    for kind in ("tokens", "requests"):
+        if budget.get(kind):
+            yield f"budget: {budget[f'used_{kind}']:,} of {budget[kind]:,} {kind} used"

@@ -14,6 +14,7 @@ EXPECTED = {
     "up": (["RUN"], ["--config", "--json"]),
     "status": (["RUN"], ["--json"]),
     "inspect": (["RUN", "TASK"], ["--json"]),
+    "cost": (["RUN"], ["--json"]),
     "report": (["RUN"], ["--json"]),
     "score": (["RUN"], ["--step", "--json"]),
     "verify": (["RUN"], ["--replay", "--json"]),
