@@ -46,7 +46,9 @@ class Chat:
         """Raises UserError when `folder` holds no tokenizer or no chat template."""
         if not folder.is_dir():
             raise UserError(
-                "there is no such folder", where=str(folder), remedy="policy.model must be a folder with a model in it"
+                "there is no such folder",
+                where=str(folder),
+                remedy="policy.model must be a folder with a model in it; if it has moved, say where to with --config",
             )
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)

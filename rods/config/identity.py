@@ -40,7 +40,7 @@ class Policy(Section):
     """What is trained. `nano` is built on the spot, `transformers` loads `model`, `simulated` has no weights."""
 
     kind: Literal["nano", "transformers", "simulated"] = "nano"  # see above
-    model: str = ""  # kind=transformers: a folder with weights and tokenizer
+    model: str = ""  # kind=transformers: a folder with weights and tokenizer (relative to the configuration file)
     dialect: Literal["tags", "hermes", "compact"] = "compact"  # the text form of calls: 000, Hermes/Qwen, nano's
     carelessness: float = Field(0.6, ge=0, le=1)  # kind=nano: share of flawed turns in the warm start's demonstrations
     warm_start_steps: int = Field(0, ge=0)  # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
@@ -79,7 +79,11 @@ class Training(Section):
     kl: float = Field(0.1, ge=0)  # weight of the KL penalty against the starting policy; 0: none
     clip_low: float = Field(0.2, gt=0)  # ratio clipped at 1 − this
     clip_high: float = Field(0.28, gt=0)  # ratio clipped at 1 + this
-    advantage_scale: Literal["group", "none"] = "group"  # none keeps the variance emphasis (Dr. GRPO)
+    # what a reward is compared with: its group's mean (GRPO), the rest of its group (RLOO), or the batch's mean (003)
+    advantage_baseline: Literal["group", "leave_one_out", "batch"] = "group"
+    # what it is divided by: a standard deviation, or nothing; none keeps the variance emphasis (Dr. GRPO)
+    advantage_scale: Literal["group", "batch", "none"] = "group"
+    advantage_hook: str = ""  # package.module:function that reweights advantages (trainer/advantages.py); empty: none
     checkpoint_steps: int = Field(50, ge=1)  # steps between checkpoints
     deterministic: bool = False  # torch's deterministic mode, one thread
     heldout_rollouts: int = Field(1, ge=1)  # sampled rollouts per held-out task when the run is scored

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import tomllib
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -48,12 +49,16 @@ class Config(Section):
     operation: Operation = Operation()
 
     def identity(self) -> dict[str, Any]:
-        """The identity half as JSON, protocol version included."""
-        return {"protocol": PROTOCOL, **self.model_dump(mode="json", exclude={"operation"})}
+        """The identity half as JSON, protocol version included. Of the folder of `policy.model` only the name counts:
+        on another machine it may lie elsewhere."""
+        half = self.model_dump(mode="json", exclude={"operation"})
+        half["policy"]["model"] = Path(self.policy.model).name
+        return {"protocol": PROTOCOL, **half}
 
 
 def read_config(path: Path) -> Config:
-    """Reads a TOML file. Raises UserError naming file, key and remedy."""
+    """Reads a TOML file; makes `policy.model`, which is relative to it, absolute. Raises UserError naming file, key and
+    remedy."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -62,7 +67,12 @@ def read_config(path: Path) -> Config:
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
-    return parse_config(values, where=str(path))
+    config = parse_config(values, where=str(path))
+    if not config.policy.model:
+        return config
+    # Links are kept: one may stand for a folder that has moved, and its name is the identity.
+    model = os.path.abspath(path.parent / Path(config.policy.model).expanduser())  # noqa: PTH100
+    return config.model_copy(update={"policy": config.policy.model_copy(update={"model": model})})
 
 
 def parse_config(values: dict[str, Any], *, where: str) -> Config:

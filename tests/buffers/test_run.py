@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from buffers.creation import check, toml
+from buffers.fork import fork
 from buffers.run import Run
 from rods import runfolder
 from rods.calls import Call
@@ -187,3 +188,21 @@ def test_defaults_are_a_legal_configuration() -> None:
 def read_back(original: Config) -> Config:
     values = tomllib.loads(toml(original.model_dump(mode="json")))
     return Config.model_validate_json(orjson.dumps(values))
+
+
+def test_a_model_that_has_moved_is_found_by_the_configuration_of_the_next_start(tmp_path: Path) -> None:
+    def asked(folder: str) -> Config:
+        file = tmp_path / folder / "c.toml"
+        file.parent.mkdir()
+        file.write_text(
+            toml(config().model_dump(mode="json", exclude={"policy"})) + "[policy]\nkind = 'transformers'\n"
+        )
+        file.write_text(file.read_text() + "model = 'm/qwen'\n")
+        return read_config(file)
+
+    path = tmp_path / "run"
+    Run.create(path, asked("old"), list(originals()))
+    assert Run.open(path).config.policy.model == str(tmp_path / "old" / "m" / "qwen")  # from any folder, on its own
+    assert Run.open(path, asked("new")).config.policy.model == str(tmp_path / "new" / "m" / "qwen")
+    forked = fork(Run.open(path), tmp_path / "fork")
+    assert Run.open(forked.path).config.policy.model == str(tmp_path / "old" / "m" / "qwen")

@@ -63,3 +63,18 @@ def test_identity_diff_names_the_keys_that_differ():
     old = Config().identity()
     new = parse_config({"training": {"batch_tasks": 8}, "operation": {"workers": 1}}, where="x").identity()
     assert identity_diff(old, new) == ["training.batch_tasks: 32 → 8"]
+
+
+def test_a_model_is_looked_for_beside_the_configuration_and_known_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    found = {}
+    for place, given in (("here", "../models/qwen/"), ("there", "deep/qwen"), ("else", "/models/other")):
+        path = tmp_path / place / "run.toml"
+        path.parent.mkdir()
+        path.write_text(f"[policy]\nkind = 'transformers'\nmodel = '{given}'\n")
+        found[place] = read_config(path)
+    assert found["here"].policy.model == str(tmp_path / "models" / "qwen")
+    assert found["there"].policy.model == str(tmp_path / "there" / "deep" / "qwen")
+    assert found["else"].policy.model == "/models/other"
+    assert found["here"].identity() == found["there"].identity()
+    assert identity_diff(found["here"].identity(), found["else"].identity()) == ["policy.model: 'qwen' → 'other'"]
