@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rods.composing.records import ErrorType
 from rods.llm import modeljson
 
 Schema = Mapping[str, Any]
@@ -32,7 +33,12 @@ KINDS: dict[str, tuple[type, ...]] = {
 
 
 class Unreadable(ValueError):
-    """An answer without the demanded form or meaning. The text says to the model what was wrong."""
+    """An answer without the demanded form or meaning. The text says to the model what was wrong; `error` is what it is
+    called when no further try mends it, instead of what the caller named."""
+
+    def __init__(self, text: str, error: ErrorType | None = None) -> None:
+        super().__init__(text)
+        self.error = error
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class Asker:
         sections = loaded.render_sections(**fields)
         constrained = self.client.constrains(self.backbone)
         exchange: list[dict[str, str]] = []
-        why, said = "", ""
+        why, said, kind = "", "", error
         for number in range(self.tries):
             way = "constrained" if constrained else "tagged"
             user = {"role": "user", "content": f"{sections['user']}\n\n{sections[way]}"}
@@ -79,13 +79,13 @@ class Asker:
             try:
                 return read(_fields(completion, form, constrained=constrained))
             except Unreadable as unreadable:
-                why = str(unreadable)
+                why, kind = str(unreadable), unreadable.error or error
             if completion.finish == "context":
                 break  # a longer prompt would fit even less
             constrained = constrained and completion.constrained and completion.finish != "length"  # a grammar can loop
             exchange = [] if completion.finish == "length" else self._again(said, why)
         detail = f"{template}: {why}"
-        raise ComposeError(error, detail, function=function, turn=turn, said=said[:KEPT])
+        raise ComposeError(kind, detail, function=function, turn=turn, said=said[:KEPT])
 
     def _again(self, said: str, why: str) -> list[dict[str, str]]:
         """The failed answer and the complaint about it, as the end of the next question."""
