@@ -1,4 +1,4 @@
-"""The configurations for language models that write are read by the code, and the page beside them serves the models."""
+"""The configurations for language models that write are valid, and the page beside them serves their models."""
 
 from __future__ import annotations
 
