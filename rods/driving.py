@@ -37,6 +37,7 @@ class Job:
     goal: GroundTruth
     interface: Interface = IDENTITY
     max_steps: int = MAX_STEPS
+    visible_only: bool = True
 
 
 class _Running:
@@ -46,7 +47,12 @@ class _Running:
         self.job = job
         self.instance = job.environment.reset(job.task.state)
         self.engine: Generator[Request, Answer, Trace] = episode(
-            job.task, job.environment.tools(), job.dialect, interface=job.interface, max_steps=job.max_steps
+            job.task,
+            job.environment.tools(),
+            job.dialect,
+            interface=job.interface,
+            max_steps=job.max_steps,
+            visible_only=job.visible_only,
         )
 
     def advance(self, answer: Answer) -> NeedText | Trace:

@@ -186,8 +186,10 @@ def episode(
     *,
     interface: Interface = IDENTITY,
     max_steps: int = MAX_STEPS,
+    visible_only: bool = True,
 ) -> Generator[Request, Any, Trace]:
     """Runs `task` in the dialect. `tools` are the environment's tools by name; `max_steps` bounds replies a turn.
+    Without `visible_only` the environment answers every call, as BFCL's harness lets it, tools held out included.
 
     Yields requests and returns the trace. Raises KeyError only when the task names a tool that the environment lacks,
     which `rods data check` refuses beforehand.
@@ -203,7 +205,7 @@ def episode(
             returned = interface.documents(task, [tools[name] for name in task.held_out[turn]])
         so_far.messages.append(Message("user", dialect.user(text, returned)))
         steps: list[StepTrace] = []
-        names = frozenset(task.tools_at(turn))
+        names = frozenset(task.tools_at(turn)) if visible_only else None
         ended = yield from _turn(task, names, dialect, interface, max_steps, so_far, steps)
         if ended is not None:
             so_far.turns.append(TurnTrace(tuple(steps)))
@@ -217,7 +219,7 @@ def episode(
 
 def _turn(
     task: Task,
-    visible: frozenset[str],
+    visible: frozenset[str] | None,
     dialect: Dialect,
     interface: Interface,
     max_steps: int,
@@ -240,10 +242,12 @@ def _turn(
         if not parsed.calls:
             steps.append(StepTrace(reply.text))
             return None
-        allowed = tuple(call for call in parsed.calls if call.name in visible)
+        allowed = tuple(call for call in parsed.calls if visible is None or call.name in visible)
         answers = iter((yield NeedCalls(allowed)) if allowed else ())
         results = tuple(
-            next(answers) if call.name in visible else Result(f"no tool named {call.name}", error="unknown_tool")
+            next(answers)
+            if visible is None or call.name in visible
+            else Result(f"no tool named {call.name}", error="unknown_tool")
             for call in parsed.calls
         )
         steps.append(StepTrace(reply.text, parsed.calls, results))
@@ -251,5 +255,5 @@ def _turn(
             return "infrastructure"
         so_far.results.extend(result.text for result in results)
         seen = [interface.observation(task, call, r) for call, r in zip(parsed.calls, results, strict=True)]
-        so_far.messages.append(Message(*dialect.observation(seen)))
+        so_far.messages.append(Message(*dialect.observation(parsed.calls, seen)))
     return "step_limit"

@@ -38,8 +38,8 @@ class Dialect(Protocol):
         """Reads a reply. Never raises."""
         ...
 
-    def observation(self, results: Sequence[Result]) -> RoleAndText:
-        """The message that shows the results of one step, in order."""
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
+        """The message that shows the results of one step's calls, in order."""
         ...
 
     def complaint(self, error: str) -> RoleAndText:

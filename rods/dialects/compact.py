@@ -55,7 +55,7 @@ class Compact:
             calls.append(Call(name, arguments))
         return Parsed(calls=tuple(calls))
 
-    def observation(self, results: Sequence[Result]) -> RoleAndText:
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
         return "tool", " | ".join(_shown(result) for result in results)
 
     def complaint(self, error: str) -> RoleAndText:

@@ -42,7 +42,7 @@ class Hermes:
             calls += parsed.calls
         return Parsed(calls=tuple(calls))
 
-    def observation(self, results: Sequence[Result]) -> RoleAndText:
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
         return "user", "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
 
     def complaint(self, error: str) -> RoleAndText:

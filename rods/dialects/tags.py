@@ -51,7 +51,7 @@ class Tags:
             return Parsed(answer=match["answer"].strip())
         return json_calls(match["calls"], "the <tool_call> block")
 
-    def observation(self, results: Sequence[Result]) -> RoleAndText:
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
         lines = ",\n ".join(_as_json(result.text) for result in results)
         return "user", f"<tool_response>\n[{lines}]\n</tool_response>"
 

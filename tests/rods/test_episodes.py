@@ -38,7 +38,7 @@ def task(toy):
     )
 
 
-def play(toy, task, replies, max_steps=20):
+def play(toy, task, replies, max_steps=20, visible_only=True):
     """Runs the episode against a fixed list of replies; also returns how often text was asked for."""
     asked = []
 
@@ -47,7 +47,7 @@ def play(toy, task, replies, max_steps=20):
         reply = replies[len(asked) - 1]
         return [reply if isinstance(reply, Reply) else Reply(reply)]
 
-    job = Job(task, toy, TAGS, GroundTruth(toy, task), max_steps=max_steps)
+    job = Job(task, toy, TAGS, GroundTruth(toy, task), max_steps=max_steps, visible_only=visible_only)
     return run_lockstep([job], complete)[0], asked
 
 
@@ -71,6 +71,14 @@ def test_the_missing_tool_is_hidden_until_its_turn_and_documented_then(toy, task
     assert trace.turns[2].verdict.resolved  # the refused call left no trace in the world
     system, last = asked[0][1].messages[0].content, trace.messages[-4].content
     assert '"count"' not in system and RETURN_SENTENCE in last and '"count"' in last
+
+
+def test_where_hidden_tools_are_callable_the_environment_answers_every_call(toy, task):
+    replies = [calls(WRITE, READ), DONE, calls(COUNT), DONE, calls(Call("nothing")), DONE]
+    trace, _ = play(toy, task, replies, visible_only=False)
+    assert trace.turns[1].steps[0].results[0].error is None
+    unknown = toy.reset(task.state).call(Call("nothing"))
+    assert trace.turns[2].steps[0].results[0] == unknown
 
 
 def test_each_turn_is_judged_by_state_and_by_results(toy, task):

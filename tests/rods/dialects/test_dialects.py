@@ -9,6 +9,7 @@ from rods.dialects import load
 from rods.environments.base import Parameter, Result, Tool
 
 NAMES = ["tags", "hermes", "compact"]
+CALL = Call("move_file", {})
 TOOL = Tool("move_file", "files", "Moves a file.", (Parameter("name", {"type": "string"}),))
 json_values = st.recursive(
     st.none()
@@ -56,7 +57,7 @@ def test_an_answer_ends_the_turn_and_documents_name_every_tool_and_argument(name
     for text in (dialect.system([TOOL]), dialect.user("go on", [TOOL])):
         assert "move_file" in text and "name" in text
     assert "move_file" not in dialect.user("go on", [])
-    assert '{"ok": 1}' in dialect.observation([Result('{"ok": 1}')])[1]
+    assert '{"ok": 1}' in dialect.observation([CALL], [Result('{"ok": 1}')])[1]
 
 
 @pytest.mark.parametrize(
@@ -104,5 +105,5 @@ def test_compact_keeps_the_type_of_quoted_numbers():
 
 def test_compact_shows_an_object_like_the_arguments_of_a_call():
     results = [Result('{"event":"e12","hour":9}', {"event": "e12", "hour": 9}), Result('{"ok":true}', {"ok": True})]
-    assert load("compact").observation(results) == ("tool", "event= e12 hour= 9 | ok")
-    assert load("compact").observation([Result("plain")]) == ("tool", "plain")
+    assert load("compact").observation([CALL] * len(results), results) == ("tool", "event= e12 hour= 9 | ok")
+    assert load("compact").observation([CALL], [Result("plain")]) == ("tool", "plain")
