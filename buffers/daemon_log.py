@@ -35,6 +35,7 @@ class DaemonLog:
         run.check_environments()
         self.run = run
         self._ownership = Ownership(run.path, SEEDS, PROCESS)
+        self.heartbeat = self._ownership.heartbeat
         try:
             self._seeds = LogWriter(run.path / SEEDS)
             self._rejected = LogWriter(run.path / REJECTED)
@@ -47,6 +48,11 @@ class DaemonLog:
         except BaseException:
             self._ownership.release()
             raise
+
+    @property
+    def written(self) -> int:
+        """Records in the three logs: a number that grows whenever work gets done."""
+        return self._seeds.seq + self._expanded.seq + self._rejected.seq
 
     def read_epoch(self, epoch: int) -> None:
         """Notes the epoch of a step record that the daemon has read: the next variant goes into that part, or stays in

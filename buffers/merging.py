@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from buffers.admission import Admission
+from buffers.heartbeat import Heartbeat
 from buffers.locks import Ownership, buffer_lock
 from buffers.log import LogWriter, record, sync_file
 from buffers.merge import derive
@@ -45,9 +46,11 @@ class Epoch:
 class Merger:
     """Owns pool.jsonl while it lives."""
 
-    def __init__(self, run: Run, observations: Observations, view: PoolView, process: str) -> None:
+    def __init__(
+        self, run: Run, observations: Observations, view: PoolView, process: str, heartbeat: Heartbeat | None = None
+    ) -> None:
         self.run, self.view, self._observations = run, view, observations
-        self._ownership = Ownership(run.path, POOL, process)
+        self._ownership = Ownership(run.path, POOL, process, heartbeat)
         self._seeds = Seeds(run.path)
         self._admission: Admission | None = None
         self._synced: dict[Path, int] = {}  # parts of the expanded log → their size when they were last synced

@@ -5,11 +5,12 @@ from __future__ import annotations
 import platform
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import rods
-from buffers.locks import Owner
+from buffers.heartbeat import Place
 from buffers.log import LogWriter, record
 from buffers.run import Run
 from rods.runfolder import operation
@@ -26,7 +27,7 @@ def log_start(run: Run, process: str, **facts: Any) -> None:
                     "started",
                     process=process,
                     time=round(time.time(), 6),  # tells two starts of one process apart
-                    **{key: value for key, value in Owner.this(process).as_json().items() if key in PLACE},
+                    **asdict(Place.here()),
                     command=sys.argv,
                     folder=str(Path.cwd()),
                     versions={"rods": rods.__version__, "python": platform.python_version()},
@@ -37,6 +38,3 @@ def log_start(run: Run, process: str, **facts: Any) -> None:
         )
     finally:
         writer.close()
-
-
-PLACE = ("host", "pid", "boot_id", "job")

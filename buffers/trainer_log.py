@@ -38,6 +38,7 @@ class TrainerLog:
         self.run = run
         self._process = process
         self._ownership = Ownership(run.path, OBSERVATIONS, process)
+        self.heartbeat = self._ownership.heartbeat
         try:
             self._writer = LogWriter(run.path / OBSERVATIONS)
             with quarantine():
@@ -151,7 +152,7 @@ class TrainerLog:
         if not self._started:
             raise RefusedError("no attempt was started", where=str(self.run.path), remedy="call start() first")
         if self._merger is None:
-            self._merger = Merger(self.run, self.observations, self.view, self._process)
+            self._merger = Merger(self.run, self.observations, self.view, self._process, self.heartbeat)
         opened = self._merger.merge(epoch, stage, waiting)
         self.write_tracker(force=True)
         return opened

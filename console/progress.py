@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from buffers.locks import heartbeat_path, owner
+from buffers.heartbeat import judge, read_heartbeat
+from buffers.locks import owner
 from buffers.observations import Observations, Step
 from buffers.pool import PoolView
 from buffers.reading import Tail
@@ -162,16 +161,22 @@ class Progress:
         return notes
 
     def process(self, name: str) -> dict[str, Any]:
-        """What is known of `trainer` or `daemon`: {"alive", "pid", "host", "since", "state"}."""
+        """What is known of `trainer` or `daemon`; `life` as buffers.heartbeat judges it. A process of another machine
+        is watched for some seconds."""
         holder = owner(self.run.path, OBSERVATIONS if name == "trainer" else SEEDS)
-        beat = self._heartbeat(name)
+        beat = read_heartbeat(self.run.path, holder.process if holder else name)
         return {
+            "life": judge(beat, holder is not None),
             "alive": holder is not None,
-            "pid": holder.pid if holder else beat.get("pid"),
-            "host": holder.host if holder else beat.get("host"),
+            "process": holder.process if holder else name,  # a foreign trainer writes as `observe`
+            "pid": holder.place.pid if holder else beat.get("pid"),
+            "host": holder.place.host if holder else beat.get("host"),
+            "job": holder.place.job if holder else beat.get("job", ""),
             "since": holder.since if holder else None,
             "last_heartbeat": beat.get("time"),
+            "still": beat.get("still"),
             "state": beat.get("state", ""),
+            **{key: beat[key] for key in ("endpoints", "budget") if key in beat},
         }
 
     def _count_zones(self) -> dict[str, int]:
@@ -197,17 +202,10 @@ class Progress:
         """What the trainer says that it does before its first step; empty once there is one."""
         if self._rewards:
             return ""
-        beat = self._heartbeat("trainer")
+        beat = read_heartbeat(self.run.path, "trainer")
         done = beat.get("done")
         share = f" {100 * done:.0f} %" if isinstance(done, (int, float)) else ""
         return f"{beat.get('state', 'starting')}{share}"
-
-    def _heartbeat(self, name: str) -> dict[str, Any]:
-        try:
-            beat: dict[str, Any] = orjson.loads(heartbeat_path(self.run.path, name).read_bytes())
-        except (OSError, ValueError):
-            return {}
-        return beat
 
     def _pace(self) -> float | None:
         if len(self._clock) < 2:

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from buffers.daemon_log import DaemonLog
-from buffers.locks import Heartbeat
 from buffers.operation import log_start
 from buffers.run import Run
 from daemon.liveness import TrainerLife
@@ -48,7 +47,6 @@ class Service:
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = Neighbours(self.originals.values(), staging=not self.lockstep)
         self.pipeline = Pipeline(run.config, held_out_index(run.tasks), threads)
-        self.heartbeat = Heartbeat(run.path, "daemon")
         self.life = TrainerLife(run.path)
         self.reading = asyncio.Lock()  # held while the watch reads on, so that nobody sees a pool half folded
         self.in_flight = 0
@@ -60,14 +58,12 @@ class Service:
         try:
             async with self.writers:
                 log_start(self.run, "daemon", workers=self.writers.workers, **self.writers.known())
-                self.heartbeat.start()
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(self._watch(stop)), group.create_task(self._work())]
                     await stop.wait()
                     for task in tasks:
                         task.cancel()
         finally:
-            self.heartbeat.stop()
             self.log.close()
 
     def _resume(self) -> None:
@@ -134,7 +130,8 @@ class Service:
         )
 
     def _beat(self) -> None:
-        self.heartbeat.beat(
+        self.log.heartbeat.beat(
+            progress=self.log.written,
             state=self._state(),
             step=self.watch.newest,
             considered=self.log.state.last_considered,

@@ -15,7 +15,6 @@ from typing import Any
 
 import structlog
 
-from buffers.locks import Heartbeat
 from buffers.merging import Epoch
 from buffers.run import Run
 from buffers.trainer_log import TrainerLog
@@ -45,7 +44,6 @@ class TrainingRun:
         self.stopping: Stopping | None = None
         self._asked_to_stop = asked_to_stop
         self.log = TrainerLog(run)
-        self._heartbeat = Heartbeat(run.path, "trainer").start()
         self._traces = Traces(run.path, self.config.operation.trace_bytes, self.config.operation.trace_every)
         self._checkpoints = Checkpoints(run.path)
         self.resumed: Checkpoint | None = self._checkpoints.newest(self.log.live)
@@ -66,12 +64,11 @@ class TrainingRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._heartbeat.stop()
         self.log.close()
 
     def tell(self, state: str, **fields: Any) -> None:
         """Says in the heartbeat file what the trainer is doing (`tell("warm start", done=0.35)`)."""
-        self._heartbeat.beat(step=self.step, epoch=self._epoch_number, state=state, **fields)
+        self.log.heartbeat.beat(step=self.step, epoch=self._epoch_number, state=state, **fields)
 
     def preparing(self, state: str, done: float) -> None:
         """To be called often in what comes before `begin` (a warm start): tells how much is `done` (0–1), and raises

@@ -54,7 +54,7 @@ def test_status_counts_what_the_logs_say(finished_run: Path, capsys: pytest.Capt
     assert not found["processes"]["trainer"]["alive"]
     text = said(capsys, "status", finished_run)
     assert "step 14 of 14" in text
-    assert "not running" in text
+    assert "stopped" in text
 
 
 def test_inspect_shows_a_variant_with_its_lineage_truth_and_history(

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from buffers.locks import Heartbeat
+from buffers.heartbeat import Heartbeat
 from daemon.liveness import TrainerLife
 from daemon.neighbours import Neighbours
 from daemon.queue import SeedQueue, Waiting
@@ -81,10 +81,9 @@ async def test_the_trainer_lives_while_its_heartbeat_or_its_steps_move(tmp_path:
     life = TrainerLife(tmp_path)
     await asyncio.sleep(0.3)
     assert await life.gone_for(1) < 0.25  # a step: a foreign trainer need not beat
-    heartbeat = Heartbeat(tmp_path, "trainer", every=0.0)
+    heartbeat = Heartbeat(tmp_path, "trainer", every=0.02).start()
     for _ in range(3):
         await asyncio.sleep(0.3)
-        heartbeat.beat()
         assert await life.gone_for(1) < 0.25
     heartbeat.stop()
     await life.gone_for(1)

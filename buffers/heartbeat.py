@@ -1,0 +1,176 @@
+"""Signs of life: a counter that a living process moves, and how a reader judges it (DESIGN §4).
+
+The writer's thread replaces `heartbeat.<process>.json` about once a second, so the counter tells a dead process. What
+the process itself says (`beat`) tells a stuck one: the file holds how long ago it last said something (`quiet`) and
+last got on (`still`), in seconds by the writer's own clock. A reader compares counters at two moments of *its* clock.
+Clocks of two machines are never compared, and no process id of another machine is looked up.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+EVERY = 1.0  # seconds between beats
+WATCH = 4.0  # seconds a counter must stand still before its process counts as gone
+PATIENCE = 600.0  # seconds without progress from which on a process may be stuck …
+USUAL = 5.0  # … and times the longest it has ever needed
+SILENCE = 30.0  # seconds without a beat after which a process that still holds its lock counts as stuck
+RESTING = frozenset({"idle", "paused", "waiting for the daemon"})  # states in which nothing need get on
+
+Life = Literal["never started", "running", "idle", "stuck", "stopped", "dead"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process runs."""
+
+    host: str
+    pid: int
+    boot_id: str
+    job: str  # Slurm job id, or empty
+
+    @staticmethod
+    def here() -> Place:
+        return Place(socket.gethostname(), os.getpid(), _boot_id(), os.environ.get("SLURM_JOB_ID", ""))
+
+    @property
+    def this_machine(self) -> bool:
+        """Whether it is the machine that asks, since its last boot: then locks and process ids mean something."""
+        mine = Place.here()
+        return bool(self.boot_id) and (self.host, self.boot_id) == (mine.host, mine.boot_id)
+
+
+class Heartbeat:
+    """The writing side. `beat` only notes what the process does, so that no loop waits for a slow disk."""
+
+    def __init__(self, folder: Path, process: str, every: float = EVERY) -> None:
+        self.path = heartbeat_path(folder, process)
+        self.place = Place.here()
+        self._facts = {"process": process, **asdict(self.place), "since": round(time.time(), 3)}
+        self._every = every
+        self._counter = 0
+        self._fields: dict[str, Any] = {"state": "starting"}
+        self._progress: object = None
+        self._said = self._moved = time.monotonic()
+        self._longest = 0.0  # seconds between two moves of the progress
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> Heartbeat:
+        """The first beat, then one every second from a thread."""
+        self._write()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._thread.start()
+        return self
+
+    def beat(self, progress: object = None, **fields: Any) -> None:
+        """Notes what the process is doing. `progress` is anything that changes when it gets on (default: the fields);
+        in a resting state (RESTING) nothing need."""
+        now = time.monotonic()
+        with self._lock:
+            self._fields |= fields
+            self._said = now
+            mark = tuple(self._fields.items()) if progress is None else progress
+            if mark != self._progress or self._fields["state"] in RESTING:
+                self._longest = max(self._longest, now - self._moved)
+                self._progress, self._moved = mark, now
+
+    def stop(self) -> None:
+        """Ends the thread and says in the file that the process has left."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        with self._lock:
+            self._fields["state"] = "stopped"
+        self._write()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._every):
+            self._write()
+
+    def _write(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            self._counter += 1
+            content = {
+                "counter": self._counter,
+                "time": round(time.time(), 3),
+                "uptime": round(now, 1),  # by a clock that all processes of this machine share
+                **self._facts,
+                "quiet": round(now - self._said, 1),
+                "still": round(now - self._moved, 1),
+                "patience": round(max(PATIENCE, USUAL * self._longest), 1),
+                **self._fields,
+            }
+        fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+        try:  # closed before the rename: so a network file system shows it to others; no fsync, it means nothing later
+            fresh.write_bytes(orjson.dumps(content, default=str) + b"\n")
+            fresh.replace(self.path)
+        except OSError:
+            fresh.unlink(missing_ok=True)  # a full disk stops the logs, which say so; a heartbeat only falls silent
+
+
+def heartbeat_path(folder: Path, process: str) -> Path:
+    return folder / f"heartbeat.{process}.json"
+
+
+def read_heartbeat(folder: Path, process: str) -> dict[str, Any]:
+    """What the file holds; nothing when it cannot be read."""
+    try:
+        found: dict[str, Any] = orjson.loads(heartbeat_path(folder, process).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def moves(folder: Path, process: str, place: Place, seconds: float = WATCH) -> bool:
+    """Whether the process at `place` is alive: watches its counter for at most `seconds` of this reader's clock."""
+    deadline = time.monotonic() + seconds
+    first: int | None = None
+    while True:
+        found = read_heartbeat(folder, process)
+        if all(found.get(key) == value for key, value in asdict(place).items()):
+            if found.get("state") == "stopped":
+                return False
+            if first is not None and found["counter"] != first:
+                return True
+            first = found["counter"]
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(min(0.1, seconds / 5))
+
+
+def judge(found: dict[str, Any], alive: bool) -> Life:
+    """What a process is up to, from its last heartbeat and whether it is `alive`."""
+    if not alive:
+        if not found:
+            return "never started"
+        return "stopped" if found.get("state") == "stopped" else "dead"
+    patience = found.get("patience", PATIENCE)
+    if found.get("quiet", 0.0) > patience or found.get("still", 0.0) > patience or _silent(found) > SILENCE:
+        return "stuck"
+    return "idle" if found.get("state") in RESTING else "running"
+
+
+def _silent(found: dict[str, Any]) -> float:
+    """Seconds since the last beat, where the machine is the reader's own (a process that was halted, a dead disk)."""
+    place = Place.here()
+    here = bool(place.boot_id) and (found.get("host"), found.get("boot_id")) == (place.host, place.boot_id)
+    return time.monotonic() - float(found["uptime"]) if here and "uptime" in found else 0.0
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
