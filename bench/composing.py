@@ -112,7 +112,7 @@ def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
         choices = rng.getrandbits(64)
         for repairs in range(REPAIRS + 1):
             try:
-                draft = binding.realise(desk, catalogue, plan, state, random.Random(choices))
+                draft = binding.realise(desk, catalogue, plan, state, binding.by_chance(random.Random(choices)))
                 break
             except ComposeError as error:
                 mended = states.repair(catalogue, plan, state, error, rng) if repairs < REPAIRS else None

@@ -65,7 +65,9 @@ class Procedural:
 
     async def realise(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
         return await self._compute(
-            lambda: binding.realise(given.environment, self.catalogue, plan, state, given.rng("realise"))
+            lambda: binding.realise(
+                given.environment, self.catalogue, plan, state, binding.by_chance(given.rng("realise"))
+            )
         )
 
     async def mend(

@@ -1,24 +1,60 @@
 """Stage II: binds the arguments of a plan and executes it in a fresh environment (004 §3.3, Appendix D).
 
-Every argument's flow is recorded as it is bound. Repeats of values across turns are chosen on purpose now and then, so
-that a rewrite can refer back to them.
+Who says a value is asked through a `Chooser`: chance here, a model elsewhere. Every argument's flow is recorded as it
+is bound. Chance repeats values across turns now and then, so that a rewrite can refer back to them.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from rods.calls import Call
 from rods.canonical import canonical
-from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Said, Scene, Slot, Source, Worded
+from rods.composing.catalogue import LEFT_OUT, Catalogue, Got, Known, Recipe, Said, Scene, Slot, Source, Worded
 from rods.composing.records import BoundCall, ComposeError, Draft, Flow, Plan
 from rods.environments.base import Environment, Instance, Result
 
 THEMATIC = 0.7  # probability of the story's topic where a domain offers it
 REPEAT = 0.4  # probability of a value that an earlier turn mentioned, where the domain offers one
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A value to be chosen: for `slot` of `recipe`, number `place` of its turn, from `values` (sensible now, possibly
+    `Worded`; an optional argument offers LEFT_OUT). `scene` is the moment, `earlier` what former turns said of its
+    kind."""
+
+    turn: int
+    place: int
+    recipe: Recipe
+    slot: str
+    domain: str
+    values: Sequence[Any]
+    scene: Scene
+    earlier: Sequence[Any]
+    thematic: bool
+
+
+Chooser = Callable[[Choice], Any]  # one of the values, or another that the tool takes
+
+
+def by_chance(rng: random.Random) -> Chooser:
+    """Chooses at random: rather the story's topic, now and then what an earlier turn said."""
+
+    def choose(choice: Choice) -> Any:
+        known = [value for value in choice.values if meant(value) in choice.earlier]
+        topic = choice.scene.narrative.get("topic")
+        if choice.thematic and topic in choice.values and rng.random() < THEMATIC:
+            return topic
+        if known and rng.random() < REPEAT:
+            return rng.choice(known)
+        return rng.choice(choice.values)
+
+    return choose
 
 
 @dataclass(slots=True)
@@ -39,6 +75,7 @@ class _Memory:
     fresh: dict[str, list[Any]] = field(default_factory=dict)  # said in this turn
     lone: dict[str, Any] = field(default_factory=dict)  # the only value of its family in the last turn that had any
     touched: dict[str, Any] = field(default_factory=dict)  # things of this turn: "the same" might mean them
+    results: list[Result] = field(default_factory=list)  # of all calls so far
 
     def end_turn(self) -> None:
         lone = self.lone
@@ -52,9 +89,9 @@ class _Memory:
 
 
 def realise(
-    environment: Environment, catalogue: Catalogue, plan: Plan, state: Mapping[str, Any], rng: random.Random
+    environment: Environment, catalogue: Catalogue, plan: Plan, state: Mapping[str, Any], choose: Chooser
 ) -> Draft:
-    """Binds and executes `plan` from `state` in a fresh instance.
+    """Binds and executes `plan` from `state` in a fresh instance. Whatever `choose` raises passes through.
 
     Raises ComposeError: `func_sample_failed` (an unknown recipe, or a thing that nobody gave), `decompose_failed` (a
     recipe's steps differ from the planned tools), `param_gen_failed` (nothing to choose from, or a result without the
@@ -71,8 +108,11 @@ def realise(
         if tuple(tool for recipe in recipes for tool in recipe.tools) != planned.tools:
             raise ComposeError("decompose_failed", "the recipes do not give the planned tools", turn=number)
         calls: list[BoundCall] = []
-        for recipe in recipes:
-            binder = _Binder(catalogue, plan.narrative, instance, memory, number, len(calls), recipe, rng)
+        look = instance.snapshot if environment.features.snapshot else partial(dict, state)
+        for place, recipe in enumerate(recipes):
+            binder = _Binder(
+                catalogue, plan.narrative, instance, look, memory, number, place, len(calls), recipe, choose
+            )
             calls += binder.bound()
         seen = [canonical(bound.call.as_json()) for bound in calls]
         for index, one in enumerate(seen):
@@ -98,11 +138,13 @@ class _Binder:
     catalogue: Catalogue
     narrative: Mapping[str, str]
     instance: Instance
+    look: Callable[[], dict[str, Any]]  # the state now, or the initial one where the world shows no other
     memory: _Memory
     turn: int
+    place: int
     offset: int  # calls of this turn before the recipe's
     recipe: Recipe
-    rng: random.Random
+    choose: Chooser
     chosen: dict[str, Any] = field(default_factory=dict)
     slots: dict[str, Slot] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
@@ -116,7 +158,9 @@ class _Binder:
             flows: dict[str, Flow] = {}
             arguments: dict[str, Any] = {}
             for parameter, source in step.arguments.items():
-                arguments[parameter], flows[parameter] = self._value(source, index, parameter)
+                value, flow = self._value(source, index, parameter)
+                if value is not LEFT_OUT:
+                    arguments[parameter], flows[parameter] = value, flow
             call = Call(step.tool, arguments)
             result = self.instance.call(call)
             self.state = None
@@ -124,6 +168,7 @@ class _Binder:
                 detail = f"{call} gave {result.text}"
                 raise ComposeError("vm_exec_failed", detail, function=call.name, turn=self.turn, call=call)
             self.results.append(result)
+            self.memory.results.append(result)
             made.append((call, flows))
         given: dict[str, _Thing] = {}
         for kind, gift in self.recipe.gives.items():
@@ -173,8 +218,8 @@ class _Binder:
 
     def _choose(self, source: Said, step: int) -> None:
         if self.state is None:
-            self.state = self.instance.snapshot()
-        scene = Scene(self.state, self.chosen, self.narrative, self.memory.mentioned)
+            self.state = self.look()
+        scene = Scene(self.state, self.chosen, self.narrative, self.memory.mentioned, self.memory.results)
         values = list(self.catalogue.domains[source.domain](scene))
         if not values:
             tool = self.recipe.steps[min(step, len(self.recipe.steps) - 1)].tool
@@ -182,16 +227,12 @@ class _Binder:
             raise ComposeError("param_gen_failed", detail, function=tool, turn=self.turn, domain=source.domain)
         family = self.catalogue.family(source.domain)
         earlier = self.memory.mentioned.get(family, [])
-        known = [value for value in values if _meant(value) in earlier]
-        topic = self.narrative.get("topic")
-        if source.domain in self.catalogue.thematic and topic in values and self.rng.random() < THEMATIC:
-            value = topic
-        elif known and self.rng.random() < REPEAT:
-            value = self.rng.choice(known)
-        else:
-            value = self.rng.choice(values)
-        text = value.text if isinstance(value, Worded) else _spoken(value)
-        value = _meant(value)
+        thematic = source.domain in self.catalogue.thematic
+        value = self.choose(
+            Choice(self.turn, self.place, self.recipe, source.slot, source.domain, values, scene, earlier, thematic)
+        )
+        text = spoken(value)
+        value = meant(value)
         self.chosen[source.slot] = value
         elsewhere = family in self.memory.fresh or self.memory.touched.get(family, value) != value
         latest = self.memory.lone.get(family) == value and not elsewhere
@@ -208,12 +249,15 @@ class _Binder:
         return self.slots[slot].text if slot in self.slots else str(self.chosen.get(slot, slot))
 
 
-def _meant(value: Any) -> Any:
+def meant(value: Any) -> Any:
+    """A value of a domain without its words."""
     return value.value if isinstance(value, Worded) else value
 
 
-def _spoken(value: Any) -> str:
-    """How a user says a value: lists as "a, b and c", anything else as it stands."""
+def spoken(value: Any) -> str:
+    """How a user says a value: in its own words, lists as "a, b and c", anything else as it stands."""
+    if isinstance(value, Worded):
+        return value.text
     if isinstance(value, list) and value:
         *most, last = map(str, value)
         return f"{', '.join(most)} and {last}" if most else last

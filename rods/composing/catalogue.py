@@ -25,6 +25,7 @@ from typing import Any
 
 from rods.composing.records import ComposeError, Draft
 from rods.environments import load
+from rods.environments.base import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +208,17 @@ class PhraseBook:
 @dataclass(slots=True)
 class Scene:
     """What a domain sees. `state` is the state now; `chosen` what the recipe has bound so far, by slot (said values)
-    or kind (things); `narrative` the plan's; `mentioned` the values said in earlier turns, by family of domains."""
+    or kind (things); `narrative` the plan's; `mentioned` the values said in earlier turns, by family of domains;
+    `results` those of all calls so far."""
 
     state: Mapping[str, Any]
     chosen: Mapping[str, Any]
     narrative: Mapping[str, str]
     mentioned: Mapping[str, Sequence[Any]]
+    results: Sequence[Result] = ()
+
+
+LEFT_OUT = object()  # chosen for an optional argument: the call goes without it
 
 
 Domain = Callable[[Scene], Sequence[Any]]

@@ -103,7 +103,7 @@ def _compose(
     choices = rng.getrandbits(64)
     for patches in range(REPAIRS + 1):
         try:
-            draft = binding.realise(environment, book, plan, state, random.Random(choices))
+            draft = binding.realise(environment, book, plan, state, binding.by_chance(random.Random(choices)))
             break
         except ComposeError as error:
             mended = states.repair(book, plan, state, error, rng) if patches < REPAIRS else None

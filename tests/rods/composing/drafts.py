@@ -61,7 +61,7 @@ def planned(*turns: Sequence[str], story: dict[str, str] | None = None) -> Plan:
 
 
 def drafted(plan: Plan, seed: int = 0, state: dict[str, Any] | None = None) -> Draft:
-    return binding.realise(DESK, desk(), plan, copy.deepcopy(state or STATE), random.Random(seed))
+    return binding.realise(DESK, desk(), plan, copy.deepcopy(state or STATE), binding.by_chance(random.Random(seed)))
 
 
 def made(plan: Plan, type: TaskType = "base", seed: int = 0) -> tuple[Task, Draft]:

@@ -47,12 +47,12 @@ def test_a_thing_that_the_user_named_is_user_in_its_turn_and_earlier_afterwards(
 def test_executes_in_a_fresh_world_and_leaves_the_state_alone() -> None:
     state = copy.deepcopy(STATE)
     plan = planned(["shift_event"], ["drop_event"])
-    first = binding.realise(DESK, desk(), plan, state, random.Random(3))
+    first = binding.realise(DESK, desk(), plan, state, binding.by_chance(random.Random(3)))
     assert state == STATE
     world = DESK.reset(STATE)
     for bound in (bound for turn in first.turns for bound in turn):
         assert world.call(bound.call) == bound.result
-    assert binding.realise(DESK, desk(), plan, state, random.Random(3)) == first
+    assert binding.realise(DESK, desk(), plan, state, binding.by_chance(random.Random(3))) == first
 
 
 def test_topic_of_the_story_is_what_most_tasks_are_about() -> None:
@@ -119,10 +119,12 @@ def test_repair_and_the_same_choices_realise_what_failed_before() -> None:
     state = poor
     for _ in range(3):
         try:
-            binding.realise(DESK, desk(), plan, state, random.Random(5))
+            binding.realise(DESK, desk(), plan, state, binding.by_chance(random.Random(5)))
             break
         except ComposeError as error:
             mended = states.repair(desk(), plan, state, error, random.Random(0))
             assert mended is not None
             state = mended
-    assert binding.realise(DESK, desk(), plan, state, random.Random(5)).turns[1][0].result.error is None
+    assert (
+        binding.realise(DESK, desk(), plan, state, binding.by_chance(random.Random(5))).turns[1][0].result.error is None
+    )

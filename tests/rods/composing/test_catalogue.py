@@ -81,7 +81,7 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
         try:
             plan = planning.sketch(catalogue, Shape(counts), type, rng=rng)  # type: ignore[arg-type]
             state = states.fresh_state(catalogue, plan, None, rng)
-            draft = binding.realise(environment, catalogue, plan, state, rng)
+            draft = binding.realise(environment, catalogue, plan, state, binding.by_chance(rng))
             texts = wording.rewrite(catalogue, draft, narrative=True, rng=rng)
             task = forms.apply(catalogue, environment, draft, texts, type, rng)  # type: ignore[arg-type]
         except ComposeError:
