@@ -50,7 +50,7 @@ def apply(
     for turn in blanks(draft, texts, type):
         script[turn] = script[turn + 1]
         if type == "miss_func":
-            tool = _missed_tool(catalogue, draft, turn + 1, rng)
+            tool = rng.choice(missable(catalogue, draft, turn + 1))
             held_out[turn + 1] = (tool,)
             script[turn + 1] = RETURN_SENTENCE
             missing.append({"turn": turn, "tool": tool})
@@ -135,16 +135,19 @@ def _joins(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _missed_tool(catalogue: Catalogue, draft: Draft, turn: int, rng: random.Random) -> str:
-    """A tool of `turn` that no earlier turn uses; rather one that acts than one that only reads."""
+def missable(catalogue: Catalogue, draft: Draft, turn: int) -> list[str]:
+    """The tools of `turn` that may be held out until it: no earlier turn uses them; rather those that act than those
+    that only read, and where the catalogue says so those of the first request. Raises ComposeError("no_pattern") when
+    there is none."""
     before = {bound.call.name for calls in draft.turns[:turn] for bound in calls}
-    tools = sorted({bound.call.name for bound in draft.turns[turn]} - before)
+    calls = draft.turns[turn]
+    tools = sorted({bound.call.name for bound in calls} - before)
     if not tools:
         raise ComposeError("no_pattern", "every tool of the turn is needed earlier", turn=turn)
     if catalogue.missing_first:
-        first = catalogue.recipes[draft.turns[turn][0].recipe].tools
+        first = {bound.call.name for bound in calls if bound.recipe == calls[0].recipe}
         tools = [tool for tool in tools if tool in first] or tools
-    return rng.choice([tool for tool in tools if tool not in catalogue.lookups] or tools)
+    return [tool for tool in tools if tool not in catalogue.lookups] or tools
 
 
 def _blurred(

@@ -55,7 +55,9 @@ class Bench:
         admit: Callable[[Task], list[str]] = lambda _: [],
     ) -> Task | str:
         job = Job(pick, index, task, task, 1)
-        return await self.pipeline.write(job, who or author(), load("desk"), admit, self.rejections.append)
+        return await self.pipeline.write(
+            job, who or author(), load(task.environment.name), admit, self.rejections.append
+        )
 
     async def variant(self, task: Task, who: Author | None = None, **options: Any) -> Task:
         outcome = await self.write(task, who, **options)

@@ -1,0 +1,88 @@
+"""What a turn has to say and what no turn may say: the checks of a model's text before there is a task to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from daemon.authors.llm.showing import compact, turn_lines
+from rods.canonical import canonical
+from rods.composing.catalogue import Catalogue, Slot
+from rods.composing.judging import leaked, unnatural
+from rods.composing.records import BoundCall, Draft
+from rods.environments.base import Parameter, Tool
+from rods.flows import says
+
+LONGEST = 80  # words of a turn; BFCL's own users need as many for seven calls
+TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1, "maxLength": 700}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An argument that only the user can know, and the words for it. `free`: a listed option or a truth value, for
+    which a user has words of their own that no rule can check."""
+
+    bound: BoundCall
+    argument: str
+    slot: Slot
+    free: bool
+
+    @property
+    def value(self) -> Any:
+        return self.bound.call.arguments[self.argument]
+
+    def by(self, texts: Iterable[str]) -> bool:
+        """Whether one of `texts` says it, as it is or in the slot's words."""
+        return any(says(text, self.value) or says(text, self.slot.text) for text in texts)
+
+
+def said(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[Said]:
+    """What the user has to say for `calls`, each value once. What a recipe implies, what calls find out and what
+    earlier turns put on the table is left out."""
+    found: dict[bytes, Said] = {}
+    for bound in calls:
+        parameters = {parameter.name: parameter for parameter in tools[bound.call.name].parameters}
+        words = {canonical(slot.value): slot for slot in bound.slots.values() if not slot.thing}
+        for argument, flow in bound.flows.items():
+            key = canonical(bound.call.arguments.get(argument))
+            if flow.source in ("user", "earlier") and key in words:
+                free = _free(bound.call.arguments[argument], parameters.get(argument))
+                found.setdefault(key, Said(bound, argument, words[key], free))
+    return list(found.values())
+
+
+def unsaid(tools: Mapping[str, Tool], draft: Draft, texts: Sequence[str], turn: int) -> list[str]:
+    """The values of `turn` that neither its text nor an earlier one says, as complaints to a model."""
+    return [
+        f"turn {turn + 1} must say {compact(one.slot.text)}"
+        for one in said(tools, draft.turns[turn])
+        if not one.free and not one.by(texts[: turn + 1])
+    ]
+
+
+def amiss(catalogue: Catalogue, text: str) -> list[str]:
+    """Why nobody would say `text`: names of functions, artefacts, no sentence, too long."""
+    return leaked(catalogue, text) + unnatural(text, LONGEST)
+
+
+def with_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> str:
+    """The calls of a turn as prompts show them; what must be said, and what must not because calls find it out."""
+    values = [compact(one.slot.text) for one in said(tools, calls)]
+    hidden = {
+        compact(bound.call.arguments[argument])
+        for bound in calls
+        for argument, flow in bound.flows.items()
+        if flow.origin is not None
+    }
+    lines = [turn_lines(calls), f"must say: {', '.join(values) or '(nothing in particular)'}"]
+    if hidden:
+        lines.append(f"found out by calls, never said: {', '.join(sorted(hidden))}")
+    return "\n".join(lines)
+
+
+def _free(value: Any, parameter: Parameter | None) -> bool:
+    if value is None or isinstance(value, bool):
+        return True
+    schema = parameter.schema if parameter is not None else {}
+    return "enum" in schema or "enum" in schema.get("items", {})

@@ -1,0 +1,56 @@
+"""An author whose stages I and II are procedural and whose stages III to V ask the stub."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from daemon.authors.base import Author
+from daemon.authors.llm.forming import Former
+from daemon.authors.llm.judging import Judge
+from daemon.authors.llm.rewriting import Rewriter
+from daemon.authors.procedural import Procedural
+from rods.composing.catalogue import catalogue_for
+from rods.config import Config
+from rods.llm import Usage
+from tests.daemon.llm.world import asker_at, playing
+from tests.daemon.pipelines import THREADS, Bench, settings
+from tests.llm_stub import Stub
+
+
+@dataclass
+class Later:
+    """A bench, its author, and the calls that were made."""
+
+    bench: Bench
+    author: Author
+    calls: list[Usage] = field(default_factory=list)
+
+    def stages(self) -> list[str]:
+        return [call.stage for call in self.calls]
+
+
+@contextlib.asynccontextmanager
+async def later(
+    stub: Stub, habit: str = "good", *, environment: str = "desk", structured: bool = True, **pipeline: Any
+) -> AsyncIterator[Later]:
+    """An author against the stub with one habit of `later_roles`. One attempt, unless `pipeline` says more."""
+    config: Config = settings(pipeline={"attempts": 1, **pipeline})
+    stub.use(playing(f"tests.daemon.llm.later_roles:{habit}"))
+    calls: list[Usage] = []
+    async with asker_at(stub, calls=calls, structured=structured) as asker:
+        catalogue = catalogue_for(environment)
+        early = Procedural(catalogue, THREADS)
+        author = Author(
+            "stub",
+            asker.hashes,
+            planner=early,
+            executor=early,
+            critic=early,
+            rewriter=Rewriter(catalogue, asker, config.pipeline, early),
+            former=Former(catalogue, asker, config.pipeline, early._compute),
+            judge=Judge(catalogue, asker, config.pipeline, early._compute),
+        )
+        yield Later(Bench(config), author, calls)

@@ -1,0 +1,212 @@
+"""What the stub says in tests of stages III to V: good answers read off the prompts, and roles with one habit each.
+
+A role is recognised by its system message and by words of its question; `good` answers all of them, constrained or in
+tags as it is asked. A habit is a function `(role, request) -> fields or text` that overrides some answers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+Fields = dict[str, Any]
+PASSED: Fields = {
+    **dict.fromkeys(("alignment", "consistency", "coherence", "naturalness", "structure"), "pass"),
+    "issue": "",
+}
+
+
+def role(request: dict[str, Any]) -> str:
+    """The template that a request was made of."""
+    question = request["messages"][1]["content"]
+    marks = {
+        "Write what the user says, all": "rewrite_turns",
+        "Does the sample pass": "judge_quality",
+        "A judge has rejected": "refine_classify",
+        "anew:": "refine_rewrite",
+        "one function that the request needs is taken away": "miss_func",
+        "Can the request be served in full": "miss_func_verify",
+        "leaves one needed value open": "miss_param",
+        "know, or can it find out": "miss_param_verify",
+    }
+    return next(name for mark, name in marks.items() if mark in question)
+
+
+def question(request: dict[str, Any]) -> str:
+    return str(request["messages"][1]["content"])
+
+
+def must_say(text: str) -> list[list[Any]]:
+    """The values of every "must say" line in a prompt."""
+    lines = re.findall(r"^must say: (.*)$", text, re.MULTILINE)
+    return [[] if line.startswith("(") else json.loads(f"[{line}]") for line in lines]
+
+
+def spoken(value: Any) -> str:
+    if isinstance(value, list):
+        return " and ".join(map(spoken, value))
+    if isinstance(value, dict):
+        return " and ".join(map(spoken, value.values()))
+    return str(value)
+
+
+def sentence(values: list[Any], lead: str = "Please see to this matter") -> str:
+    return f"{lead} with {', then '.join(map(spoken, values))}." if values else f"{lead}."
+
+
+def good_fields(request: dict[str, Any]) -> Fields:
+    asked = question(request)
+    name = role(request)
+    if name == "rewrite_turns":
+        return {"queries": [sentence(values) for values in must_say(asked)]}
+    if name == "refine_rewrite":
+        return {"query": sentence(must_say(asked)[0], "Kindly look after this")}
+    if name == "judge_quality":
+        return PASSED | ({"fault": "none", "turn": 0} if "gt_unfixable" in asked else {})
+    if name == "refine_classify":
+        return {"fault": "query_fixable", "turn": 1}
+    if name == "miss_func":
+        choices = re.findall(r"^Choose the function to take away: (.*)$", asked, re.MULTILINE)
+        return {"function": choices[0].split(", ")[0]}
+    if name == "miss_param":
+        return left_open(asked)
+    return {"served" if name == "miss_func_verify" else "known": "no"}
+
+
+def left_open(asked: str, choice: int = 1) -> Fields:
+    """The request with a value left open, and the sentence that supplies it."""
+    lines = re.findall(r"^\d+\. .*?: (.*)$", asked, re.MULTILINE)
+    said = spoken(json.loads(lines[choice - 1]))
+    query = re.findall(r"^The request of turn \d+:\n(.*)$", asked, re.MULTILINE)[0]
+    vague = re.sub(rf"(?<!\w){re.escape(said)}(?!\w)", "something suitable", query, flags=re.IGNORECASE)
+    return {"choice": choice, "request": vague, "supply": f"It is {said}."}
+
+
+def written(request: dict[str, Any], fields: Fields) -> str:
+    """The fields as the request wants them."""
+    if "response_format" in request:
+        return json.dumps({"reason": "because", **fields})
+    parts = ["<reason>because</reason>"]
+    for name, value in fields.items():
+        for one in value if isinstance(value, list) else [value]:
+            parts.append(f"<{name}>{one if isinstance(one, str) else json.dumps(one)}</{name}>")
+    return "\n".join(parts)
+
+
+def good(request: dict[str, Any]) -> str:
+    return written(request, good_fields(request))
+
+
+def _first(request: dict[str, Any]) -> bool:
+    """Whether the model has not been told yet that its answer was wrong."""
+    return len(request["messages"]) == 2
+
+
+def _judge_failing(criterion: str, fault: str, turn: int) -> Any:
+    """A judge that fails the first wordings by one criterion, and passes what was reworded."""
+
+    def answer(request: dict[str, Any]) -> str:
+        fields = good_fields(request)
+        if role(request) == "judge_quality" and "Kindly" not in question(request):
+            fields = fields | {criterion: "fail", "issue": f"{criterion} is poor"}
+            if "fault" in fields:
+                fields |= {"fault": fault, "turn": turn}
+        if role(request) == "refine_classify":
+            fields = {"fault": fault, "turn": turn}
+        return written(request, fields)
+
+    return answer
+
+
+alignment_fails = _judge_failing("alignment", "query_fixable", 2)
+consistency_fails = _judge_failing("consistency", "gt_unfixable", 1)
+coherence_fails = _judge_failing("coherence", "gt_unfixable", 2)
+naturalness_fails = _judge_failing("naturalness", "query_fixable", 1)
+structure_fails = _judge_failing("structure", "gt_unfixable", 1)
+
+
+def never_pleased(request: dict[str, Any]) -> str:
+    """A judge who finds every wording clumsy."""
+    fields = good_fields(request)
+    if role(request) == "judge_quality":
+        fields = fields | {"naturalness": "fail", "issue": "clumsy"}
+        fields |= {"fault": "query_fixable", "turn": 1} if "fault" in fields else {}
+    return written(request, fields)
+
+
+def forgetful(request: dict[str, Any]) -> str:
+    """A rewriter that drops the values of the last turn until it is told."""
+    fields = good_fields(request)
+    if role(request) == "rewrite_turns" and _first(request):
+        fields = {"queries": [*fields["queries"][:-1], "Please do the rest."]}
+    return written(request, fields)
+
+
+def stubbornly_forgetful(request: dict[str, Any]) -> str:
+    fields = good_fields(request)
+    if role(request) == "rewrite_turns":
+        fields = {"queries": [*fields["queries"][:-1], "Please do the rest."]}
+    return written(request, fields)
+
+
+def leaking(request: dict[str, Any]) -> str:
+    """A rewriter that names a function, whatever it is told."""
+    fields = good_fields(request)
+    if role(request) == "rewrite_turns":
+        named = re.findall(r'"call":"(\w+)"', question(request))[0]
+        fields = {"queries": [f"{text[:-1]} through {named}." for text in fields["queries"]]}
+    return written(request, fields)
+
+
+def contradictory(request: dict[str, Any]) -> str:
+    """A judge whose class of fault belies its verdicts."""
+    fields = good_fields(request)
+    if role(request) == "judge_quality":
+        fields = fields | {"fault": "gt_unfixable", "turn": 1}
+    return written(request, fields)
+
+
+def out_of_range(request: dict[str, Any]) -> str:
+    fields = good_fields(request)
+    if role(request) == "judge_quality":
+        fields = fields | {"alignment": "fail", "issue": "x", "fault": "query_fixable", "turn": 99}
+    return written(request, fields)
+
+
+def tagless(request: dict[str, Any]) -> str:
+    """A judge that just talks."""
+    return "I think that this is rather good." if role(request) == "judge_quality" else good(request)
+
+
+def chatty(request: dict[str, Any]) -> str:
+    """Prose around every answer; here the first judge's also has a wrong type."""
+    text = good(request)
+    if role(request) == "judge_quality" and _first(request):
+        text = text.replace('"turn": 0', '"turn": "none"')
+    return f"Sure, here it is: {text}\nLet me know if there is more."
+
+
+def servable(request: dict[str, Any]) -> str:
+    """A verifier that finds a way around whatever is missing."""
+    fields = good_fields(request)
+    if role(request) in ("miss_func_verify", "miss_param_verify"):
+        fields = {name: "yes" for name in fields}
+    return written(request, fields)
+
+
+def telling(request: dict[str, Any]) -> str:
+    """One that leaves nothing open: the vague request still says the value."""
+    fields = good_fields(request)
+    if role(request) == "miss_param":
+        query = re.findall(r"^The request of turn \d+:\n(.*)$", question(request), re.MULTILINE)[0]
+        fields = fields | {"request": query}
+    return written(request, fields)
+
+
+def dropping(request: dict[str, Any]) -> str:
+    """One that forgets all other values of the request with the one that is left open."""
+    fields = good_fields(request)
+    if role(request) == "miss_param":
+        fields = fields | {"request": "Please do it for me."}
+    return written(request, fields)
