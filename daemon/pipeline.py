@@ -201,7 +201,9 @@ class _Writing:
         except InfrastructureError as error:
             raise Rejected(stage, "infrastructure", str(error), task.as_json()) from error
         if faults:
-            raise Rejected(stage, faults[0].gate, [fault.as_json() for fault in faults], task.as_json())
+            told = "; ".join(f"{fault.gate}: {reason}" for fault in faults for reason in fault.reasons)
+            rejected = Rejected(stage, faults[0].gate, [fault.as_json() for fault in faults], task.as_json())
+            raise rejected.teaching("conversation_construct_failed", told)
         return Candidate(draft, texts, task)
 
     def _checked(self, task: Task, draft: Draft, gates: Gates) -> tuple[Task, list[GateRejection]]:
@@ -234,8 +236,11 @@ class _Writing:
                 {"verdict": fault.verdict, "turn": fault.turn, "reason": fault.reason} for fault in judgement.faults
             ]
             rejected = Rejected(stage, "judge_rejected", evidence, candidate.task.as_json())
-            if not cycles or any(fault.verdict == "gt_unfixable" for fault in judgement.faults):
-                raise rejected
+            unfixable = [fault for fault in judgement.faults if fault.verdict == "gt_unfixable"]
+            if unfixable:
+                raise rejected.teaching("conversation_construct_failed", judgement.reason, unfixable[0].turn)
+            if not cycles:
+                raise rejected.teaching("query_verify_failed", judgement.reason, judgement.faults[0].turn)
             cycles -= 1
             self._record(rejected)
             texts = await self._stage(
@@ -251,7 +256,9 @@ class _Writing:
         try:
             return await work
         except ComposeError as error:
-            raise Rejected.by(stage, error, {"plan": draft.plan.as_json(), "state": draft.state}) from error
+            calls = [[bound.call.as_json() for bound in turn] for turn in draft.turns]
+            raw = {"plan": draft.plan.as_json(), "state": draft.state, "calls": calls}
+            raise Rejected.by(stage, error, raw) from error
 
     def _signed(self, candidate: Candidate) -> Task:
         """The task with its provenance (DESIGN §4) and its seed's side of the split."""

@@ -58,10 +58,18 @@ class Rejected(Exception):
         self.cause: ComposeError | None = None
 
     @staticmethod
-    def by(stage: StageName, error: ComposeError, raw: Any = None) -> Rejected:
-        rejected = Rejected(stage, error.type, error.as_json(), raw)
+    def by(stage: StageName, error: ComposeError, raw: Mapping[str, Any]) -> Rejected:
+        """With `raw` and what a model had said last, where one had."""
+        said = {"said": error.said} if error.said else {}
+        rejected = Rejected(stage, error.type, error.as_json(), {**raw, **said})
         rejected.cause = error
         return rejected
+
+    def teaching(self, error: ErrorType, detail: str, turn: int | None = None) -> Rejected:
+        """Itself, with a cause of the twelve types: a gate or a judge has none of its own, and the next attempt's
+        planner should know what was held against this one."""
+        self.cause = ComposeError(error, detail, turn=turn)
+        return self
 
 
 def plain(draft: Draft) -> Draft:
