@@ -1,9 +1,10 @@
-"""An author whose stages I and II are procedural and whose stages III to V ask the stub."""
+"""An author whose stages I and II are procedural, and known to go well, and whose stages III to V ask the stub."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +12,13 @@ from daemon.authors.base import Author
 from daemon.authors.llm.forming import Former
 from daemon.authors.llm.judging import Judge
 from daemon.authors.llm.rewriting import Rewriter
-from daemon.authors.procedural import Procedural
+from daemon.authors.procedural import procedural_author
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config
 from rods.llm import Usage
+from rods.tasks import TaskType
 from tests.daemon.llm.world import asker_at, playing
-from tests.daemon.pipelines import THREADS, Bench, settings
+from tests.daemon.pipelines import THREADS, Bench, seed, settings, steady
 from tests.llm_stub import Stub
 
 
@@ -32,25 +34,36 @@ class Later:
         return [call.stage for call in self.calls]
 
 
+async def in_thread(function: Callable[[], Any]) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(THREADS, function)
+
+
 @contextlib.asynccontextmanager
 async def later(
-    stub: Stub, habit: str = "good", *, environment: str = "desk", structured: bool = True, **pipeline: Any
+    stub: Stub,
+    habit: str = "good",
+    *,
+    type: TaskType = "base",
+    environment: str = "desk",
+    structured: bool = True,
+    **pipeline: Any,
 ) -> AsyncIterator[Later]:
-    """An author against the stub with one habit of `later_roles`. One attempt, unless `pipeline` says more."""
+    """An author against the stub with one habit of `later_roles`, for seed(type) of desk or any seed of another
+    environment. One attempt, unless `pipeline` says more."""
     config: Config = settings(pipeline={"attempts": 1, **pipeline})
     stub.use(playing(f"tests.daemon.llm.later_roles:{habit}"))
     calls: list[Usage] = []
     async with asker_at(stub, calls=calls, structured=structured) as asker:
         catalogue = catalogue_for(environment)
-        early = Procedural(catalogue, THREADS)
+        early = await steady(seed(type)) if environment == "desk" else procedural_author(environment, THREADS)
         author = Author(
             "stub",
             asker.hashes,
-            planner=early,
-            executor=early,
-            critic=early,
-            rewriter=Rewriter(catalogue, asker, config.pipeline, early),
-            former=Former(catalogue, asker, config.pipeline, early._compute),
-            judge=Judge(catalogue, asker, config.pipeline, early._compute),
+            planner=early.planner,
+            executor=early.executor,
+            critic=early.critic,
+            rewriter=Rewriter(catalogue, asker, config.pipeline, early.executor),
+            former=Former(catalogue, asker, config.pipeline, in_thread),
+            judge=Judge(catalogue, asker, config.pipeline, in_thread),
         )
         yield Later(Bench(config), author, calls)

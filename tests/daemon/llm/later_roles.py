@@ -136,17 +136,17 @@ def never_pleased(request: dict[str, Any]) -> str:
 
 
 def forgetful(request: dict[str, Any]) -> str:
-    """A rewriter that drops the values of the last turn until it is told."""
+    """A rewriter that drops all values until it is told."""
     fields = good_fields(request)
     if role(request) == "rewrite_turns" and _first(request):
-        fields = {"queries": [*fields["queries"][:-1], "Please do the rest."]}
+        fields = {"queries": ["Please do what is due." for _ in fields["queries"]]}
     return written(request, fields)
 
 
 def stubbornly_forgetful(request: dict[str, Any]) -> str:
     fields = good_fields(request)
     if role(request) == "rewrite_turns":
-        fields = {"queries": [*fields["queries"][:-1], "Please do the rest."]}
+        fields = {"queries": ["Please do what is due." for _ in fields["queries"]]}
     return written(request, fields)
 
 
@@ -191,7 +191,7 @@ def servable(request: dict[str, Any]) -> str:
     """A verifier that finds a way around whatever is missing."""
     fields = good_fields(request)
     if role(request) in ("miss_func_verify", "miss_param_verify"):
-        fields = {name: "yes" for name in fields}
+        fields = dict.fromkeys(fields, "yes")
     return written(request, fields)
 
 
@@ -209,4 +209,24 @@ def dropping(request: dict[str, Any]) -> str:
     fields = good_fields(request)
     if role(request) == "miss_param":
         fields = fields | {"request": "Please do it for me."}
+    return written(request, fields)
+
+
+def comparing(request: dict[str, Any]) -> str:
+    """A rewriter that wants to see how each turn was worded for itself."""
+    seen = question(request).count("worded for itself: ") == len(must_say(question(request)))
+    return good(request) if role(request) != "rewrite_turns" or seen else "There are no wordings."
+
+
+def few(request: dict[str, Any]) -> str:
+    """A rewriter that leaves a turn out."""
+    fields = good_fields(request)
+    return written(request, {"queries": fields["queries"][1:]} if role(request) == "rewrite_turns" else fields)
+
+
+def no_refusals(request: dict[str, Any]) -> str:
+    """A judge to whom nothing is out of reach, so that no turn should be without calls."""
+    fields = good_fields(request)
+    if role(request) == "judge_quality" and "of the type miss_func" in question(request):
+        fields = fields | {"structure": "fail", "issue": "it can be done", "fault": "query_fixable", "turn": 1}
     return written(request, fields)

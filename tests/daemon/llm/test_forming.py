@@ -1,0 +1,115 @@
+"""Stage V: what is taken away is needed, what is left open is told nowhere, and both come back in the next turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rods.environments import load
+from rods.environments.bfcl import wheel
+from rods.environments.bfcl.tasks import tasks as bfcl_tasks
+from rods.errors import UserError
+from rods.flows import says
+from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
+from tests.daemon.llm.later import later
+from tests.daemon.pipelines import seed
+from tests.llm_stub import Stub
+
+MAKING = {  # the calls of stages III to V, in the joint form and in the paper's; the procedural author asks none
+    "base": (["rewrite", "judge"], ["rewrite", "judge"]),
+    "long_context": (["rewrite", "judge"], ["rewrite", "judge"]),
+    "miss_func": (["rewrite", "judge", "judge"], ["rewrite", "judge", "adversarial_verification", "judge"]),
+    "miss_param": (
+        ["rewrite", "judge", "adversarial", "judge"],
+        ["rewrite", "judge", "adversarial", "adversarial_verification", "judge"],
+    ),
+}
+
+
+def check_form(variant: Task) -> None:
+    """What must be true of a variant of each type."""
+    blanks = [turn for turn, calls in enumerate(variant.calls) if not calls]
+    if variant.type in ("base", "long_context"):
+        assert not blanks and not variant.held_out and RETURN_SENTENCE not in variant.script
+        return
+    (turn,) = blanks
+    (gap,) = variant.provenance["missing"]
+    assert gap["turn"] == turn
+    if variant.type == "miss_func":
+        assert variant.held_out == {turn + 1: (gap["tool"],)} and variant.script[turn + 1] == RETURN_SENTENCE
+        assert gap["tool"] in {call.name for call in variant.calls[turn + 1]}  # its calls cannot be made without it
+        assert gap["tool"] not in {call.name for calls in variant.calls[:turn] for call in calls}
+        assert gap["tool"] not in variant.tools_at(turn) and gap["tool"] in variant.tools_at(turn + 1)
+    else:
+        value = gap["value"]
+        assert any(call.arguments.get(gap["argument"]) == value for call in variant.calls[turn + 1])
+        results = [text for texts in variant.provenance["results"][: turn + 1] for text in texts]
+        assert not any(says(text, value) for text in [*variant.script[: turn + 1], *results])
+        assert says(variant.script[turn + 1], value) and not variant.held_out
+
+
+@pytest.mark.parametrize("calls", ["batched", "per_turn"])
+@pytest.mark.parametrize("type", TASK_TYPES)
+async def test_each_type_is_written_with_as_few_calls_as_its_form_needs(stub: Stub, type: TaskType, calls: str) -> None:
+    async with later(stub, type=type, calls=calls) as it:
+        variant = await it.bench.variant(seed(type), it.author)
+    check_form(variant)
+    assert it.stages() == MAKING[type][calls == "per_turn"]
+    assert set(variant.provenance["prompts"]) >= {"rewrite_turns", "judge_quality"}
+
+
+@pytest.fixture(scope="module")
+def bfcl_seeds() -> Iterator[dict[TaskType, Task]]:
+    """A training task of each type whose calls are the file system's."""
+    try:
+        wheel.path()
+    except UserError as error:
+        pytest.skip(str(error))
+    tools = load("bfcl").tools()
+
+    def fits(task: Task) -> bool:
+        groups = {tools[call.name].group for calls in task.calls for call in calls}
+        blanks = [turn for turn, calls in enumerate(task.calls) if not calls]
+        return groups == {"GorillaFileSystem"} and len(blanks) == task.type.startswith("miss") and bool(task.calls[-1])
+
+    yield {
+        type: next(task for task in bfcl_tasks() if task.type == type and task.split == "train" and fits(task))
+        for type in TASK_TYPES
+    }
+
+
+@pytest.mark.parametrize("type", TASK_TYPES)
+async def test_each_type_is_written_for_bfcl_s_file_system(
+    stub: Stub, bfcl_seeds: dict[TaskType, Task], type: TaskType
+) -> None:
+    async with later(stub, environment="bfcl", calls="per_turn", attempts=6) as it:
+        variant = await it.bench.variant(bfcl_seeds[type], it.author)
+    check_form(variant)
+    assert variant.type == type
+    if type == "long_context":
+        assert variant.state is not None and variant.state["long_context"] is True
+
+
+@pytest.mark.parametrize("type", ["miss_func", "miss_param"])
+async def test_what_can_be_served_without_what_is_missing_is_dropped(stub: Stub, type: TaskType) -> None:
+    async with later(stub, "servable", type=type, calls="per_turn") as it:
+        assert await it.bench.write(seed(type), it.author) == "query_verify_failed"
+    assert 1 <= it.stages().count("adversarial_verification") <= 2  # one other choice, where there is one
+    assert it.bench.failures() == [("adversarial", "query_verify_failed")]
+
+
+@pytest.mark.parametrize(("habit", "told"), [("telling", "must not say"), ("dropping", "must still say")])
+async def test_a_value_left_open_is_gone_and_the_others_stay(stub: Stub, habit: str, told: str) -> None:
+    async with later(stub, habit, type="miss_param") as it:
+        assert await it.bench.write(seed("miss_param"), it.author) == "query_verify_failed"
+    (rejection,) = it.bench.rejections
+    assert rejection.stage == "adversarial" and told in rejection.evidence["detail"]
+    assert it.stages() == ["rewrite", "judge", *["adversarial"] * 3]
+
+
+async def test_a_judge_looks_at_the_adversarial_form_too_and_refines_it_no_more(stub: Stub) -> None:
+    async with later(stub, "no_refusals", type="miss_func") as it:
+        assert await it.bench.write(seed("miss_func"), it.author) == "judge_rejected"
+    assert it.stages() == ["rewrite", "judge", "judge"]
+    assert it.bench.failures() == [("adversarial", "judge_rejected")]

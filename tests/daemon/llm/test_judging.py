@@ -1,0 +1,123 @@
+"""Stage IV: rules without a call, five criteria, both classes of faults, and answers that are none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from daemon.authors.base import Assignment
+from rods.composing.records import Draft
+from rods.tasks import Task
+from tests.daemon.llm.later import later
+from tests.daemon.llm.later_roles import PASSED
+from tests.daemon.pipelines import seed, steady
+from tests.llm_stub import Stub
+
+CRITERIA = [name for name in PASSED if name != "issue"]
+FIXABLE = {"alignment": 1, "naturalness": 0}  # turn at fault, where the stub's judge calls a fault query_fixable
+FORMS = pytest.mark.parametrize("calls", ["batched", "per_turn"])
+
+
+async def drafted() -> tuple[Assignment, Draft, Task]:
+    """A draft of the procedural author, and its task."""
+    stages = (await steady(seed())).planner
+    given, draft = stages.given, stages.draft  # type: ignore[attr-defined]
+    texts = await stages.rewrite(given, draft)  # type: ignore[attr-defined]
+    return given, draft, await stages.form(given, draft, texts, "base")  # type: ignore[attr-defined]
+
+
+@FORMS
+@pytest.mark.parametrize("criterion", CRITERIA)
+async def test_each_criterion_can_fail_a_sample_and_the_reason_is_recorded(
+    stub: Stub, criterion: str, calls: str
+) -> None:
+    async with later(stub, f"{criterion}_fails", calls=calls) as it:
+        outcome = await it.bench.write(seed(), it.author)
+    rejection = it.bench.rejections[0]
+    assert (rejection.stage, rejection.error) == ("judge", "judge_rejected")
+    (fault,) = rejection.evidence
+    assert fault["reason"] == f"fails {criterion}: {criterion} is poor"
+    classified = ["classify"] if calls == "per_turn" else []
+    if criterion in FIXABLE:  # the turn at fault is reworded, then gates and judge are asked again
+        assert (fault["verdict"], fault["turn"]) == ("query_fixable", FIXABLE[criterion])
+        assert it.stages() == ["rewrite", "judge", *classified, "refine", "judge"]
+        assert isinstance(outcome, Task)
+        reworded = [turn for turn, text in enumerate(outcome.script) if text.startswith("Kindly")]
+        assert reworded == [FIXABLE[criterion]]
+    else:
+        assert fault["verdict"] == "gt_unfixable" and outcome == "judge_rejected"
+        assert it.stages() == ["rewrite", "judge", *classified]
+
+
+@FORMS
+async def test_what_is_rejected_after_its_one_refinement_is_dropped(stub: Stub, calls: str) -> None:
+    async with later(stub, "never_pleased", calls=calls) as it:
+        assert await it.bench.write(seed(), it.author) == "judge_rejected"
+    classified = ["classify"] if calls == "per_turn" else []
+    assert it.stages() == ["rewrite", "judge", *classified, "refine", "judge", *classified]
+    assert it.bench.failures() == [("judge", "judge_rejected")] * 2
+
+
+async def test_the_next_attempt_knows_what_the_judge_held_against_this_one(stub: Stub) -> None:
+    async with later(stub, "consistency_fails", attempts=2) as it:
+        planner = it.author.planner
+        seen: list[Assignment] = []
+
+        class Listening:
+            async def plan(self, given: Assignment, **options: object) -> object:
+                seen.append(given)
+                return await planner.plan(given, **options)  # type: ignore[arg-type]
+
+        listening = replace(it.author, planner=Listening())  # type: ignore[arg-type]
+        await it.bench.write(seed(), listening)
+    learnt = [(error.type, error.turn, error.detail) for error in seen[-1].failures]
+    assert seen[0].failures == ()
+    assert ("conversation_construct_failed", 0, "fails consistency: consistency is poor") in learnt
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        "Thought Process: the user wants it.",
+        "Construct Query for the mail.",
+        "Step 1: look it up.",
+        'Use {"name": "send_mail", "parameters": {}}.',
+        "Call transfer_money for me.",
+        "Please do it <now>.",
+    ],
+)
+async def test_a_leak_fails_by_rule_before_any_call(stub: Stub, leak: str) -> None:
+    given, draft, task = await drafted()
+    leaked = replace(task, script=(*task.script[:-1], leak), id="")
+    async with later(stub) as it:
+        judgement = await it.author.judge.judge(given, draft, leaked)
+        assert [(fault.verdict, fault.turn) for fault in judgement.faults][:1] == [
+            ("query_fixable", len(task.script) - 1)
+        ]
+        assert (await it.author.judge.judge(given, draft, task)).faults == ()
+    assert it.stages() == ["judge"]  # only the sample without a leak reached the model
+
+
+async def test_a_form_that_is_not_its_type_s_fails_by_rule_before_any_call(stub: Stub) -> None:
+    given, draft, task = await drafted()
+    async with later(stub) as it:
+        judgement = await it.author.judge.judge(given, draft, replace(task, type="miss_func", id=""))
+    assert {fault.verdict for fault in judgement.faults} == {"gt_unfixable"} and it.stages() == []
+
+
+@pytest.mark.parametrize("habit", ["tagless", "contradictory", "out_of_range"])
+async def test_a_verdict_that_cannot_be_read_is_a_typed_error(stub: Stub, habit: str) -> None:
+    async with later(stub, habit) as it:
+        assert await it.bench.write(seed(), it.author) == "query_verify_no_tag"
+    assert it.stages() == ["rewrite", "judge", "judge", "judge"]
+    rejection = it.bench.rejections[-1]
+    assert (rejection.stage, rejection.error) == ("judge", "query_verify_no_tag")
+    assert json.loads(rejection.raw)["said"]
+
+
+async def test_prose_around_an_answer_is_passed_over_and_a_wrong_type_is_asked_again(stub: Stub) -> None:
+    async with later(stub, "chatty") as it:
+        await it.bench.variant(seed(), it.author)
+    assert it.stages() == ["rewrite", "judge", "judge"]
