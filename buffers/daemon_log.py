@@ -42,7 +42,7 @@ class DaemonLog:
             self._epoch = self._part = 0
             self._expanded = self._open_expanded()
             with quarantine():
-                self.state = Seeds(run.path, strict=True)
+                self.state = Seeds(run.path, exclusion_steps=run.config.selection.exclusion_steps, strict=True)
                 self.state.poll()
             self._finish_complete()
         except BaseException:
@@ -62,8 +62,8 @@ class DaemonLog:
     def picked(self, step: int, epoch: int, picks: Sequence[Mapping[str, Any]]) -> None:
         """Records that `step` was considered, and its picks in order (perhaps none). A pick needs `task`; `type`,
         `score` and `why` go with it. What led to them is made durable first."""
-        if step in self.state.considered:
-            raise RefusedError(f"step {step} was considered before", where=str(self._seeds.path))
+        if step <= self.state.last_considered:
+            raise RefusedError(f"step {step} was considered before, or a later one was", where=str(self._seeds.path))
         sync_file(self.run.path / OBSERVATIONS)
         sync_file(self.run.path / POOL)
         records = [
@@ -79,11 +79,11 @@ class DaemonLog:
 
     def expanded(self, pick: str, index: int, task: Task, provenance: Mapping[str, Any]) -> bool:
         """Records an accepted variant, the `index`-th (from 0) of `pick`. False: it was there already."""
-        if (pick, index) in self.state.written:
-            return False
         seed = self.state.unfinished.get(pick)
         if seed is None:
             raise RefusedError(f"no unfinished pick {pick}", where=str(self._seeds.path))
+        if index in seed.variants:
+            return False
         if self._epoch > self._part:
             self._expanded.close()
             self._part = self._epoch

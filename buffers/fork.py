@@ -36,7 +36,7 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
         "identity_hash": run.manifest["identity_hash"],
         "attempt": observations.attempt,
         "epoch": view.epoch,
-        "step": view.pool.epochs[-1]["step"] if view.pool.epochs else 0,
+        "step": view.pool.epochs[-1].step if view.pool.epochs else 0,
     }
     return create(new, config or run.config, tasks + run.held_out, parent)
 

@@ -76,7 +76,7 @@ class _Merge:
 
     def retire(self) -> None:
         """Layers 1 and 2, then what was never sampled; each looks at what the one before has left."""
-        before = self.pool.epochs[-1]["step"] if self.pool.epochs else 0
+        before = self.pool.epochs[-1].step if self.pool.epochs else 0
         for member in self.pool.generated:
             standing = self.standing(member)
             later = self.tracker.standing(member.task_id, max(member.since, before)).groups
@@ -85,7 +85,7 @@ class _Merge:
             self.by_rule("retired", retirement.drift(member.task_id, self.standing(member), self.rules))
         if not self.rules.unsampled_epochs or self.epoch < self.rules.unsampled_epochs:
             return
-        first_step = self.pool.epochs[self.epoch - self.rules.unsampled_epochs]["step"] + 1
+        first_step = self.pool.epochs[self.epoch - self.rules.unsampled_epochs].step + 1
         for member in self.pool.generated:
             last = self.tracker.last_step(member.task_id)
             standing = self.standing(member)
@@ -152,7 +152,7 @@ def derive(
     they are to be admitted. `admission` learns of what was admitted; the pool handed in is left as it is."""
     merge = _Merge(config, pool, tracker, epoch, stage, step)
     rules = stage_rules(config, stage)
-    frozen = config.pool.static and any(record["counts"]["injected"] for record in pool.epochs)
+    frozen = config.pool.static and pool.totals["injected"] > 0
     deferred = candidates
     changing = rules.expand and not frozen
     if changing:

@@ -23,6 +23,7 @@ from rods import ordering
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
 from rods.runfolder import POOL
 from rods.selection import stage_rules
+from rods.tasks import Task
 
 LOOK = 0.1  # seconds between looks at what the other process has written
 ARRIVAL = 30.0  # seconds that variants named by an earlier merge may take to become visible on this host
@@ -104,11 +105,11 @@ class Merger:
         self._writer.append_group(group_records(attempt, derived.decisions), epoch_record(attempt, derived.epoch))
         self._admission = admission
         view.poll()
-        return _epoch(view.pool.epochs[-1], derived.slots, recorded=False)
+        return _epoch(_latest(view.pool), derived.slots, recorded=False)
 
     def _recorded(self, number: int, stage: int) -> Epoch:
         pool = self.view.pool if number == self.view.epoch else pool_at(self.run, self._observations, number)
-        closing = pool.epochs[number]
+        closing = _latest(pool)
         if closing["stage"] != stage:
             raise RefusedError(
                 f"epoch {number} was opened in stage {closing['stage']}, not {stage}",
@@ -123,8 +124,8 @@ class Merger:
     def _admit(self) -> Admission:
         if self._admission is None:
             self._admission = Admission(self.run)
-            for seq in sorted(self.view.injected.values()):
-                self._admission.add(self.view.staging.task(seq))
+            for candidate in self.view.staging.again(set(self.view.injected.values())):
+                self._admission.add(Task.from_json(candidate.content))
         return self._admission
 
     def _sync_variants(self) -> None:
@@ -182,10 +183,15 @@ def epoch_record(attempt: int, fields: dict[str, Any]) -> Record:
 
 def recorded_slots(run: Run, pool: Pool) -> tuple[ordering.Slot, ...]:
     """The slots of the pool's latest epoch."""
-    closing = pool.epochs[-1]
+    closing = _latest(pool)
     types = stage_rules(run.config, closing["stage"]).types
     active = [member.task_id for member in pool.active.values() if member.type in types]
     return ordering.slots(run.config.random_seeds.order, closing["epoch"], active, closing["retests"])
+
+
+def _latest(pool: Pool) -> Record:
+    assert pool.latest is not None, "an epoch was merged"
+    return pool.latest
 
 
 def _epoch(closing: Record, slots: tuple[ordering.Slot, ...], *, recorded: bool) -> Epoch:

@@ -6,6 +6,7 @@ Readers of any process follow the log with `Observations`; it folds anew when a 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ from rods.canonical import ID_DIGITS
 from rods.observations import Group
 from rods.runfolder import OBSERVATIONS
 from rods.tracker import Tracker
+
+DIGEST = ID_DIGITS // 2  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,34 @@ class Made(NamedTuple):
     digest: str
 
 
+class Steps:
+    """All live steps in short. A run has many, so each takes ten bytes, and each stretch of one epoch a few numbers."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []  # of each stretch: its first step,
+        self._stretches: list[tuple[int, int, int]] = []  # attempt, epoch, where its digests begin
+        self._digests = bytearray()
+        self._last = 0  # step
+
+    def add(self, step: int, made: Made) -> None:
+        """Takes the step after those taken before."""
+        if not self._stretches or step != self._last + 1 or (made.attempt, made.epoch) != self._stretches[-1][:2]:
+            self._firsts.append(step)
+            self._stretches.append((made.attempt, made.epoch, len(self._digests)))
+        self._digests += bytes.fromhex(made.digest)
+        self._last = step
+
+    def get(self, step: int) -> Made | None:
+        """None for a step that is not live."""
+        place = bisect_right(self._firsts, step) - 1
+        if place < 0:
+            return None
+        attempt, epoch, begin = self._stretches[place]
+        end = len(self._digests) if place + 1 == len(self._stretches) else self._stretches[place + 1][2]
+        begin += (step - self._firsts[place]) * DIGEST
+        return Made(attempt, epoch, self._digests[begin : begin + DIGEST].hex()) if begin < end else None
+
+
 class Observations:
     """Follows a run's observations. The tracker holds the live steps that `steps` or `poll` have passed."""
 
@@ -65,7 +96,7 @@ class Observations:
     tracker: Tracker
     last_step: int  # live and closed; 0 before the first
     epoch: int  # of that step
-    made_by: dict[int, Made]  # live steps
+    steps_made: Steps  # the live ones
     _tail: Tail
 
     def __init__(self, run: Run, *, strict: bool = False) -> None:
@@ -81,7 +112,7 @@ class Observations:
 
     def live(self, attempt: int, step: int) -> bool:
         """Whether `step` is closed, counts, and was made by `attempt`. Step 0 always is: nothing was done yet."""
-        return step == 0 or (step in self.made_by and self.made_by[step].attempt == attempt)
+        return step == 0 or ((made := self.steps_made.get(step)) is not None and made.attempt == attempt)
 
     def poll(self) -> list[Step]:
         """Live steps that were closed since the last poll. After a rewind (`rewound`) the tracker holds what is left,
@@ -121,7 +152,7 @@ class Observations:
                     self.tracker.apply(groups)
                     self.last_step = record["step"]
                     self.epoch = record["epoch"]
-                    self.made_by[self.last_step] = Made(record["attempt"], record["epoch"], record["digest"])
+                    self.steps_made.add(self.last_step, Made(record["attempt"], record["epoch"], record["digest"]))
                     yield Step(record, groups)
 
     def _fold_anew(self) -> None:
@@ -129,7 +160,7 @@ class Observations:
         self.tracker = Tracker(self._config.zones, self._config.selection.boundary)
         self.last_step = 0
         self.epoch = 0
-        self.made_by = {}
+        self.steps_made = Steps()
         self._tail = Tail(self.path, strict=self._strict)
 
 

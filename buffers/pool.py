@@ -6,9 +6,10 @@ drops epochs, and knows the content of variants from the expanded log.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from buffers.observations import Observations
 from buffers.reading import Tail, read
@@ -51,6 +52,14 @@ class Retired:
     step: int
 
 
+class Opened(NamedTuple):
+    """A live epoch in short; a run has many."""
+
+    attempt: int
+    step: int  # the last one before its merge
+    stage: int
+
+
 class Pool:
     """State after some `epoch` record."""
 
@@ -58,12 +67,15 @@ class Pool:
         self.active = {member.task_id: member for member in members}
         self.retired: dict[str, Retired] = {}
         self.decided: set[int] = set()  # seqs of variants that were injected or refused
-        self.epochs: list[Record] = []  # `epoch` records, by number
+        self.epochs: list[Opened] = []  # by number
+        self.latest: Record | None = None  # the last `epoch` record
+        self.totals: Counter[str] = Counter()  # of the counts in those records
 
     def copy(self) -> Pool:
         other = Pool(())
         other.active, other.retired = dict(self.active), dict(self.retired)
         other.decided, other.epochs = set(self.decided), list(self.epochs)
+        other.latest, other.totals = self.latest, self.totals.copy()
         return other
 
     @property
@@ -98,13 +110,16 @@ class Pool:
                 member.task_id, member.type, member.generation, record["epoch"], gone.step
             )
         elif kind == "epoch":
-            self.epochs.append(record)
+            self.epochs.append(Opened(record["attempt"], record["step"], record["stage"]))
+            self.latest = record
+            self.totals.update(record["counts"])
 
 
 class PoolView:
     """Follows the live pool. `observations` must be polled first: it knows which attempts count."""
 
     pool: Pool
+    staging: Staging
     injected: dict[str, int]  # variant that was injected in a live epoch → its seq in the expanded log
     _tail: Tail
     _waiting: list[Record]
@@ -112,7 +127,6 @@ class PoolView:
 
     def __init__(self, run: Run, observations: Observations, *, strict: bool = False) -> None:
         self.run = run
-        self.staging = Staging(run.path, strict=strict)
         self.fixed: dict[int, int] = {}  # epoch number → the expanded_seq that its first closed record fixed
         self._observations, self._strict = observations, strict
         self._attempt = 0  # the latest when the fold last looked
@@ -135,7 +149,7 @@ class PoolView:
     @property
     def stage(self) -> int:
         """The curriculum stage of that epoch, counted from 1."""
-        return int(self.pool.epochs[-1]["stage"]) if self.pool.epochs else 1
+        return self.pool.epochs[-1].stage if self.pool.epochs else 1
 
     def task(self, task_id: str) -> Task:
         """A given task or a variant that was injected. Raises KeyError for any other id."""
@@ -149,11 +163,13 @@ class PoolView:
 
     def poll(self) -> list[Record]:
         """Folds what is new; returns the new live `epoch` records."""
-        self.staging.poll()
         attempt = self._observations.attempt
-        if self._ahead or (attempt != self._attempt and not all(map(self._live, self.pool.epochs))):
+        if self._ahead or (
+            attempt != self._attempt and not all(self._live(one.attempt, one.step) for one in self.pool.epochs)
+        ):
             self._fold_anew()
         self._attempt = attempt
+        self.staging.poll()
         new = []
         for group in self._groups():
             if group[-1]["epoch"] != len(self.pool.epochs):
@@ -161,10 +177,19 @@ class PoolView:
                 break
             for record in group:
                 self.pool.apply(record)
-                if record["kind"] == "injected":
-                    self.injected[record["task"]] = record["expanded"]
+                self._note(record)
             new.append(group[-1])
         return new
+
+    def _note(self, record: Record) -> None:
+        """Remembers where an injected variant is written, and forgets the content of what will hardly come back."""
+        kind = record["kind"]
+        if kind == "injected":
+            self.injected[record["task"]] = record["expanded"]
+        elif kind == "refused":
+            self.staging.forget(record["expanded"])
+        elif kind == "retired" and record["rule"] not in TOO_HARD and record["task"] in self.injected:
+            self.staging.forget(self.injected[record["task"]])
 
     def _groups(self) -> Iterator[list[Record]]:
         """New closed groups of live epochs, each ending in its `epoch` record."""
@@ -174,11 +199,11 @@ class PoolView:
                 group = self._waiting
                 self._waiting = []
                 self.fixed.setdefault(record["epoch"], record["expanded_seq"])
-                if self._live(record):
+                if self._live(record["attempt"], record["step"]):
                     yield group
 
-    def _live(self, epoch: Record) -> bool:
-        return self._observations.lineage.live(epoch["attempt"], epoch["step"])
+    def _live(self, attempt: int, step: int) -> bool:
+        return self._observations.lineage.live(attempt, step)
 
     def _fold_anew(self) -> None:
         self.pool = Pool(initial(self.run))
@@ -186,6 +211,7 @@ class PoolView:
         self._waiting = []
         self._ahead = False
         self.injected = {}
+        self.staging = Staging(self.run.path, strict=self._strict)  # what was decided may wait again
 
 
 def initial(run: Run) -> list[Member]:

@@ -12,6 +12,8 @@ from buffers.reading import Tail
 from buffers.records import Record
 from rods.runfolder import EXPANDED, SEEDS
 
+FEW = 1024
+
 
 @dataclass(slots=True)
 class Unfinished:
@@ -29,14 +31,15 @@ class Unfinished:
 class Seeds:
     """Follows seeds.jsonl and the expanded log."""
 
-    def __init__(self, folder: Path, *, strict: bool = False) -> None:
-        self.considered: set[int] = set()
-        self.last_considered = 0
+    def __init__(self, folder: Path, *, exclusion_steps: int = 0, strict: bool = False) -> None:
+        """`exclusion_steps`: for how long `last_picked` remembers a task."""
+        self.last_considered = 0  # the highest; steps are considered in ascending order
         self.unfinished: dict[str, Unfinished] = {}
         self.last_picked: dict[str, int] = {}  # task → the latest step that picked it and did not drop it as stale
-        self.expanded: dict[str, str] = {}  # variant → its pick
-        self.written: set[tuple[str, int]] = set()  # (pick, index) of every variant in the expanded log
+        self._exclusion_steps = exclusion_steps
+        self._kept = FEW  # of last_picked, when it was last looked through
         self._open: dict[int, int] = {}  # step → its unfinished picks
+        self._unbroken = 0  # the last step such that every step up to it is considered
         self._watermark = 0
         self._seeds = Tail(folder / SEEDS, strict=strict)
         self._variants = Tail(folder / EXPANDED, strict=strict)
@@ -44,7 +47,7 @@ class Seeds:
     @property
     def watermark(self) -> int:
         """The last step such that every step up to it is considered and every pick finished."""
-        while self._watermark + 1 in self.considered and not self._open.get(self._watermark + 1):
+        while self._watermark < self._unbroken and self._watermark + 1 not in self._open:
             self._watermark += 1
         return self._watermark
 
@@ -65,17 +68,24 @@ class Seeds:
             self.last_picked[record["task"]] = record["step"]
             self._open[record["step"]] = self._open.get(record["step"], 0) + 1
         elif kind == "considered":
-            self.considered.add(record["step"])
+            self._unbroken += record["step"] == self._unbroken + 1
             self.last_considered = max(self.last_considered, record["step"])
+            self._forget()
         elif kind == "finished":
             gone = self.unfinished.pop(record["pick"], None)
             if gone is None:
                 return
             self._open[gone.step] -= 1
+            if not self._open[gone.step]:
+                del self._open[gone.step]
             if record["dropped_stale"] is not None and self.last_picked.get(gone.task) == gone.step:
                 del self.last_picked[gone.task]
-        elif kind == "expanded":
-            self.written.add((record["pick"], record["index"]))
-            self.expanded[record["task"]["id"]] = record["pick"]
-            if (pick := self.unfinished.get(record["pick"])) is not None:
-                pick.variants[record["index"]] = record["task"]["id"]
+        elif kind == "expanded" and (pick := self.unfinished.get(record["pick"])) is not None:
+            pick.variants[record["index"]] = record["task"]["id"]
+
+    def _forget(self) -> None:
+        """Drops from `last_picked` what can exclude nothing any more; now and then, so that it costs nothing."""
+        if len(self.last_picked) > 2 * self._kept:
+            oldest = self.last_considered - self._exclusion_steps
+            self.last_picked = {task: step for task, step in self.last_picked.items() if step >= oldest}
+            self._kept = max(FEW, len(self.last_picked))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Container
+from collections.abc import Container, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,12 @@ class Candidate:
 
 
 class Staging:
-    """Follows the expanded log. What is decided for good may be forgotten; a fold from the start reads it again."""
+    """Follows the expanded log. Keeps what waits, and what was decided until it is forgotten; whoever asks for that
+    later has it read from the log again."""
 
     def __init__(self, folder: Path, *, strict: bool = False) -> None:
         self.path = folder / EXPANDED
+        self._strict = strict
         self._tail = Tail(self.path, strict=strict)
         self._candidates: dict[int, Candidate] = {}
 
@@ -62,11 +64,30 @@ class Staging:
 
     def candidate(self, seq: int) -> Candidate:
         """The variant at `seq`, as it was written. Raises KeyError."""
-        return self._candidates[seq]
+        kept = self._candidates.get(seq)
+        return kept if kept is not None else next(self.again({seq}))
 
     def task(self, seq: int) -> Task:
         """The variant at `seq`. Raises KeyError or ValueError for one that is unknown or no task."""
-        return Task.from_json(self._candidates[seq].content)
+        return Task.from_json(self.candidate(seq).content)
+
+    def again(self, seqs: Set[int]) -> Iterator[Candidate]:
+        """The variants at `seqs`, in the order of the log, read in one pass. Raises KeyError at its end for those that
+        are not there."""
+        missing = set(seqs)
+        if not missing:
+            return
+        for record in Tail(self.path, strict=self._strict).records():
+            if record["seq"] in missing:
+                missing.discard(record["seq"])
+                yield _candidate(record)
+                if not missing:
+                    return
+        raise KeyError(min(missing))
+
+    def forget(self, seq: int) -> None:
+        """Drops the content of a variant that is not expected to be asked for."""
+        self._candidates.pop(seq, None)
 
     def parts(self) -> list[Path]:
         """The files of the log."""

@@ -105,8 +105,9 @@ class TrainerLog:
         policy_step = step - 1 if policy_step is None else policy_step
         reported = [_checked(group, step) for group in groups]
         mark = digest(epoch, policy_step, reported)
-        if step in self.observations.made_by:
-            if self.observations.made_by[step].digest == mark:
+        made = self.observations.steps_made.get(step)
+        if made is not None:
+            if made.digest == mark:
                 return False
             raise RefusedError(
                 f"step {step} was recorded with other contents",

@@ -64,7 +64,7 @@ def take(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             raise UserError(f"end_step is {step!r}", where=where, remedy="steps are whole numbers from 1")
         log.view.poll()  # `rods merge` may have opened an epoch meanwhile
         epoch = _epoch(record, step, log, where)
-        stage = int(log.view.pool.epochs[epoch]["stage"])
+        stage = log.view.pool.epochs[epoch].stage
         groups = [_group(given, log, stage, place) for given, place in waiting]
         recorded = log.write_step(step, epoch, groups, record.get("policy_step"))
         log.write_tracker()
@@ -80,7 +80,7 @@ def take(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 def _epoch(record: dict[str, Any], step: int, log: TrainerLog, where: str) -> int:
     """The epoch of a step: said in the record, known from an earlier report of the same step, or the open one."""
-    made = log.observations.made_by.get(step)
+    made = log.observations.steps_made.get(step)
     epoch = record.get("epoch", log.epoch if made is None else made.epoch)
     if log.epoch < 0:
         raise UserError("no epoch is open", where=where, remedy="run `rods merge RUN --epoch 0` first")

@@ -112,9 +112,7 @@ class Progress:
         if steps:
             self._clock.append((time.monotonic(), self.step))
         self._follow_daemon()
-        counts = Counter[str]()
-        for epoch in self._pool.pool.epochs:
-            counts.update({key: epoch["counts"][key] for key in ("injected", "refused", "retired", "revived")})
+        counts = self._pool.pool.totals
         generated = len(self._pool.pool.generated)
         return Snapshot(
             step=self.step,

@@ -23,12 +23,19 @@ class Neighbours:
         self._staging = staging
         self._begin((), ())
 
-    def renewed(self, generated: Iterable[Task]) -> Neighbours:
-        """The neighbours after a merge. `generated` are the active variants and, in `sync=free`, the staged ones as far
-        as they have been read; what was admitted here and is not among them yet stays a neighbour."""
+    @property
+    def admitted(self) -> int:
+        """How many were admitted here. What is admitted is written in the same breath, so whoever reads the logs
+        afterwards meets it there."""
+        return len(self._admitted)
+
+    def renewed(self, generated: Iterable[Task], read: int) -> Neighbours:
+        """The neighbours after a merge. `generated` are the active variants and, in `sync=free`, the staged ones. Of
+        those admitted here, the first `read` were written before the logs were read: which of them are not among
+        `generated` have left. The later ones stay neighbours."""
         other = object.__new__(Neighbours)
         other._originals, other._staging = self._originals, self._staging
-        other._begin(generated, self._admitted)
+        other._begin(generated, self._admitted[read:])
         return other
 
     def _begin(self, generated: Iterable[Task], admitted: Iterable[Task]) -> None:

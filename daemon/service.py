@@ -80,9 +80,10 @@ class Service:
         first = True
         while True:
             async with self.reading:
+                admitted = self.neighbours.admitted
                 generated = await self.pipeline.compute(self.watch.look, self.log.state.last_considered)
                 if generated is not None:
-                    self.neighbours = self.neighbours.renewed(generated)
+                    self.neighbours = self.neighbours.renewed(generated, admitted)
                 if first:
                     self._resume()
                     first = False

@@ -51,11 +51,8 @@ class Watch:
         self.active = {
             member.task_id: TaskFacts(member.type, member.generation) for member in self.pool.active.values()
         }
-        expanding = (
-            record["epoch"]
-            for record in self.pool.pool.epochs
-            if selects(stage_rules(self.run.config, record["stage"]))
-        )
+        stages = (epoch.stage for epoch in self.pool.pool.epochs)
+        expanding = (number for number, stage in enumerate(stages) if selects(stage_rules(self.run.config, stage)))
         self.static_epoch = next(expanding, None)
         return self._generated()
 

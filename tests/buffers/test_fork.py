@@ -23,7 +23,7 @@ def test_a_fork_has_originals_and_active_variants_empty_logs_and_a_parent(tmp_pa
         for number in range(4):
             players.epoch(number)
         active = dict(trainer.view.active)
-        step = trainer.view.pool.epochs[-1]["step"]
+        step = trainer.view.pool.epochs[-1].step
     forked = fork(run, tmp_path / "new", config(pool={"max_generated": 9}))
     assert set(forked.training) == set(active)
     assert [task.id for task in forked.held_out] == [task.id for task in run.held_out]

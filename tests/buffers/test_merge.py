@@ -334,7 +334,7 @@ def test_a_view_that_has_not_seen_a_start_yet_waits_for_it(tmp_path: Path) -> No
     behind.poll()
     view.poll()
     assert view.epoch == 2
-    assert view.pool.epochs[2]["attempt"] == 2
+    assert view.pool.epochs[2].attempt == 2
     assert list(view.active) == list(log.view.active)
 
 

@@ -44,7 +44,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
         players._fresh = iter([next(iter(run.training.values())), *variants()])  # the first is refused
         for number in range(4):
             players.epoch(number)
-        first = next(iter(daemon.state.expanded.values()))
+        first = next(read(run.path / EXPANDED))["pick"]
         daemon.rejected(first, 1, stage="judge", error="query_verify_failed", evidence=[])
     logs = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, operation("trainer"))
     return {record["kind"]: record for log in logs for record in read(run.path / log)} | {"run": {"path": run.path}}

@@ -109,7 +109,7 @@ class Players:
             task = self.trainer.task(slot.task_id)
             groups.append(group(task, self.rewards(step, slot, task.expected_turns), slot.role, opened.stage))
         self.trainer.write_step(step, opened.number, groups)
-        if self.daemon is not None and step not in self.daemon.state.considered:
+        if self.daemon is not None and step > self.daemon.state.last_considered:
             self.synthesise(step, opened.number, slots[0])
 
     def synthesise(self, step: int, epoch: int, seed: Slot) -> None:

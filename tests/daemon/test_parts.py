@@ -59,12 +59,14 @@ async def test_whoever_waits_wakes_up_when_there_is_something_to_do() -> None:
 def test_neighbours_are_originals_and_what_was_generated_and_in_free_mode_what_was_just_admitted() -> None:
     original, active, new, later = (task for task in desk.generate(7, 4, 0))
     again = replace(new, provenance={"another": "record of the same task"}, id="")
-    free = Neighbours([original], staging=True).renewed([active])
+    free = Neighbours([original], staging=True).renewed([active], 0)
     assert free.admit(original) and free.admit(active)
     assert free.admit(new) == [] and free.admit(again)
-    assert free.renewed([active]).admit(again)  # staged, and not read back yet
-    assert free.renewed([]).admit(active) == []  # retired
-    lockstep = Neighbours([original], staging=False).renewed([active])
+    assert free.admitted == 1
+    assert free.renewed([active], 0).admit(again)  # staged, after the logs were read
+    assert free.renewed([active], 1).admit(again) == []  # staged, read, refused by a merge
+    assert free.renewed([], 0).admit(active) == []  # retired
+    lockstep = Neighbours([original], staging=False).renewed([active], 0)
     assert lockstep.admit(later) == [] and lockstep.admit(later) == []
     assert lockstep.admit(active)
 

@@ -83,10 +83,10 @@ class Desk:
             raise ValueError(f"the state is not JSON: {error}") from error
         legal = self._legal.get(given)
         if legal is None:
-            legal = orjson.dumps(completed(orjson.loads(given)))
+            legal = _exactly(orjson.dumps(completed(orjson.loads(given))))
             if len(self._legal) >= _REMEMBERED:
                 self._legal.clear()
-            self._legal[given] = legal
+            self._legal[_exactly(given)] = legal
         return DeskInstance(orjson.loads(legal))
 
     def catalogue(self) -> Catalogue:
@@ -94,3 +94,8 @@ class Desk:
         from rods.environments.desk.catalogue import catalogue  # composing imports environments, so only on demand
 
         return catalogue()
+
+
+def _exactly(text: bytes) -> bytes:
+    """A copy without the slack of some kilobytes that orjson leaves behind its results: these are kept."""
+    return bytes(memoryview(text))
