@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import orjson
@@ -65,8 +65,14 @@ class LogWriter:
         Raises UserError for a full disk or one that refuses writes; lines that were written whole stay.
         """
         contents = list(records)
-        data = b"".join(line(self.seq + 1 + index, content) for index, content in enumerate(contents))
-        self._write(data)
+        return self.append_lines(
+            b"".join(line(self.seq + 1 + index, content) for index, content in enumerate(contents))
+        )
+
+    def append_lines(self, data: bytes, meanwhile: Callable[[], None] = lambda: None) -> int:
+        """The same for lines that buffers.records.line has made of the seqs that are due. `meanwhile` is called once
+        they are written, before the disk is waited for."""
+        self._write(data, meanwhile)
         return self.seq
 
     def append_group(self, records: Sequence[Record], closing: Record) -> int:
@@ -96,7 +102,7 @@ class LogWriter:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes, meanwhile: Callable[[], None]) -> None:
         if not data:
             return
         if self._broken or self._descriptor < 0:
@@ -121,6 +127,7 @@ class LogWriter:
             self._broken = not self._keep_whole_lines(data[:written])
             raise disk_error(error, self.path) from error
         self._kept(data)
+        meanwhile()
         self._sync(data)
         self._broken = False
 

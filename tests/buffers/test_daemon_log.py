@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from buffers.commit import GroupCommit
 from buffers.daemon_log import DaemonLog
-from buffers.log import LogWriter
 from buffers.operation import log_start
 from buffers.reading import read, segments
-from buffers.records import record
 from buffers.run import Run
 from buffers.seeds import Seeds
 from rods.errors import RefusedError
@@ -138,36 +134,3 @@ def test_every_start_is_logged_with_its_operation(tmp_path: Path) -> None:
     assert len({found["id"] for found in records}) == 2
     assert records[0]["operation"] == run.config.operation.model_dump(mode="json")
     assert {"host", "pid", "command", "versions", "author", "time"} <= records[0].keys()
-
-
-async def test_producers_who_wait_together_share_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = LogWriter(tmp_path / "x.jsonl")
-    appends: list[int] = []
-    real = writer.append
-
-    def counting(records: list[dict]) -> int:
-        appends.append(len(records))
-        return real(records)
-
-    monkeypatch.setattr(writer, "append", counting)
-    log = GroupCommit(writer)
-
-    async def produce(name: int) -> None:
-        for number in range(5):
-            await log.append(record("call", process=str(name), number=number))
-            assert writer.seq >= number + 1
-
-    await asyncio.gather(*(produce(name) for name in range(20)))
-    await log.close()
-    assert sum(appends) == len(list(read(tmp_path / "x.jsonl"))) == 100
-    assert len(appends) <= 15
-
-
-async def test_a_failed_write_reaches_everyone_who_waits_for_it(tmp_path: Path) -> None:
-    writer = LogWriter(tmp_path / "x.jsonl")
-    (tmp_path / "x.jsonl").write_bytes(b"someone else\n")
-    log = GroupCommit(writer)
-    results = await asyncio.gather(
-        *(log.append(record("call", process="p", number=number)) for number in range(3)), return_exceptions=True
-    )
-    assert all(isinstance(result, RefusedError) for result in results)
