@@ -44,5 +44,7 @@ llm-server:
 
 llm-smoke:
 	@sh console/setup.sh dev
+	@$(BIN)/rods data bfcl
 	@sh tests/llm_server/setup.sh
-	@RODS_LLM_SMOKE=1 $(BIN)/python -m pytest tests/rods/llm/test_real_server.py
+	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest tests/rods/llm/test_real_server.py tests/daemon/test_real_model.py

@@ -1,6 +1,36 @@
-"""What all tests share: property tests are never failed for the speed of the machine they run on."""
+"""What all tests share: property tests are never failed for the speed of the machine they run on; and one real model
+server, for the tests that need one (`make llm-smoke`)."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from rods.config import Endpoint
 
 settings.register_profile("rods", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rods")
+
+SMOKE = "RODS_LLM_SMOKE"
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    """A small model on this machine's CPU, served by a real vLLM for as long as the session lasts."""
+    if not os.environ.get(SMOKE):
+        pytest.skip("needs a model server: make llm-smoke")
+    from tests.llm_server import LlmServer
+    from tests.llm_server.server import NAME
+
+    with LlmServer(tmp_path_factory.mktemp("llm") / "server.log") as server:
+        yield Endpoint(model=NAME, urls=(server.url,), concurrency=64, read_seconds=240.0)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Where a model server was asked for, a test that was skipped has failed."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get(SMOKE) and reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

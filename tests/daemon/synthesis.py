@@ -7,6 +7,7 @@ tests of the language-model author and the benches that measure it.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from collections import Counter
@@ -22,8 +23,9 @@ from buffers.trainer_log import TrainerLog
 from daemon.authors.procedural import IN_FLIGHT
 from daemon.service import Service
 from rods import logs
+from rods.calls import Call
 from rods.config import parse_config
-from rods.environments import bfcl, desk
+from rods.environments import bfcl, desk, load
 from rods.observations import Group, Rollout
 from rods.ordering import batch
 from rods.runfolder import EXPANDED, LOGS, REJECTED, SEEDS, usage
@@ -97,6 +99,18 @@ class Ended:
         """What became of the picks: `accepted`, or the last reason."""
         return Counter(record["why"] or "accepted" for record in self.finished)
 
+    def executable(self) -> set[str]:
+        """The picks for which some candidate had a ground truth that runs: its calls, made again here in a fresh world
+        of its own, all succeed. What words, judge or neighbours then said against it does not count."""
+        environment_of = {task.id: task.environment.name for task in Run.open(self.path).tasks}
+        name_of = {record["pick"]: environment_of[record["task"]] for record in self.picked}
+        found = {record["pick"] for record in self.records(EXPANDED, "expanded")}
+        for record in self.rejected:
+            raw = json.loads(record["raw"]) if record["raw"] else {}
+            if record["pick"] not in found and isinstance(raw, dict) and _runs(name_of[record["pick"]], raw):
+                found.add(record["pick"])
+        return found
+
     def check(self, picks: int) -> None:
         """Every pick ended, once, as accepted or with a reason; nothing is lost, doubled or left running."""
         picked, finished = [record["pick"] for record in self.picked], [record["pick"] for record in self.finished]
@@ -109,6 +123,18 @@ class Ended:
             assert bool(record["accepted"]) != bool(record["why"])
             assert record["accepted"] or record["pick"] in told, "discarded without a recorded candidate"
         assert self.left == []
+
+
+def _runs(environment: str, raw: dict[str, Any]) -> bool:
+    """Whether `raw`, a candidate as far as it had been written, has calls and all of them succeed."""
+    turns = [list(map(Call.from_json, turn)) for turn in raw.get("calls", ())]
+    if "goal" in raw:
+        turns = [list(turn) for turn in Task.from_json(raw).calls]
+    calls = [call for turn in turns for call in turn]
+    if not calls:
+        return False
+    instance = load(environment).reset(raw["state"])
+    return all(instance.call(call).error is None for call in calls)
 
 
 def play(run: Run) -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +10,8 @@ import pytest
 from rods.config import Endpoint
 from rods.llm import Client, Request, Usage, modeljson
 from rods.llm.probe import probe
-from tests.llm_server import LlmServer
-from tests.llm_server.server import NAME
 
-pytestmark = [
-    pytest.mark.skipif(not os.environ.get("RODS_LLM_SMOKE"), reason="needs a model server: make llm-smoke"),
-    pytest.mark.timeout(600),
-]
+pytestmark = pytest.mark.timeout(600)
 
 SCHEMA = {
     "type": "object",
@@ -30,12 +23,6 @@ SCHEMA = {
     "required": ["tool", "hour", "note"],
     "additionalProperties": False,
 }
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    with LlmServer(tmp_path_factory.mktemp("llm") / "server.log") as server:
-        yield Endpoint(model=NAME, urls=(server.url,), concurrency=64, read_seconds=240.0)
 
 
 async def test_the_probe_finds_nothing_wrong(served: Endpoint) -> None:

@@ -1,0 +1,117 @@
+"""A daemon with the language-model author beside a simulated trainer, for half an hour: from seed to staging in a step?
+
+The paper's step takes 222 s (004 Appendix N). Here everything is quicker by one factor: a step takes `STEP` seconds,
+and the stub, which plays all roles, answers after what a model's 4 to 20 seconds become. Trainer and daemon are the
+real processes under `rods up`; what is measured is read from the run's logs afterwards.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.figures import Figure, run
+from buffers.costs import costs
+from buffers.creation import toml
+from buffers.reading import Record, read
+from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
+from tests.llm_stub import Script, Stub
+
+PAPER_STEP = 222.0  # seconds
+STEP = 12.0
+ANSWER = 4.0, 20.0  # seconds, of a model of 32B parameters
+RUNS = Path(__file__).parent.parent / "runs"
+QUARTER = 4  # memory at the end is compared with that after the first quarter
+
+
+def measure(quick: bool) -> list[Figure]:
+    """Latency from a step's record to its variants', what became of the picks, and the daemon's memory."""
+    steps = 4 if quick else 150
+    scale = STEP / PAPER_STEP
+    script = Script(answer="tests.llm_stub.roles:answer", latency=(ANSWER[0] * scale, ANSWER[1] * scale))
+    with tempfile.TemporaryDirectory(dir=RUNS) as folder, Stub(script) as stub:
+        path = Path(folder) / "run"
+        file = Path(folder) / "config.toml"
+        file.write_text(toml(_config(stub.url, steps)))
+        memory = _run(path, file)
+        return _figures(path, memory)
+
+
+def _config(url: str, steps: int) -> dict[str, Any]:
+    return {
+        "data": {"tasks": "desk", "train": 400, "held_out": 20},
+        "policy": {"kind": "simulated", "skill": 0.4, "growth": 0.0005},
+        "training": {"batch_tasks": 32, "steps": steps},
+        "pipeline": {"author": "llm"},
+        "pool": {"staging_epochs": 0.0},
+        "operation": {
+            "steps_per_second": 1 / STEP,
+            "workers": 64,
+            "endpoints": [{"model": "stub", "urls": [url], "concurrency": 64}],
+        },
+    }
+
+
+def _run(path: Path, file: Path) -> list[tuple[float, float]]:
+    """Runs to the end; the daemon's resident MB by time."""
+    command = [sys.executable, "-m", "console.main", "up", str(path), "--config", str(file), "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    memory, began = [], time.monotonic()
+    try:
+        while process.poll() is None:
+            time.sleep(2)
+            if (size := _resident(path)) is not None:
+                memory.append((time.monotonic() - began, size))
+    finally:
+        process.terminate()
+        process.wait()
+    return memory
+
+
+def _resident(path: Path) -> float | None:
+    import orjson
+
+    try:
+        pid = orjson.loads((path / "heartbeat.daemon.json").read_bytes())["pid"]
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 1e6
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _figures(path: Path, memory: list[tuple[float, float]]) -> list[Figure]:
+    closed = {one["step"]: one["time"] for one in _kind(path / OBSERVATIONS, "step")}
+    late = sorted(one["time"] - closed[one["step"]] for one in _kind(path / EXPANDED, "expanded"))
+    picked, finished = _kind(path / SEEDS, "picked"), _kind(path / SEEDS, "finished")
+    spent = costs(path).as_json()
+    injected = _kind(path / POOL, "injected")
+    stale = sum(one["dropped_stale"] is not None for one in finished)
+    early, last = memory[len(memory) // QUARTER][1], memory[-1][1]
+    step = f"a step of {STEP:g} s"
+
+    def late_at(share: float) -> float:
+        return late[int(share * (len(late) - 1))] if late else float("nan")
+
+    return [
+        Figure("language-model author: minutes beside the trainer", memory[-1][0] / 60, "min"),
+        Figure("picks", len(picked), "", "finished", len(finished)),
+        Figure("accepted variants", len(late), "", "injected", len(injected)),
+        Figure("dropped as stale", stale, "picks"),
+        Figure("candidates rejected", len(_kind(path / REJECTED, "rejected")), ""),
+        Figure("seed to staging, median", late_at(0.5), "s", step, STEP, STEP, False),
+        Figure("seed to staging, 99th percentile", late_at(0.99), "s", step, STEP, STEP, False),
+        Figure("seed to staging, longest", late_at(1.0), "s", step, STEP),
+        Figure("calls for an accepted variant", spent["calls_per_accepted"] or float("nan"), "calls"),
+        Figure("daemon's memory at the end", last, "MB", "after the first quarter", early),
+    ]
+
+
+def _kind(path: Path, kind: str) -> list[Record]:
+    return [record for record in read(path) if record["kind"] == kind]
+
+
+if __name__ == "__main__":
+    run(measure)

@@ -1,0 +1,29 @@
+"""The whole pipeline on a real vLLM with a real, small model. `make llm-smoke` runs this; `make test` does not.
+
+A model of 135M parameters writes poor plans: what is tested is that nothing breaks, that every seed ends with a reason,
+and that constrained decoding carries seeds of both environments to a ground truth that runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rods.config import Endpoint
+from tests.daemon.synthesis import make_run, seeds, synthesise
+
+COUNT = 8
+SECONDS = 400.0
+
+
+@pytest.mark.timeout(600)
+async def test_a_small_model_carries_seeds_to_a_ground_truth_that_runs(served: Endpoint, tmp_path: Path) -> None:
+    frugal = {"attempts": 1, "planner_retries": 3, "answer_tries": 2}
+    run = make_run(tmp_path / "run", seeds(COUNT), [served.model_dump(mode="json")], pipeline=frugal)
+    ended = await synthesise(run, SECONDS)
+    ended.check(COUNT)
+    assert not [record for record in ended.rejected if record["error"] == "pipeline_exception"]
+    assert {call["outcome"] for call in ended.calls} <= {"stop", "length"}
+    assert any(call["constrained"] for call in ended.calls)
+    assert len(ended.executable()) >= COUNT / 4, ended.whys()
