@@ -16,7 +16,7 @@ from daemon.authors.procedural import procedural_author
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config
 from rods.llm import Usage
-from rods.tasks import TaskType
+from rods.tasks import Task
 from tests.daemon.llm.world import asker_at, playing
 from tests.daemon.pipelines import THREADS, Bench, seed, settings, steady
 from tests.llm_stub import Stub
@@ -43,19 +43,20 @@ async def later(
     stub: Stub,
     habit: str = "good",
     *,
-    type: TaskType = "base",
-    environment: str = "desk",
+    of: Task | None = None,
     structured: bool = True,
     **pipeline: Any,
 ) -> AsyncIterator[Later]:
-    """An author against the stub with one habit of `later_roles`, for seed(type) of desk or any seed of another
-    environment. One attempt, unless `pipeline` says more."""
+    """An author against the stub with one habit of `later_roles`, for the seed `of` (desk's base one where none is
+    given). One attempt, unless `pipeline` says more."""
     config: Config = settings(pipeline={"attempts": 1, **pipeline})
     stub.use(playing(f"tests.daemon.llm.later_roles:{habit}"))
     calls: list[Usage] = []
     async with asker_at(stub, calls=calls, structured=structured) as asker:
+        task = of or seed()
+        environment = task.environment.name
         catalogue = catalogue_for(environment)
-        early = await steady(seed(type)) if environment == "desk" else procedural_author(environment, THREADS)
+        early = await steady(task) if environment == "desk" else procedural_author(environment, THREADS)
         author = Author(
             "stub",
             asker.hashes,

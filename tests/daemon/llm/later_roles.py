@@ -230,3 +230,11 @@ def no_refusals(request: dict[str, Any]) -> str:
     if role(request) == "judge_quality" and "of the type miss_func" in question(request):
         fields = fields | {"structure": "fail", "issue": "it can be done", "fault": "query_fixable", "turn": 1}
     return written(request, fields)
+
+
+def cancels_elsewhere(request: dict[str, Any]) -> str:
+    """A verifier who sees another way to cancel an event."""
+    fields = good_fields(request)
+    if role(request) == "miss_func_verify" and "cancel_event(" not in question(request):
+        fields = {"served": "yes"}
+    return written(request, fields)

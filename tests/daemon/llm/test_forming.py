@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from rods.composing import forms
+from rods.composing.catalogue import catalogue_for
 from rods.environments import load
 from rods.environments.bfcl import wheel
 from rods.environments.bfcl.tasks import tasks as bfcl_tasks
@@ -13,7 +15,7 @@ from rods.errors import UserError
 from rods.flows import says
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.llm.later import later
-from tests.daemon.pipelines import seed
+from tests.daemon.pipelines import seed, steady, tasks
 from tests.llm_stub import Stub
 
 MAKING = {  # the calls of stages III to V, in the joint form and in the paper's; the procedural author asks none
@@ -52,7 +54,7 @@ def check_form(variant: Task) -> None:
 @pytest.mark.parametrize("calls", ["batched", "per_turn"])
 @pytest.mark.parametrize("type", TASK_TYPES)
 async def test_each_type_is_written_with_as_few_calls_as_its_form_needs(stub: Stub, type: TaskType, calls: str) -> None:
-    async with later(stub, type=type, calls=calls) as it:
+    async with later(stub, of=seed(type), calls=calls) as it:
         variant = await it.bench.variant(seed(type), it.author)
     check_form(variant)
     assert it.stages() == MAKING[type][calls == "per_turn"]
@@ -83,7 +85,7 @@ def bfcl_seeds() -> Iterator[dict[TaskType, Task]]:
 async def test_each_type_is_written_for_bfcl_s_file_system(
     stub: Stub, bfcl_seeds: dict[TaskType, Task], type: TaskType
 ) -> None:
-    async with later(stub, environment="bfcl", calls="per_turn", attempts=6) as it:
+    async with later(stub, of=bfcl_seeds[type], calls="per_turn", attempts=6) as it:
         variant = await it.bench.variant(bfcl_seeds[type], it.author)
     check_form(variant)
     assert variant.type == type
@@ -93,15 +95,47 @@ async def test_each_type_is_written_for_bfcl_s_file_system(
 
 @pytest.mark.parametrize("type", ["miss_func", "miss_param"])
 async def test_what_can_be_served_without_what_is_missing_is_dropped(stub: Stub, type: TaskType) -> None:
-    async with later(stub, "servable", type=type, calls="per_turn") as it:
+    async with later(stub, "servable", of=seed(type), calls="per_turn") as it:
         assert await it.bench.write(seed(type), it.author) == "query_verify_failed"
     assert 1 <= it.stages().count("adversarial_verification") <= 2  # one other choice, where there is one
     assert it.bench.failures() == [("adversarial", "query_verify_failed")]
 
 
+@pytest.mark.parametrize(
+    ("calls", "habit", "asked"),
+    [
+        ("batched", "good", ["adversarial"]),
+        ("per_turn", "good", ["adversarial", "adversarial_verification"]),
+        # the second choice is the only one left, so nobody needs to choose it
+        ("per_turn", "cancels_elsewhere", ["adversarial", "adversarial_verification", "adversarial_verification"]),
+    ],
+)
+async def test_a_model_chooses_among_the_functions_that_may_go_and_another_goes_when_the_first_is_not_missed(
+    stub: Stub, calls: str, habit: str, asked: list[str]
+) -> None:
+    root, choices = await two_to_choose_from()
+    async with later(stub, habit, of=root, calls=calls) as it:
+        variant = await it.bench.variant(root, it.author)
+    check_form(variant)
+    assert it.stages() == ["rewrite", "judge", *asked, "judge"]
+    assert list(variant.held_out.values()) == [(choices[habit == "cancels_elsewhere"],)]
+
+
+async def two_to_choose_from() -> tuple[Task, list[str]]:
+    """A seed with two functions that may be taken away, the first of them cancel_event."""
+    for task in tasks():
+        if task.type == "miss_func" and task.split == "train":
+            draft = (await steady(task)).planner.draft  # type: ignore[attr-defined]
+            turn = next(turn for turn, calls in enumerate(draft.turns) if not calls)
+            choices = forms.missable(catalogue_for("desk"), draft, turn + 1)
+            if len(choices) == 2 and choices[0] == "cancel_event":
+                return task, choices
+    raise AssertionError("no seed has two functions to choose from")
+
+
 @pytest.mark.parametrize(("habit", "told"), [("telling", "must not say"), ("dropping", "must still say")])
 async def test_a_value_left_open_is_gone_and_the_others_stay(stub: Stub, habit: str, told: str) -> None:
-    async with later(stub, habit, type="miss_param") as it:
+    async with later(stub, habit, of=seed("miss_param")) as it:
         assert await it.bench.write(seed("miss_param"), it.author) == "query_verify_failed"
     (rejection,) = it.bench.rejections
     assert rejection.stage == "adversarial" and told in rejection.evidence["detail"]
@@ -109,7 +143,7 @@ async def test_a_value_left_open_is_gone_and_the_others_stay(stub: Stub, habit: 
 
 
 async def test_a_judge_looks_at_the_adversarial_form_too_and_refines_it_no_more(stub: Stub) -> None:
-    async with later(stub, "no_refusals", type="miss_func") as it:
+    async with later(stub, "no_refusals", of=seed("miss_func")) as it:
         assert await it.bench.write(seed("miss_func"), it.author) == "judge_rejected"
     assert it.stages() == ["rewrite", "judge", "judge"]
     assert it.bench.failures() == [("adversarial", "judge_rejected")]

@@ -107,9 +107,10 @@ async def test_a_form_that_is_not_its_type_s_fails_by_rule_before_any_call(stub:
     assert {fault.verdict for fault in judgement.faults} == {"gt_unfixable"} and it.stages() == []
 
 
+@pytest.mark.parametrize("structured", [True, False])
 @pytest.mark.parametrize("habit", ["tagless", "contradictory", "out_of_range"])
-async def test_a_verdict_that_cannot_be_read_is_a_typed_error(stub: Stub, habit: str) -> None:
-    async with later(stub, habit) as it:
+async def test_a_verdict_that_cannot_be_read_is_a_typed_error(stub: Stub, habit: str, structured: bool) -> None:
+    async with later(stub, habit, structured=structured) as it:
         assert await it.bench.write(seed(), it.author) == "query_verify_no_tag"
     assert it.stages() == ["rewrite", "judge", "judge", "judge"]
     rejection = it.bench.rejections[-1]
