@@ -20,7 +20,7 @@ from buffers.operation import log_start
 from buffers.run import Run
 from rods import logs, runfolder
 from rods.config import read_config
-from rods.errors import EXIT_OK, EXIT_REQUEUE, RodsError, complain
+from rods.errors import EXIT_OK, EXIT_REQUEUE, RodsError, UserError, complain
 from rods.signals import Interrupted, ignore
 from rods.sources import load_tasks
 from trainer.policy import TrainingStopped
@@ -71,6 +71,8 @@ def _train(run: Run, request: StopRequest) -> int:
     logs.configure("trainer", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)
     rank, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    if processes > 1 and run.config.policy.kind == "simulated":
+        raise UserError("a simulated policy is trained by one process", remedy="start rods-train without a launcher")
     if rank:
         return _follow(run)
     with TrainingRun(run, lambda: request.asked) as training:
@@ -85,9 +87,8 @@ def _train(run: Run, request: StopRequest) -> int:
                 simulated.train(training)
             else:
                 from trainer import trl_grpo  # torch only where weights are
-                from trainer.ranks import Ranks
 
-                trl_grpo.train(run, training, Ranks())
+                trl_grpo.train(training)
         except TrainingStopped as stopped:
             log.info("stopped", reason=stopped.reason)
         log.info("end", step=training.step, reason=training.stopping)
@@ -97,10 +98,9 @@ def _train(run: Run, request: StopRequest) -> int:
 def _follow(run: Run) -> int:
     """What every process but the first does: `accelerate launch` starts the same command several times."""
     from trainer import trl_grpo
-    from trainer.ranks import Ranks
 
     try:
-        trl_grpo.train(run, None, Ranks())
+        trl_grpo.follow(run)
     except TrainingStopped:
         return EXIT_REQUEUE
     return EXIT_OK

@@ -5,7 +5,7 @@ What was generated is never tokenised again: a conversation grows by the policy'
 messages in between, so that training sees exactly what was sampled (a decoded and re-tokenised
 answer shifts tokens). The prompt is prefilled once for all rollouts that share it; finished episodes leave the batch.
 
-Every rollout draws from a stream of its own, keyed by (random seed, index of the job), whatever else is in the batch.
+Every rollout draws from a stream of its own, keyed by (random seed, place in the batch), whatever else is in the batch.
 """
 
 from __future__ import annotations
@@ -83,9 +83,10 @@ class Engine:
         chat = Chat.load(folder)
         return Engine(chat.load_model(), chat, limits)
 
-    def rollouts(self, jobs: Sequence[Job], *, random_seed: int, greedy: bool = False) -> list[Sample]:
-        """Runs `jobs` as one batch and returns a sample for each, in order."""
-        batch = _Batch(self, len(jobs), random_seed, greedy)
+    def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
+        """Runs `jobs` as one batch and returns a sample for each, in order. Their draws are those of the places from
+        `first` on, so that a part of a batch draws what it would draw in the whole."""
+        batch = _Batch(self, range(first, first + len(jobs)), random_seed, greedy)
         training = self.model.training
         self.model.eval()
         try:
@@ -102,9 +103,9 @@ class Engine:
 class _Batch:
     """The state of one call of `Engine.rollouts`."""
 
-    def __init__(self, engine: Engine, jobs: int, random_seed: int, greedy: bool) -> None:
+    def __init__(self, engine: Engine, places: Sequence[int], random_seed: int, greedy: bool) -> None:
         self.model, self.chat, self.limits, self.greedy = engine.model, engine.chat, engine.limits, greedy
-        self.rows = [_Row(np.random.Generator(np.random.Philox(key=[random_seed % 2**64, job]))) for job in range(jobs)]
+        self.rows = [_Row(np.random.Generator(np.random.Philox(key=[random_seed % 2**64, place]))) for place in places]
         self.cache = RowCache()
         self.cached: list[int] = []  # the job of every cache row
         self.device = next(self.model.parameters()).device

@@ -2,8 +2,11 @@
 
 TRL owns the loop, so a run is driven from inside it. TRL's dataset is a fixed list of slot numbers; which task fills a
 slot is the run's business. For every batch: `rollout_func` asks the run for the next batch and rolls it out;
-`_calculate_rewards` hands the groups to the run, which makes them durable *before* the update; when the update is done
-the callback lets the run take its checkpoint. A reward of None (an infrastructure failure) becomes advantage 0.
+`_calculate_rewards` hands the groups to the run, which makes them durable *before* the update, and estimates the
+advantages; when the update is done the callback lets the run take its checkpoint.
+
+Several processes (`accelerate launch`) roll out and train equal parts of each batch; draws are keyed by a rollout's
+place in the whole batch, so that a batch does not depend on their number.
 """
 
 from __future__ import annotations
@@ -19,44 +22,54 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from datasets import Dataset
-from safetensors.torch import load_file
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback, TrainerCallback
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
 
-from rods import dialects, environments
+from buffers.run import Run
 from rods.canonical import keyed_random
 from rods.config import Config
-from rods.driving import Job
 from rods.errors import UserError
-from rods.goals import GroundTruth
-from rods.observations import Group
-from rods.rewards import RANGES, score
-from trainer import optimizers
-from trainer.policy import Batch
+from trainer import batches, optimizers
+from trainer.advantages import Array, Estimate, advantages, load_hook, reweighted
+from trainer.policy import Batch, Stopping
+from trainer.ranks import Ranks
 from trainer.rollouts import Engine, Sample
+from trainer.weights import Weights
 
 if TYPE_CHECKING:
     from trainer.training_run import TrainingRun
 
-OPTIMIZER, GENERATORS = "optimizer.pt", "generators.pt"
+
+def train(training: TrainingRun) -> None:
+    """Drives `training` to its end. Raises what the run raises (TrainingStopped, DeadlineError), and UserError for a
+    policy folder without weights or chat template. Of several processes, this is the first."""
+    _train(training.run, training, Ranks())
 
 
-def train(run: TrainingRun) -> None:
-    """Drives `run` to its end. Raises what the run raises (TrainingStopped, DeadlineError), and UserError for a policy
-    folder without weights or chat template."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise UserError("one process trains a run", remedy="start rods-train without a distributed launcher")
-    config = run.config
-    _settle_torch(config)
-    engine = Engine.load(starting_weights(run), config.rollouts)
-    trainer = _Trainer(run, engine)
-    run.begin(_Weights(trainer, engine))
-    if run.stopping is None:
+def follow(run: Run) -> None:
+    """What the other processes do: the same, as the first one says. Raises what `train` raises there."""
+    _train(run, None, Ranks())
+
+
+def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
+    if ranks.together(lambda: driven(training).finished):
+        return
+    _settle_torch(run.config)
+    engine = Engine.load(ranks.together(lambda: starting_weights(driven(training))), run.config.rollouts)
+    trainer = _Trainer(run, training, ranks, engine)
+    if trainer.begin() is None:
         trainer.train()
+
+
+def driven(training: TrainingRun | None) -> TrainingRun:
+    """`training`, in work that only the first process does."""
+    assert training is not None
+    return training
 
 
 def starting_weights(run: TrainingRun) -> Path:
@@ -69,103 +82,99 @@ def starting_weights(run: TrainingRun) -> Path:
 
 
 class _Trainer(GRPOTrainer):  # type: ignore[misc]
-    """TRL's trainer with its batches and rewards taken from a run."""
+    """TRL's trainer with its batches, rewards and advantages taken from a run."""
 
-    def __init__(self, run: TrainingRun, engine: Engine) -> None:
-        self.run, self.engine = run, engine
+    def __init__(self, run: Run, training: TrainingRun | None, ranks: Ranks, engine: Engine) -> None:
+        self.config, self.training, self.ranks, self.engine = run.config, training, ranks, engine
+        self.hook = load_hook(run.config.training.advantage_hook)
         self.batch: Batch | None = None
-        self.samples: list[Sample] = []
-        self.generators: list[torch.Tensor] | None = None  # of the checkpoint that is resumed
-        config = run.config
-        optimizer = optimizers.make(config.training.optimizer, engine.model, config.training.learning_rate)
+        self.samples: list[Sample] = []  # of this process, as are their advantages
+        self.earned: list[Array] = []
+        settings = run.config.training
+        optimizer = optimizers.make(settings.optimizer, engine.model, settings.learning_rate)
         super().__init__(
             model=engine.model,
             reward_funcs=_training_reward,
-            args=_arguments(run, engine),
-            train_dataset=_slots(config),
+            args=_arguments(run, engine, ranks.count),
+            train_dataset=_slots(run.config),
             processing_class=engine.chat.tokenizer,
             rollout_func=_roll_out,
-            callbacks=[_AfterUpdate(run)],
+            callbacks=[after := _AfterUpdate()],
             optimizers=(optimizer, LambdaLR(optimizer, lambda step: 1.0)),
         )
+        after.trainer = self
         self.remove_callback(PrinterCallback)
+        self.weights = Weights(engine, lambda: self.optimizer, ranks)
 
-    def restore_generators(self) -> None:
-        """Puts torch's generators where the resumed checkpoint left them. Not before the first batch: TRL draws from
-        them while it starts up, and later to shuffle every batch."""
-        if self.generators is not None:
-            torch.set_rng_state(self.generators[0])
-            if torch.cuda.is_available() and len(self.generators) > 1:
-                torch.cuda.set_rng_state_all(self.generators[1:])
-            self.generators = None
+    def begin(self) -> Stopping | None:
+        """Restores the resumed checkpoint, or saves the untrained policy; why the run stops here, if it does."""
+
+        def begun() -> Stopping | None:
+            driven(self.training).begin(self.weights)
+            return driven(self.training).stopping
+
+        return self.ranks.together(begun)
+
+    def updated(self) -> Stopping | None:
+        """Lets the run take its checkpoint after an update; why it stops here, if it does."""
+
+        def settled() -> Stopping | None:
+            driven(self.training).after_update()
+            return driven(self.training).stopping
+
+        return self.ranks.together(settled)
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
-        batch, samples = self.batch, self.samples
+        samples = self.ranks.gathered(self.samples)
+        rewards, earned = self.ranks.together(lambda: self._recorded(samples))
+        self.earned = earned[self.ranks.part(len(samples))]
+        return torch.tensor(rewards.reshape(-1, 1), dtype=torch.float32, device=self.accelerator.device)
+
+    def _recorded(self, samples: Sequence[Sample]) -> tuple[Array, list[Array]]:
+        """Makes the groups of the whole batch durable; its rewards [groups, rollouts], and every rollout's advantages
+        (trainer.advantages.reweighted)."""
+        batch, settings = self.batch, self.config.training
         assert batch is not None
-        groups = _groups(batch, samples, self.run.config)
-        self.run.record(batch, groups, _traces(batch, samples) if batch.traced else ())
-        rewards = [rollout.reward for group in groups for rollout in group.rollouts]
-        return torch.tensor(
-            [[torch.nan if reward is None else reward] for reward in rewards],
-            dtype=torch.float32,
-            device=self.accelerator.device,
-        )
+        groups = batches.groups(batch, samples, self.config)
+        driven(self.training).record(batch, groups, batches.traces(batch, samples) if batch.traced else ())
+        rewards = np.array([[rollout.reward for rollout in group.rollouts] for group in groups], dtype=np.float64)
+        found = advantages(rewards, settings.advantage_baseline, settings.advantage_scale)
+        seen = batches.seen(batch, groups, samples) if self.hook else ()
+        return rewards, reweighted(Estimate(rewards, found, seen), self.hook)
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        """TRL's batch with the run's advantages in place of TRL's own."""
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        width = output["completion_ids"].shape[1]
+        rows = [np.pad(row, (0, width - len(row))) if len(row) > 1 else np.full(width, row[0]) for row in self.earned]
+        per_token = any(len(row) > 1 for row in self.earned)
+        found = np.stack(rows) if per_token else np.concatenate(self.earned)
+        output["advantages"] = torch.tensor(found, dtype=torch.float32, device=self.accelerator.device)
+        return output
 
 
 class _AfterUpdate(TrainerCallback):  # type: ignore[misc]
     """Tells the run that the weights have been updated, and TRL when the run is over."""
 
-    def __init__(self, run: TrainingRun) -> None:
-        self.run = run
+    trainer: _Trainer
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.run.after_update()
-        control.should_training_stop = self.run.stopping is not None
-
-
-class _Weights:
-    """What a checkpoint holds of the policy: a folder that transformers and vLLM load, the optimizer, torch's
-    generators. The rollouts' own draws are keyed by the step and need no state."""
-
-    def __init__(self, trainer: _Trainer, engine: Engine) -> None:
-        self.trainer, self.engine = trainer, engine
-
-    def save(self, folder: Path) -> None:
-        self.engine.model.save_pretrained(folder)
-        self.engine.chat.tokenizer.save_pretrained(folder)
-        torch.save(self._optimizer().state_dict(), folder / OPTIMIZER)
-        torch.save([torch.get_rng_state(), *torch.cuda.get_rng_state_all()], folder / GENERATORS)
-
-    def load(self, folder: Path) -> None:
-        try:
-            weights = load_file(folder / "model.safetensors")
-            optimizer = torch.load(folder / OPTIMIZER, weights_only=True)
-            generators = torch.load(folder / GENERATORS, weights_only=True)
-            self.engine.model.load_state_dict(weights, strict=not self.engine.model.config.tie_word_embeddings)
-            self._optimizer().load_state_dict(optimizer)
-        except (OSError, RuntimeError, KeyError, ValueError) as error:
-            raise UserError(
-                f"the checkpoint does not fit this policy ({str(error).splitlines()[0]})",
-                where=str(folder),
-                remedy="remove that checkpoint folder; the run continues from the one before",
-            ) from error
-        self.trainer.generators = generators
-
-    def _optimizer(self) -> Any:
-        return self.trainer.optimizer
+        control.should_training_stop = self.trainer.updated() is not None
 
 
 def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
-    """TRL's `rollout_func`. `prompts` are slot numbers, each repeated for its group."""
-    run = trainer.run
-    trainer.restore_generators()
-    batch = run.next_batch()
-    count = run.config.rollouts.rollouts_per_task
-    if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)]:
+    """TRL's `rollout_func`. `prompts` are slot numbers, each repeated for its group: this process's part of them."""
+    config, ranks = trainer.config, trainer.ranks
+    trainer.weights.restore_generators()
+    trainer.batch = batch = ranks.together(lambda: driven(trainer.training).next_batch())
+    every = batches.jobs(batch, config)
+    mine = ranks.part(len(every))
+    count = config.rollouts.rollouts_per_task
+    if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:
         raise RuntimeError("TRL asked for other slots than the batch's: its sampler has changed")
-    seed = keyed_random(run.config.random_seeds.rollouts, "rollouts", batch.step).getrandbits(63)
-    samples = trainer.engine.rollouts(jobs(batch, run.config), random_seed=seed)
-    trainer.batch, trainer.samples = batch, samples
+    seed = keyed_random(config.random_seeds.rollouts, "rollouts", batch.step).getrandbits(63)
+    samples = trainer.engine.rollouts(every[mine], random_seed=seed, first=mine.start)
+    trainer.samples = samples
     end = trainer.engine.chat.tokenizer.eos_token_id
     return {
         "prompt_ids": [sample.prompt_ids for sample in samples],
@@ -174,44 +183,6 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
         "env_mask": [sample.env_mask or [0] for sample in samples],
         "logprobs": None,
     }
-
-
-def jobs(batch: Batch, config: Config) -> list[Job]:
-    """The episodes of a batch, slot by slot."""
-    dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
-    found: list[Job] = []
-    for slot in batch.slots:
-        environment = environments.load(slot.task.environment.name)
-        goal = GroundTruth(environment, slot.task)
-        job = Job(slot.task, environment, dialect, goal, max_steps=config.rollouts.max_steps)
-        found += [job] * config.rollouts.rollouts_per_task
-    return found
-
-
-def _groups(batch: Batch, samples: Sequence[Sample], config: Config) -> list[Group]:
-    count = config.rollouts.rollouts_per_task
-    return [
-        Group(
-            slot.task.id,
-            batch.stage,
-            "identity",
-            batch.reward,
-            RANGES[batch.reward],
-            tuple(
-                score(sample.trace, batch.reward) for sample in samples[slot.index * count : (slot.index + 1) * count]
-            ),
-            slot.role,
-        )
-        for slot in batch.slots
-    ]
-
-
-def _traces(batch: Batch, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    count = len(samples) // len(batch.slots)
-    return [
-        {"slot": index // count, "rollout": index % count, "spans": sample.spans, **sample.trace.as_json()}
-        for index, sample in enumerate(samples)
-    ]
 
 
 def _training_reward(**kwargs: Any) -> list[float]:
@@ -224,24 +195,30 @@ def _slots(config: Config) -> Dataset:
     return Dataset.from_dict({"prompt": numbers * config.training.steps})
 
 
-def _arguments(run: TrainingRun, engine: Engine) -> GRPOConfig:
+def _arguments(run: Run, engine: Engine, processes: int) -> GRPOConfig:
     config = run.config
     training, rollouts = config.training, config.rollouts
     sequences = training.batch_tasks * rollouts.rollouts_per_task
-    micro_batch = config.operation.micro_batch or sequences
-    if sequences % micro_batch:
+    if sequences % processes:
         raise UserError(
-            f"{sequences} sequences a step do not split into micro-batches of {micro_batch}",
+            f"{sequences} sequences a step do not split over {processes} processes",
+            where="training.batch_tasks",
+            remedy="choose batch_tasks × rollouts_per_task as a multiple of the number of processes",
+        )
+    micro_batch = config.operation.micro_batch or sequences // processes
+    if sequences // processes % micro_batch:
+        raise UserError(
+            f"{sequences // processes} sequences a process and step do not split into micro-batches of {micro_batch}",
             where="operation.micro_batch",
-            remedy="choose a divisor of batch_tasks × rollouts_per_task, or 0 for one pass",
+            remedy="choose a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0 for one pass",
         )
     gpu = torch.cuda.is_available()
     large = config.policy.kind == "transformers"
     return GRPOConfig(
         output_dir=str(run.path / "checkpoints"),  # TRL itself writes nothing there
         per_device_train_batch_size=micro_batch,
-        gradient_accumulation_steps=sequences // micro_batch,
-        steps_per_generation=sequences // micro_batch,
+        gradient_accumulation_steps=sequences // processes // micro_batch,
+        steps_per_generation=sequences // processes // micro_batch,
         num_generations=rollouts.rollouts_per_task,
         max_steps=training.steps,
         shuffle_dataset=False,
@@ -253,12 +230,13 @@ def _arguments(run: TrainingRun, engine: Engine) -> GRPOConfig:
         beta=training.kl,
         epsilon=training.clip_low,
         epsilon_high=training.clip_high,
-        scale_rewards=training.advantage_scale,
+        scale_rewards="none",  # TRL's own advantages are replaced
         loss_type="dapo",
         learning_rate=training.learning_rate,
         bf16=gpu and large and torch.cuda.is_bf16_supported(),
         gradient_checkpointing=gpu and large,
         use_cpu=not gpu,
+        ddp_find_unused_parameters=False,
         seed=config.random_seeds.policy,
         full_determinism=False,
         disable_tqdm=True,

@@ -5,15 +5,17 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from buffers.run import Run
 from rods.config import parse_config
 from rods.observations import Rollout
 from rods.sources import load_tasks
 from tests.trainer.runs import live_steps
-from trainer import trl_grpo
+from trainer import advantages, batches, trl_grpo
 from trainer.training_run import TrainingRun
 
 STEPS, TASKS, ROLLOUTS = 2, 3, 4
@@ -47,7 +49,7 @@ def _uneven(monkeypatch: pytest.MonkeyPatch) -> None:
         reward = next(rewards)
         return Rollout(0, trace.expected, 0, 0.0, reward, "finished" if reward is not None else "infrastructure")
 
-    monkeypatch.setattr(trl_grpo, "score", score)
+    monkeypatch.setattr(batches, "score", score)
 
 
 def test_observations_are_durable_before_the_update_that_they_describe(home: Path, monkeypatch: pytest.MonkeyPatch):
@@ -143,6 +145,51 @@ def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights(home: Pat
             with TrainingRun(replace(run, config=run.config.model_copy(update={"operation": operation}))) as training:
                 trl_grpo.train(training)
         folder = training._checkpoints.newest(training.log.live).policy
-        weights.append(trl_grpo.load_file(folder / "model.safetensors"))
+        weights.append(load_file(folder / "model.safetensors"))
     assert [step for step, *_ in live_steps(run.path)] == [1, 2, 3]
     assert all(torch.equal(tensor, weights[1][key]) for key, tensor in weights[0].items())
+
+
+@pytest.mark.parametrize("scale", ["group", "batch", "none"])
+def test_our_group_advantages_are_those_that_trl_computes(home: Path, monkeypatch: pytest.MonkeyPatch, scale: str):
+    _uneven(monkeypatch)
+    run = _new_run(home, training={"steps": 1, "advantage_scale": scale})
+    theirs: list[torch.Tensor] = []
+    ours: list[torch.Tensor] = []
+    scored = trl_grpo.GRPOTrainer._generate_and_score_completions
+    replaced = trl_grpo._Trainer._generate_and_score_completions
+
+    def watch(self, inputs):
+        self.scale_rewards = scale
+        output = scored(self, inputs)
+        theirs.append(output["advantages"].clone())
+        return output
+
+    def keep(self, inputs):
+        output = replaced(self, inputs)
+        ours.append(output["advantages"])
+        return output
+
+    monkeypatch.setattr(trl_grpo.GRPOTrainer, "_generate_and_score_completions", watch)
+    monkeypatch.setattr(trl_grpo._Trainer, "_generate_and_score_completions", keep)
+    with TrainingRun(run) as training:
+        trl_grpo.train(training)
+    assert theirs[0].abs().max() > 0.1
+    assert torch.allclose(ours[0], theirs[0], atol=1e-4)
+
+
+def nothing_learned(estimate: advantages.Estimate) -> list[np.ndarray]:
+    return [np.zeros(seen.tokens) for seen in estimate.rollouts]
+
+
+def test_a_hook_decides_what_is_learnt_from_every_token(home: Path, monkeypatch: pytest.MonkeyPatch):
+    _uneven(monkeypatch)
+    changed = {}
+    for hook in ("", "tests.trainer.test_trl_grpo:nothing_learned"):
+        run = _new_run(home / f"hook-{bool(hook)}", training={"steps": 1, "advantage_hook": hook})
+        with TrainingRun(run) as training:
+            trl_grpo.train(training)
+        first, last = sorted((run.path / "checkpoints").glob("step_*"))
+        before, after = (load_file(folder / "policy" / "model.safetensors") for folder in (first, last))
+        changed[hook] = any(not torch.equal(before[name], after[name]) for name in before)
+    assert list(changed.values()) == [True, False]

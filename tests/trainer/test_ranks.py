@@ -1,0 +1,93 @@
+"""Several processes that train one run: what they record and learn is what one process would."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from buffers.run import Run
+from rods.errors import EXIT_OK
+from tests.trainer.runs import live_steps, train, write_config
+from tests.trainer.test_resume import CHANGES
+from trainer.advantages import Array, Estimate
+
+SMALL: dict[str, Any] = CHANGES | {
+    "training.steps": 3,
+    "training.checkpoint_steps": 1,
+    # a policy that has learnt nothing earns nothing: this says what it learns from, whatever it earned
+    "training.advantage_hook": "tests.trainer.test_ranks:alternating",
+}
+
+
+def alternating(estimate: Estimate) -> Array:
+    signs = np.arange(estimate.advantages.size) % 2 * 2.0 - 1.0
+    return signs.reshape(estimate.advantages.shape)
+
+
+def launch(run: Path, config: Path, home: Path, processes: int = 2) -> subprocess.Popen[str]:
+    """`accelerate launch`; where there is no GPU its "multi_gpu" means several processes on the CPU."""
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu"]
+    command += ["--num_processes", str(processes), "--num_machines", "1", "--mixed_precision", "no"]
+    command += ["--dynamo_backend", "no", "--num_cpu_threads_per_process", "1", "--main_process_port", "0"]
+    return subprocess.Popen(
+        [*command, "-m", "trainer.main", str(run), "--config", str(config)],
+        env={**os.environ, "RODS_CACHE": str(home / "cache"), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def policy(run: Path, step: int) -> dict[str, torch.Tensor]:
+    (folder,) = (run / "checkpoints").glob(f"step_{step:08d}.a*")
+    weights: dict[str, torch.Tensor] = load_file(folder / "policy" / "model.safetensors")
+    return weights
+
+
+def test_two_processes_train_as_one_would_and_one_goes_on_where_two_stopped(tmp_path: Path) -> None:
+    config = write_config(tmp_path / "c.toml", SMALL)
+    limited = write_config(tmp_path / "limited.toml", SMALL | {"operation.step_limit": 2})
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    environment = {**os.environ, "RODS_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    assert train(alone, config, env=environment).returncode == EXIT_OK
+    process = launch(both, limited, tmp_path)
+    said, _ = process.communicate(timeout=300)
+    assert [step for step, *_ in live_steps(both)] == [1, 2], said[-3000:]
+    assert live_steps(both)[0] == live_steps(alone)[0]  # the same tasks, the same draws, in the same order
+    start, one, two = policy(alone, 0), policy(alone, 1), policy(both, 1)
+    moved = sum(float((one[name] - start[name]).square().sum()) for name in one)
+    apart = sum(float((one[name] - two[name]).square().sum()) for name in one)
+    assert moved > 0 and apart < moved / 100  # the same update, but for the order of sums
+    assert train(both, config, env=environment).returncode == EXIT_OK
+    assert [step for step, *_ in live_steps(both)] == [1, 2, 3]
+
+
+def test_a_request_to_stop_reaches_all_processes(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    process = launch(run, write_config(tmp_path / "c.toml", SMALL | {"training.steps": 10_000}), tmp_path)
+    try:
+        while process.poll() is None and not (run.exists() and len(live_steps(run)) > 1):
+            time.sleep(0.2)
+        os.kill(process.pid, signal.SIGTERM)
+        said, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    last = max(step for step, *_ in live_steps(run))
+    assert policy(run, last), said[-3000:]  # a checkpoint of the very last step
+
+
+@pytest.mark.parametrize("tasks", [3])
+def test_a_batch_that_does_not_split_over_the_processes_is_refused(tmp_path: Path, tasks: int) -> None:
+    changes = SMALL | {"training.batch_tasks": tasks, "rollouts.rollouts_per_task": 3}
+    run = tmp_path / "run"
+    said, _ = launch(run, write_config(tmp_path / "c.toml", changes), tmp_path).communicate(timeout=300)
+    assert "9 sequences a step do not split over 2 processes" in said
+    assert not list(live_steps(run)) and Run.open(run)

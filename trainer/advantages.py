@@ -1,0 +1,127 @@
+"""Advantages: what a rollout earned against a baseline, and the hook that may reweight it (DESIGN §3, seams).
+
+| baseline | scale | known as |
+|---|---|---|
+| group | group | GRPO |
+| group | none | Dr. GRPO: keeps the emphasis on groups that disagree most |
+| leave_one_out | none | RLOO |
+| batch | batch | REINFORCE++, global normalisation (003) |
+| group | batch | REINFORCE++ with a group baseline |
+
+An infrastructure failure has no reward (NaN): it counts in no mean and gets the advantage 0.
+
+A hook, `training.advantage_hook = "package.module:function"`, is called once a step with everything that is known of
+the batch and answers with new advantages, one a rollout or one a token: the place for diagnosis-guided weights (002).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rods.episodes import Trace
+from rods.errors import UserError
+from rods.functions import named_function
+from rods.observations import Role, Rollout
+from rods.tasks import Task
+
+Array = NDArray[np.float64]
+Baseline = Literal["group", "leave_one_out", "batch"]
+Scale = Literal["group", "batch", "none"]
+EPSILON = 1e-4  # added to a standard deviation before dividing, as TRL does
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One rollout as a hook sees it. `trace` holds calls, results, error kinds and verdicts of its turns; `turns` are
+    the [start, end) of the policy's words in each turn, in tokens of the completion, which has `tokens` of them."""
+
+    task: Task
+    role: Role
+    rollout: Rollout
+    trace: Trace
+    turns: tuple[tuple[int, int], ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A step's estimate. `rewards` (NaN: none) and `advantages` are [groups, rollouts]; `rollouts` lists the same
+    rollouts group after group."""
+
+    rewards: Array
+    advantages: Array
+    rollouts: tuple[Seen, ...]
+
+
+# New advantages: an array [groups, rollouts], or one array a rollout with a value for each token of its completion.
+Hook = Callable[[Estimate], Array | Sequence[Array]]
+
+
+def advantages(rewards: Array, baseline: Baseline, scale: Scale) -> Array:
+    """Advantages of `rewards` [groups, rollouts]; 0 where a reward is NaN. Standard deviations are the unbiased ones
+    (Bessel's correction); with fewer than two rewards to compare there is nothing to learn: 0."""
+    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # groups without a single reward have no mean
+        found = rewards - _baseline(rewards, baseline)
+        if scale != "none":
+            axis = 1 if scale == "group" else None
+            found = found / (np.nanstd(rewards, axis=axis, ddof=1, keepdims=True) + EPSILON)
+    return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _baseline(rewards: Array, baseline: Baseline) -> Array:
+    if baseline == "batch":
+        return np.asarray(np.nanmean(rewards))
+    if baseline == "group":
+        return np.asarray(np.nanmean(rewards, axis=1, keepdims=True))
+    known = ~np.isnan(rewards)
+    total = np.nansum(rewards, axis=1, keepdims=True)
+    others = known.sum(axis=1, keepdims=True) - 1
+    return np.asarray((total - np.where(known, rewards, 0.0)) / np.where(others > 0, others, np.nan))
+
+
+def load_hook(name: str) -> Hook | None:
+    """The hook called `name`; None for an empty name. Raises UserError when there is no such function."""
+    return named_function(name, where="training.advantage_hook") if name else None
+
+
+def reweighted(estimate: Estimate, hook: Hook | None) -> list[Array]:
+    """The advantages to train on, one array a rollout: of length 1 (the same for all tokens) or one value a token.
+
+    Raises UserError when the hook answers with another shape, or with anything but finite numbers.
+    """
+    if hook is None:
+        return [np.array([value]) for value in estimate.advantages.ravel()]
+    answer = hook(estimate)
+    if isinstance(answer, np.ndarray) and answer.shape == estimate.advantages.shape:
+        answer = [np.array([value]) for value in answer.ravel()]
+    found = [np.asarray(part, dtype=np.float64) for part in answer]
+    shapes = [(seen.tokens,) for seen in estimate.rollouts]
+    if len(found) != len(shapes) or any(
+        part.shape not in ((1,), shape) for part, shape in zip(found, shapes, strict=True)
+    ):
+        raise UserError(
+            "the hook must answer with an array [groups, rollouts] or with one array a rollout, of one value a token",
+            where="training.advantage_hook",
+        )
+    if not all(np.isfinite(part).all() for part in found):
+        raise UserError("the hook answered with NaN or infinity", where="training.advantage_hook")
+    return found
+
+
+def turn_spans(trace: Trace, replies: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The [start, end) of each turn's replies, from the spans of all replies in order. Empty for a turn that ended
+    before a word was written (no room left in the context)."""
+    spans: list[tuple[int, int]] = []
+    rest = list(replies)
+    for turn in trace.turns:
+        own, rest = rest[: len(turn.steps)], rest[len(turn.steps) :]
+        at = spans[-1][1] if spans else 0
+        spans.append((own[0][0], own[-1][1]) if own else (at, at))
+    return tuple(spans)

@@ -1,0 +1,72 @@
+"""A batch as episodes to roll out, and what came of them as groups, traces and what an advantage hook sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rods import dialects, environments
+from rods.config import Config
+from rods.driving import Job
+from rods.goals import GroundTruth
+from rods.observations import Group
+from rods.rewards import RANGES, score
+from trainer.advantages import Seen, turn_spans
+from trainer.policy import Batch
+from trainer.rollouts import Sample
+
+
+def jobs(batch: Batch, config: Config) -> list[Job]:
+    """The episodes of a batch, slot by slot."""
+    dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
+    found: list[Job] = []
+    for slot in batch.slots:
+        environment = environments.load(slot.task.environment.name)
+        goal = GroundTruth(environment, slot.task)
+        job = Job(slot.task, environment, dialect, goal, max_steps=config.rollouts.max_steps)
+        found += [job] * config.rollouts.rollouts_per_task
+    return found
+
+
+def groups(batch: Batch, samples: Sequence[Sample], config: Config) -> list[Group]:
+    """What the samples of a batch earned, slot by slot."""
+    count = config.rollouts.rollouts_per_task
+    return [
+        Group(
+            slot.task.id,
+            batch.stage,
+            "identity",
+            batch.reward,
+            RANGES[batch.reward],
+            tuple(
+                score(sample.trace, batch.reward) for sample in samples[slot.index * count : (slot.index + 1) * count]
+            ),
+            slot.role,
+        )
+        for slot in batch.slots
+    ]
+
+
+def seen(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[Seen, ...]:
+    """The rollouts as a hook sees them."""
+    count = len(samples) // len(batch.slots)
+    return tuple(
+        Seen(
+            batch.slots[index // count].task,
+            batch.slots[index // count].role,
+            recorded[index // count].rollouts[index % count],
+            sample.trace,
+            turn_spans(sample.trace, sample.spans),
+            max(1, len(sample.completion_ids)),
+        )
+        for index, sample in enumerate(samples)
+    )
+
+
+def traces(batch: Batch, samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """The samples of a batch as JSON objects for people, with the token spans of the replies."""
+    count = len(samples) // len(batch.slots)
+    return [
+        {"slot": index // count, "rollout": index % count, "spans": sample.spans, **sample.trace.as_json()}
+        for index, sample in enumerate(samples)
+    ]

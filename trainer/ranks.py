@@ -1,0 +1,80 @@
+"""Several processes that train one run: the first owns the run folder, the others follow it.
+
+Only the first process opens logs, merges and writes checkpoints. What it learns there (the next batch, the end of the
+run, an error) is everybody's: `together` runs a piece of its work while the others stand by. Where that work needs all
+of them (a checkpoint restores every copy of the weights) it says so with `ask`, and they answer.
+
+Started by one process alone, all of this is plain function calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list, gather_object
+
+from rods.errors import RodsError
+
+T = TypeVar("T")
+
+
+class Ranks:
+    """This process among those that train together. `services` are what the first may `ask` of all."""
+
+    def __init__(self) -> None:
+        self._state = PartialState(cpu=not torch.cuda.is_available())
+        self.services: Mapping[str, Callable[..., Any]] = {}
+
+    @property
+    def first(self) -> bool:
+        return bool(self._state.is_main_process)
+
+    @property
+    def count(self) -> int:
+        return int(self._state.num_processes)
+
+    def part(self, total: int) -> slice:
+        """Which of `total` rollouts are this process's: the ranks take equal parts, in order."""
+        each = total // self.count
+        return slice(self._state.process_index * each, (self._state.process_index + 1) * each)
+
+    def together(self, work: Callable[[], T]) -> T:
+        """What `work` returns in the first process, or the RodsError that it raises, in every process."""
+        if not self.first:
+            return self._follow()  # type: ignore[no-any-return]
+        outcome: tuple[str, Any] = ("error", RuntimeError("the first process failed; its own output says why"))
+        try:
+            result = work()
+            outcome = ("result", result)
+        except RodsError as error:
+            outcome = ("error", error)
+            raise
+        finally:
+            self._tell(outcome)
+        return result
+
+    def ask(self, service: str, *arguments: Any) -> Any:
+        """Within `together`, in the first process: every process calls the service; the first one's answer."""
+        self._tell(("service", (service, arguments)))
+        return self.services[service](*arguments)
+
+    def gathered(self, part: Sequence[T]) -> list[T]:
+        """The parts of all processes, in the order of their ranks."""
+        return list(gather_object(list(part)))
+
+    def _follow(self) -> Any:
+        while True:
+            kind, value = broadcast_object_list([None])[0]
+            if kind == "service":
+                name, arguments = value
+                self.services[name](*arguments)
+            elif kind == "error":
+                raise value
+            else:
+                return value
+
+    def _tell(self, message: tuple[str, Any]) -> None:
+        broadcast_object_list([message])

@@ -1,0 +1,72 @@
+"""What a checkpoint holds of a policy with weights: a folder that transformers and vLLM load, the optimizer's state,
+and torch's generators of every process. The rollouts' own draws are keyed by the step and need no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch.optim import Optimizer
+
+from rods.errors import UserError
+from trainer.ranks import Ranks
+from trainer.rollouts import Engine
+
+OPTIMIZER, GENERATORS = "optimizer.pt", "generators.pt"
+
+
+class Weights:
+    """Saved by the first process, restored by all of them. `optimizer` is asked late: TRL wraps what it was given."""
+
+    def __init__(self, engine: Engine, optimizer: Callable[[], Optimizer], ranks: Ranks) -> None:
+        self.engine, self.optimizer, self.ranks = engine, optimizer, ranks
+        self._generators: list[torch.Tensor] | None = None
+        ranks.services = {"generators": self._all_generators, "restore": self._restore}
+
+    def save(self, folder: Path) -> None:
+        """Writes the policy into the empty `folder` (trainer.policy.Policy)."""
+        self.engine.model.save_pretrained(folder)
+        self.engine.chat.tokenizer.save_pretrained(folder)
+        torch.save(self.optimizer().state_dict(), folder / OPTIMIZER)
+        torch.save(self.ranks.ask("generators"), folder / GENERATORS)
+
+    def load(self, folder: Path) -> None:
+        """Restores what `save` wrote, in every process. Raises UserError when the files do not fit the policy."""
+        self.ranks.ask("restore", folder)
+
+    def restore_generators(self) -> None:
+        """Puts torch's generators where the resumed checkpoint left them. Not before the first batch: TRL draws from
+        them while it starts up, and later to shuffle every batch."""
+        if self._generators is not None:
+            torch.set_rng_state(self._generators[0])
+            if torch.cuda.is_available() and len(self._generators) > 1:
+                torch.cuda.set_rng_state_all(self._generators[1:])
+            self._generators = None
+
+    def _all_generators(self) -> list[list[torch.Tensor]]:
+        """A list a process: the generator of the CPU, then one a GPU."""
+        return self.ranks.gathered([[torch.get_rng_state(), *torch.cuda.get_rng_state_all()]])
+
+    def _restore(self, folder: Path) -> None:
+        model = self.engine.model
+        try:
+            weights: dict[str, Any] = {}
+            for file in sorted(folder.glob("*.safetensors")):
+                weights |= load_file(file)
+            optimizer = torch.load(folder / OPTIMIZER, weights_only=True)
+            generators = torch.load(folder / GENERATORS, weights_only=True)
+            model.load_state_dict(weights, strict=not model.config.tie_word_embeddings)
+            self.optimizer().load_state_dict(optimizer)
+        except (OSError, RuntimeError, KeyError, ValueError) as error:
+            raise UserError(
+                f"the checkpoint does not fit this policy ({str(error).splitlines()[0]})",
+                where=str(folder),
+                remedy="remove that checkpoint folder; the run continues from the one before",
+            ) from error
+        mine = self.ranks.part(self.ranks.count).start
+        if mine < len(generators):  # a start with more processes than before has new generators for the rest
+            self._generators = generators[mine]
