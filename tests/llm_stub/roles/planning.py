@@ -1,0 +1,44 @@
+"""Stages I and II: a function for each place of a pattern, and values for the arguments of a call."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from typing import Any
+
+from tests.llm_stub.random_answers import instance
+from tests.llm_stub.roles.reading import Asked
+
+VALUE = re.compile(r"^(\S+) \(\S+ of \S+\): (\{.*\})$", re.MULTILINE)
+PLACES = re.compile(r"^turn (\d+): (\[\[.*\]\])$", re.MULTILINE)
+STORY = "Somebody puts things in order before a short journey and wants nothing to be forgotten."
+
+
+def plan(asked: Asked, chance: random.Random) -> dict[str, Any]:
+    """Any of the functions that may stand in a place; none twice in a turn where that can be helped."""
+    found: dict[str, Any] = {"narrative": STORY} if asked.schema is None or _wants(asked, "narrative") else {}
+    for number, places in PLACES.findall(asked.fields["pattern"]):
+        names: list[str] = []
+        for options in json.loads(places):
+            fresh = [name for name in options if name not in names]
+            names.append(chance.choice(fresh or options))
+        found[f"turn_{number}"] = names if asked.schema is not None else json.dumps(names)
+    return found
+
+
+def values(asked: Asked, chance: random.Random) -> dict[str, Any]:
+    """Any of the values that a line offers, or one like its examples."""
+    found = {}
+    for name, text in VALUE.findall(asked.fields["values"]):
+        may = json.loads(text)
+        offered = may.get("one of") or may.get("such as")
+        found[name] = chance.choice(offered) if offered else instance(may["any"], chance)
+    return {"values": found}
+
+
+def _wants(asked: Asked, field: str) -> bool:
+    return asked.schema is not None and field in asked.schema["properties"]
+
+
+ROLES = {"planner": plan, "parameters": values}
