@@ -201,12 +201,13 @@ class Former:
         )
 
     def _open_values(self, scene: Scene) -> list[spoken.Said]:
-        """The values that may be left open: the request says them, and neither an earlier turn nor a result does; of
-        the first request where the catalogue wants that. Raises ComposeError("no_pattern") when there is none."""
+        """The values that may be left open: needed, said in the request, and in no earlier turn or result; of the first
+        request where the catalogue wants that. Raises ComposeError("no_pattern") when there is none."""
         earlier = [*scene.script[: scene.turn]]
         earlier += [bound.result.text for calls in scene.draft.turns[: scene.turn] for bound in calls]
         every = spoken.said(scene.given.environment.tools(), scene.calls)
-        found = [one for one in every if not one.free and one.by([scene.request]) and not one.by(earlier)]
+        own = [one for one in every if one.needed and not one.free]
+        found = [one for one in own if one.by([scene.request]) and not one.by(earlier)]
         if not found:
             raise ComposeError("no_pattern", "no value of the request can be left open", turn=scene.turn)
         first = [one for one in found if one.bound.recipe == scene.calls[0].recipe]

@@ -21,12 +21,13 @@ TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1, "maxLength": 700}
 @dataclass(frozen=True, slots=True)
 class Said:
     """An argument that only the user can know, and the words for it. `free`: a listed option or a truth value, for
-    which a user has words of their own that no rule can check."""
+    which a user has words of their own that no rule can check. `needed`: the call cannot be made without it."""
 
     bound: BoundCall
     argument: str
     slot: Slot
     free: bool
+    needed: bool
 
     @property
     def value(self) -> Any:
@@ -47,8 +48,9 @@ def said(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[Said]:
         for argument, flow in bound.flows.items():
             key = canonical(bound.call.arguments.get(argument))
             if flow.source in ("user", "earlier") and key in words:
-                free = _free(bound.call.arguments[argument], parameters.get(argument))
-                found.setdefault(key, Said(bound, argument, words[key], free))
+                parameter = parameters[argument]
+                free = _free(bound.call.arguments[argument], parameter)
+                found.setdefault(key, Said(bound, argument, words[key], free, parameter.required))
     return list(found.values())
 
 
@@ -81,8 +83,6 @@ def with_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> str:
     return "\n".join(lines)
 
 
-def _free(value: Any, parameter: Parameter | None) -> bool:
-    if value is None or isinstance(value, bool):
-        return True
-    schema = parameter.schema if parameter is not None else {}
-    return "enum" in schema or "enum" in schema.get("items", {})
+def _free(value: Any, parameter: Parameter) -> bool:
+    listed = "enum" in parameter.schema or "enum" in parameter.schema.get("items", {})
+    return listed or value is None or isinstance(value, bool)
