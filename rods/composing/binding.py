@@ -17,6 +17,7 @@ from rods.canonical import canonical
 from rods.composing.catalogue import LEFT_OUT, Catalogue, Got, Known, Recipe, Said, Scene, Slot, Source, Worded
 from rods.composing.records import BoundCall, ComposeError, Draft, Flow, Plan
 from rods.environments.base import Environment, Instance, Result
+from rods.errors import InfrastructureError
 
 THEMATIC = 0.7  # probability of the story's topic where a domain offers it
 REPEAT = 0.4  # probability of a value that an earlier turn mentioned, where the domain offers one
@@ -75,7 +76,7 @@ class _Memory:
     fresh: dict[str, list[Any]] = field(default_factory=dict)  # said in this turn
     lone: dict[str, Any] = field(default_factory=dict)  # the only value of its family in the last turn that had any
     touched: dict[str, Any] = field(default_factory=dict)  # things of this turn: "the same" might mean them
-    results: list[Result] = field(default_factory=list)  # of all calls so far
+    calls: list[tuple[Call, Result]] = field(default_factory=list)  # all so far
 
     def end_turn(self) -> None:
         lone = self.lone
@@ -95,7 +96,8 @@ def realise(
 
     Raises ComposeError: `func_sample_failed` (an unknown recipe, or a thing that nobody gave), `decompose_failed` (a
     recipe's steps differ from the planned tools), `param_gen_failed` (nothing to choose from, or a result without the
-    wanted field), `vm_exec_failed` (a call was refused), `duplicate_func` (the same call twice in a turn).
+    wanted field), `vm_exec_failed` (a call was refused), `duplicate_func` (the same call twice in a turn); and
+    InfrastructureError when the machinery broke.
     """
     try:
         instance = environment.reset(state)
@@ -164,11 +166,15 @@ class _Binder:
             call = Call(step.tool, arguments)
             result = self.instance.call(call)
             self.state = None
+            if result.error == "infrastructure":
+                raise InfrastructureError(f"while executing {call}: {result.text}")
             if result.error is not None:
-                detail = f"{call} gave {result.text}"
-                raise ComposeError("vm_exec_failed", detail, function=call.name, turn=self.turn, call=call)
+                detail, before = f"{call} gave {result.text}", [call for call, _ in self.memory.calls]
+                raise ComposeError(
+                    "vm_exec_failed", detail, function=call.name, turn=self.turn, call=call, before=before
+                )
             self.results.append(result)
-            self.memory.results.append(result)
+            self.memory.calls.append((call, result))
             made.append((call, flows))
         given: dict[str, _Thing] = {}
         for kind, gift in self.recipe.gives.items():
@@ -219,12 +225,15 @@ class _Binder:
     def _choose(self, source: Said, step: int) -> None:
         if self.state is None:
             self.state = self.look()
-        scene = Scene(self.state, self.chosen, self.narrative, self.memory.mentioned, self.memory.results)
+        scene = Scene(self.state, self.chosen, self.narrative, self.memory.mentioned, self.memory.calls)
         values = list(self.catalogue.domains[source.domain](scene))
         if not values:
             tool = self.recipe.steps[min(step, len(self.recipe.steps) - 1)].tool
             detail = f"nothing to choose from in the domain {source.domain!r}"
-            raise ComposeError("param_gen_failed", detail, function=tool, turn=self.turn, domain=source.domain)
+            before = [call for call, _ in self.memory.calls]
+            raise ComposeError(
+                "param_gen_failed", detail, function=tool, turn=self.turn, domain=source.domain, before=before
+            )
         family = self.catalogue.family(source.domain)
         earlier = self.memory.mentioned.get(family, [])
         thematic = source.domain in self.catalogue.thematic

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from rods.calls import Call
 from rods.composing.records import ComposeError, Draft
 from rods.environments import load
 from rods.environments.base import Result
@@ -209,13 +210,13 @@ class PhraseBook:
 class Scene:
     """What a domain sees. `state` is the state now; `chosen` what the recipe has bound so far, by slot (said values)
     or kind (things); `narrative` the plan's; `mentioned` the values said in earlier turns, by family of domains;
-    `results` those of all calls so far."""
+    `calls` all calls so far with their results."""
 
     state: Mapping[str, Any]
     chosen: Mapping[str, Any]
     narrative: Mapping[str, str]
     mentioned: Mapping[str, Sequence[Any]]
-    results: Sequence[Result] = ()
+    calls: Sequence[tuple[Call, Result]] = ()
 
 
 LEFT_OUT = object()  # chosen for an optional argument: the call goes without it

@@ -5,7 +5,7 @@ Three users share these: desk's generator of originals, nano's warm start, and t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -33,8 +33,8 @@ PATCHABLE: frozenset[str] = frozenset({"param_gen_failed", "decompose_failed", "
 
 class ComposeError(Exception):
     """A step of composing failed. `function` and `turn` (from 0) say where; `detail` is the evidence; `call` is the
-    call that failed, `domain` the domain in which there was nothing to choose: what a repair starts from. `said` is
-    what a model had written when it failed."""
+    call that failed, `domain` the domain in which there was nothing to choose: what a repair starts from; `before` are
+    the calls that ran until then. `said` is what a model had written when it failed."""
 
     def __init__(
         self,
@@ -46,10 +46,11 @@ class ComposeError(Exception):
         call: Call | None = None,
         domain: str | None = None,
         said: str = "",
+        before: Sequence[Call] = (),
     ) -> None:
         super().__init__(f"{type}: {detail}")
         self.type, self.detail, self.function, self.turn = type, detail, function, turn
-        self.call, self.domain, self.said = call, domain, said
+        self.call, self.domain, self.said, self.before = call, domain, said, tuple(before)
 
     def as_json(self) -> dict[str, Any]:
         return {"type": self.type, "function": self.function, "turn": self.turn, "detail": self.detail}

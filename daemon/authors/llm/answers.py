@@ -1,10 +1,10 @@
 """The form of an agent's answer, said once: its fields with their schemas. Two ways of writing follow from it.
 
 Constrained, an answer is one JSON object that the server holds to `Form.schema()`. Tagged, each field stands between
-tags of its name: texts as they are, a list as one pair of tags an element, anything else as JSON. Either way `read`
-gives the same dictionary and is strict: a tag that is missing, open or double, a value that breaks its schema, NaN,
-numbers that fit nowhere or an endless answer raise `Unreadable`. Thinking goes into `reason`; a model's own <think>
-block is dropped.
+tags of its name: texts as they are, a list of things of one kind as one pair of tags an element, the rest as JSON.
+Either way `read` gives the same dictionary and is strict: a tag that is missing, open or double, a value that breaks
+its schema, NaN, numbers that fit nowhere or an endless answer raise `Unreadable`. Thinking goes into `reason`; a
+model's own <think> block is dropped.
 """
 
 from __future__ import annotations
@@ -43,11 +43,13 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """`fields` in the order in which they are written; `optional` ones may be left out. `reason` is the room for
-    thinking before them, in characters of a constrained answer; 0: none."""
+    """`fields` in the order in which they are written; `optional` ones may be left out. The schemas of `guiding` ones
+    bind a constrained answer only: whoever reads the answer says better what is wrong with them. `reason` is the room
+    for thinking before them, in characters of a constrained answer; 0: none."""
 
     fields: Mapping[str, Schema]
     optional: frozenset[str] = frozenset()
+    guiding: frozenset[str] = frozenset()
     reason: int = REASON
 
     def schema(self) -> dict[str, Any]:
@@ -66,7 +68,7 @@ class Form:
             if name not in found:
                 if name not in self.optional:
                     raise Unreadable(f"{name} is missing")
-            elif what := fault(schema, found[name]):
+            elif name not in self.guiding and (what := fault(schema, found[name])):
                 raise Unreadable(f"{name} {what}")
         return found
 
@@ -89,8 +91,8 @@ class Form:
         found: dict[str, Any] = {"reason": " ".join(reasons).strip()}
         for name, schema in self.fields.items():
             parts = _between(name, text)
-            if schema.get("type") == "array":
-                found[name] = [_inside(name, part, schema.get("items", {})) for part in parts]
+            if schema.get("type") == "array" and "items" in schema:
+                found[name] = [_inside(name, part, schema["items"]) for part in parts]
             elif len(parts) > 1:
                 raise Unreadable(f"<{name}> stands there {len(parts)} times")
             elif parts:

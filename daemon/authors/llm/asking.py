@@ -8,7 +8,7 @@ untouched: it is no candidate's fault.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -41,6 +41,7 @@ class Asker:
         *,
         stage: str,
         fields: Mapping[str, str],
+        sections: Sequence[str] = (),
         form: Form,
         read: Callable[[dict[str, Any]], T],
         error: ErrorType,
@@ -49,6 +50,7 @@ class Asker:
         max_tokens: int = 1024,
     ) -> T:
         """What `read` makes of the answer's fields; it may raise Unreadable for what has the form but no sense.
+        `sections` of the template are added to the question.
 
         The first try is constrained where the endpoint can do that. An answer that was cut short leads to the tagged
         form; one that could not be read is shown to the model with what was wrong, and the question put again. Raises
@@ -56,17 +58,18 @@ class Asker:
         """
         loaded = load(template)
         self.hashes[template] = loaded.hash
-        sections = loaded.render_sections(**fields)
+        said_to = loaded.render_sections(**fields)
+        question = "\n\n".join(said_to[name] for name in ("user", *sections))
         constrained = self.client.constrains(self.backbone)
         exchange: list[dict[str, str]] = []
         why, said, kind = "", "", error
         for number in range(self.tries):
             way = "constrained" if constrained else "tagged"
-            user = {"role": "user", "content": f"{sections['user']}\n\n{sections[way]}"}
+            user = {"role": "user", "content": f"{question}\n\n{said_to[way]}"}
             completion = await self.client.complete(
                 Request(
                     stage,
-                    [{"role": "system", "content": sections["system"]}, user, *exchange],
+                    [{"role": "system", "content": said_to["system"]}, user, *exchange],
                     schema=form.schema() if constrained else None,
                     max_tokens=max_tokens,
                     random_seed=given.rng(f"{template} {turn} {number}").getrandbits(31),

@@ -8,10 +8,13 @@ from typing import Any
 
 import orjson
 
-from rods.composing.records import BoundCall, Draft
-from rods.environments.base import Tool
+from rods.calls import Call
+from rods.composing.catalogue import Catalogue
+from rods.composing.records import BoundCall, Draft, Plan
+from rods.environments.base import Result, Tool
 
 LONGEST_RESULT = 400  # characters of a call's result
+SHORTENINGS = ((10_000, 10_000), (200, 100), (80, 30), (40, 12), (24, 6))  # characters of a text, entries
 
 
 def signatures(tools: Iterable[Tool]) -> str:
@@ -27,16 +30,35 @@ def compact(value: Any, longest: int = 0) -> str:
 
 def turn_lines(calls: Sequence[BoundCall]) -> str:
     """The calls of one turn, one JSON object a line: name, arguments and what came back."""
-    return "\n".join(
-        compact(
-            {
-                "call": bound.call.name,
-                "arguments": dict(bound.call.arguments),
-                "result": _cut(bound.result.text),
-            }
-        )
-        for bound in calls
-    )
+    return "\n".join(call_line(bound.call, bound.result) for bound in calls)
+
+
+def plan(catalogue: Catalogue, plan: Plan) -> str:
+    """A plan, one line a turn: each function with its purpose and the tools that it calls."""
+    lines = []
+    for number, turn in enumerate(plan.turns, start=1):
+        names = [f"{number}.{place} {purpose(catalogue, name)}" for place, name in enumerate(turn.recipes, start=1)]
+        lines.append("; ".join(names) or f"{number} (asked in vain; done in the next turn)")
+    return "\n".join(lines)
+
+
+def purpose(catalogue: Catalogue, name: str) -> str:
+    recipe = catalogue.recipes[name]
+    return f"{name}: {recipe.phrases[0]} [{', '.join(recipe.tools)}]"
+
+
+def call_line(call: Call, result: Result) -> str:
+    """A call with its result as one JSON object."""
+    return compact({"call": call.name, "arguments": dict(call.arguments), "result": _cut(result.text)})
+
+
+def world(state: Any, room: int) -> str:
+    """A state as one line of JSON in at most `room` characters: long texts and long lists lose their ends first."""
+    for text, entries in SHORTENINGS:
+        shown = compact(_shortened(state, text, entries))
+        if len(shown) <= room:
+            return shown
+    return shown[: room - 1] + "…"
 
 
 def turns(draft: Draft, texts: Sequence[str] = ()) -> str:
@@ -51,6 +73,18 @@ def turns(draft: Draft, texts: Sequence[str] = ()) -> str:
 def narrative(story: Mapping[str, str]) -> str:
     """The plan's narrative in one text; "(none)" without one."""
     return " ".join(f"{name}: {text}" if len(story) > 1 else text for name, text in story.items()) or "(none)"
+
+
+def _shortened(value: Any, text: int, entries: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= text else value[: text - 1] + "…"
+    if isinstance(value, Mapping):
+        kept = {key: _shortened(item, text, entries) for key, item in list(value.items())[:entries]}
+        return kept if len(kept) == len(value) else {**kept, "…": f"{len(value) - len(kept)} more"}
+    if isinstance(value, (list, tuple)):
+        items = [_shortened(item, text, entries) for item in value[:entries]]
+        return items if len(items) == len(value) else [*items, "…"]
+    return value
 
 
 def _cut(text: str) -> str:

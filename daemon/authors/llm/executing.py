@@ -1,0 +1,187 @@
+"""Stage II by a model: a world for the plan, values for its blanks, execution call by call (004 §3.3, Appendix D).
+
+Batched, one question asks for all values of the conversation; in the paper's form each function's values are asked for
+when its turn has come, with the true state and results before it. What turns out to be impossible, or makes a call
+fail, is asked again with the reason, a few times; then the error goes to the critic or back to the planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from daemon.authors.base import Assignment, Texts
+from daemon.authors.llm import showing
+from daemon.authors.llm.answers import Form, obj
+from daemon.authors.llm.asking import Asker
+from daemon.authors.llm.choosing import EXAMPLES, Blank, Choosing, Key
+from daemon.authors.llm.computing import Compute
+from daemon.authors.llm.querying import Querying
+from daemon.authors.llm.worlds import Worlds
+from rods.composing.binding import realise
+from rods.composing.catalogue import LEFT_OUT, Catalogue
+from rods.composing.plain import is_plain
+from rods.composing.records import ComposeError, Draft, Flow, Plan
+from rods.config.identity import Pipeline
+from rods.environments.base import reference
+from rods.flows import infer
+from rods.tasks import Task
+
+AGAIN = 2  # times that a value is asked for anew
+STATE_ROOM = 3_000  # characters of the world in a prompt
+
+
+class Executor:
+    """Raises ComposeError: `param_gen_failed` for values that never fit, `vm_exec_failed` for calls that the world
+    refuses, `duplicate_func`, and those of the queries."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        asker: Asker,
+        settings: Pipeline,
+        compute: Compute,
+        worlds: Worlds,
+        querying: Querying,
+    ) -> None:
+        self.catalogue, self.asker, self.settings, self.compute = catalogue, asker, settings, compute
+        self.worlds, self.querying = worlds, querying
+
+    async def state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
+        return await self.worlds.state(given, plan)
+
+    async def queries(self, given: Assignment, draft: Draft) -> Texts:
+        return await self.querying.queries(given, draft)
+
+    async def realise(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
+        binding = _Binding(given.environment.tools())
+        while True:
+            made, run = await self.compute(lambda: self._run(given, plan, state, binding))
+            if run.blanks:
+                asked = self._next(list(run.blanks.values()))
+                binding.told(await self._ask(given, plan, state, asked))
+            elif isinstance(made, ComposeError):
+                binding.blame(made, run)
+            else:
+                return self._with_flows(given, made)
+
+    def _run(
+        self, given: Assignment, plan: Plan, state: Mapping[str, Any], binding: _Binding
+    ) -> tuple[Draft | ComposeError, Choosing]:
+        run = Choosing(binding.tools, binding.answers, binding.problems, given.rng("chance"))
+        try:
+            return realise(given.environment, self.catalogue, plan, state, run), run
+        except ComposeError as error:
+            return error, run
+
+    def _next(self, blanks: Sequence[Blank]) -> Sequence[Blank]:
+        """The blanks to ask for now: all, or those of the first function that has any."""
+        if self.settings.calls == "batched":
+            return blanks
+        return [blank for blank in blanks if blank.key[:2] == blanks[0].key[:2]]
+
+    async def _ask(
+        self, given: Assignment, plan: Plan, state: Mapping[str, Any], blanks: Sequence[Blank]
+    ) -> dict[Key, Any]:
+        optional = frozenset(blank.id for blank in blanks if blank.optional)
+        form = Form({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
+        first = blanks[0].choice.scene
+
+        def read(answer: dict[str, Any]) -> dict[Key, Any]:
+            values = answer["values"]
+            return {blank.key: blank.value(values[blank.id]) if blank.id in values else LEFT_OUT for blank in blanks}
+
+        return await self.asker.ask(
+            given,
+            "parameters",
+            stage="parameters",
+            fields={
+                "story": showing.narrative(plan.narrative),
+                "plan": self._plan(given, plan),
+                "state": showing.world(first.state, STATE_ROOM),
+                "done": "\n".join(showing.call_line(call, result) for call, result in first.calls) or "(none)",
+                "values": "\n".join(map(_line, blanks)),
+            },
+            form=form,
+            read=read,
+            error="param_gen_failed",
+            turn=blanks[0].key[0],
+            function=blanks[0].tool,
+            max_tokens=512 + 48 * len(blanks),
+        )
+
+    def _plan(self, given: Assignment, plan: Plan) -> str:
+        links = {(producer[0] + 1, consumer[0] + 1) for producer, consumer, _ in given.profile.edges}
+        shown = showing.plan(self.catalogue, plan)
+        if not links or not any(is_plain(self.catalogue.recipes[name]) for turn in plan.turns for name in turn.recipes):
+            return shown
+        fed = ", ".join(f"turn {two} from turn {one}" for one, two in sorted(links))
+        return f"{shown}\nValues that one call returns are to be used by later ones: {fed}."
+
+    def _with_flows(self, given: Assignment, draft: Draft) -> Draft:
+        """The flows of single tools are found out from results and state; recipes know theirs."""
+        if not any(is_plain(self.catalogue.recipes[bound.recipe]) for calls in draft.turns for bound in calls):
+            return draft
+        calls = tuple(tuple(bound.call for bound in calls) for calls in draft.turns)
+        used = tuple(dict.fromkeys(call.name for turn in calls for call in turn))
+        silent = ("",) * len(calls)
+        task = Task(reference(given.environment), "base", silent, calls, used, state=draft.state)
+        flows = infer(given.environment.tools(), task, [[bound.result for bound in calls] for calls in draft.turns])
+        turns = [
+            tuple(
+                replace(bound, flows={name: _of_user(flow) for name, flow in found.items()})
+                if is_plain(self.catalogue.recipes[bound.recipe])
+                else bound
+                for bound, found in zip(bounds, row, strict=True)
+            )
+            for bounds, row in zip(draft.turns, flows, strict=True)
+        ]
+        return replace(draft, turns=tuple(turns))
+
+
+class _Binding:
+    """What is known while one plan is bound: the answers, and what was wrong with those that failed."""
+
+    def __init__(self, tools: Mapping[str, Any]) -> None:
+        self.tools = tools
+        self.answers: dict[Key, Any] = {}
+        self.problems: dict[Key, str] = {}
+        self._asked: dict[Key, int] = {}
+        self._failed = 0
+
+    def told(self, answers: Mapping[Key, Any]) -> None:
+        """Raises ComposeError when a value has been asked for too often."""
+        for key in answers:
+            self._asked[key] = self._asked.get(key, 0) + 1
+            if self._asked[key] > AGAIN + 1:
+                detail = f"no possible value for {key[2]!r} after {AGAIN + 1} answers"
+                raise ComposeError("param_gen_failed", detail, turn=key[0])
+        self.answers |= answers
+
+    def blame(self, error: ComposeError, run: Choosing) -> None:
+        """A call failed although everything is answered: its function's values are asked for anew, closed, a few times.
+        Raises the error when that does not help or there is nothing to ask."""
+        keys = [key for key in self.answers if key[:2] == run.place and key[0] == error.turn]
+        self._failed += 1
+        if error.type not in ("vm_exec_failed", "param_gen_failed") or not keys or self._failed > AGAIN:
+            raise error
+        for key in keys:
+            self.problems[key] = error.detail[:200]
+            del self.answers[key]
+
+
+def _of_user(flow: Flow) -> Flow:
+    """What only the state knows, the user has to say: nothing else tells it."""
+    return Flow("user") if flow.source == "state" else flow
+
+
+def _line(blank: Blank) -> str:
+    may: dict[str, Any] = {"one of": list(blank.options)} if blank.closed else {"any": blank.schema}
+    if not blank.closed:
+        may["such as"] = list(blank.options)[:EXAMPLES]
+    if blank.optional:
+        may["may be left out"] = True
+    if blank.problem:
+        may["not again"] = blank.problem
+    return f"{blank.id} ({blank.argument} of {blank.tool}): {showing.compact(may)}"

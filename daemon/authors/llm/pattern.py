@@ -1,0 +1,154 @@
+"""The execution pattern of a plan: for every call that the root's shape asks for, the functions that may stand there.
+
+Where the environment has recipes (HIGH-LEVEL functions), a procedural sketch of the right shape is widened: each of its
+functions may be exchanged for any other with the same number of calls, the same depth, the same needs, and gifts on
+which what follows can rely. So whatever a model picks is likely to fit together, and the root's depth is kept. After a
+`decompose_failed`, and where there are no recipes, the functions are the single tools of the API classes that the root
+calls at that place (BOTTOM-LEVEL).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from daemon.authors.base import Assignment
+from rods.composing.catalogue import Catalogue, Recipe
+from rods.composing.plain import is_plain
+from rods.composing.planning import plan as sketched
+from rods.composing.records import ComposeError
+from rods.composing.search import Table, own_depth
+
+CHOICES = 12  # functions offered for one place
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One function to choose: which ones fit, and how many calls each of them makes."""
+
+    options: tuple[str, ...]
+    calls: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The places of each turn; none where no call is right. `depth` is None where only the calls can show it."""
+
+    turns: tuple[tuple[Place, ...], ...]
+    depth: int | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Every function that is offered somewhere, each once."""
+        return list(dict.fromkeys(name for turn in self.turns for place in turn for name in place.options))
+
+
+def pattern(catalogue: Catalogue, given: Assignment, functions: str, rng: random.Random) -> Pattern:
+    """The pattern for one plan. `functions` is `other` (rather not the seed's) or `same` (just the seed's).
+
+    Raises ComposeError("no_pattern") when no function is left for some place.
+    """
+    own = {name: recipe for name, recipe in catalogue.recipes.items() if not is_plain(recipe)}
+    single = any(error.type == "decompose_failed" for error in given.failures)
+    if own and not single:
+        return _from_recipes(catalogue, own, given, functions, rng)
+    return _from_tools(catalogue, given, functions, rng)
+
+
+def _from_recipes(
+    catalogue: Catalogue, own: Mapping[str, Recipe], given: Assignment, functions: str, rng: random.Random
+) -> Pattern:
+    plan = sketched(
+        replace(catalogue, recipes=own),
+        given.seed,
+        given.profile,
+        blocked=given.blocked,
+        functions="same" if functions == "same" else "other",
+        narrative=False,
+        rng=rng,
+    )
+    tools = given.environment.tools()
+    classes = {tools[call.name].group for calls in given.seed.calls for call in calls} if catalogue.closed else None
+    seeds = _used(given) - catalogue.common
+    chosen = [[own[name] for name in turn.recipes] for turn in plan.turns]
+    flat = [recipe for turn in chosen for recipe in turn]
+    table = Table()
+    turns = []
+    number = 0
+    for turn, recipes in enumerate(chosen):
+        places = []
+        for recipe in recipes:
+            needed = frozenset().union(*(_wants(later) for later in flat[number + 1 :]))
+            options = [
+                other.name
+                for other in own.values()
+                if other is not recipe
+                and other not in recipes
+                and _exchangeable(recipe, other, table.things.keys(), needed)
+                and not given.blocked.intersection((other.name, *other.tools))
+                and not (other.short and given.seed.type == "long_context")
+                and (classes is None or classes.issuperset(tools[name].group for name in other.tools))
+                and (other.tools == recipe.tools if functions == "same" else not seeds.intersection(other.tools))
+            ]
+            rng.shuffle(options)
+            options = [recipe.name, *options[: CHOICES - 1]]
+            rng.shuffle(options)
+            places.append(Place(tuple(options), len(recipe.steps)))
+            table.add(recipe, turn)
+            number += 1
+        turns.append(tuple(places))
+    return Pattern(tuple(turns), given.profile.depth)
+
+
+def _exchangeable(recipe: Recipe, other: Recipe, there: Set[str], needed: frozenset[str]) -> bool:
+    """Whether `other` may stand for `recipe` where the things and facts `there` are at hand and later ones `needed`."""
+    return (
+        len(other.steps) == len(recipe.steps)
+        and own_depth(other) == own_depth(recipe)
+        and other.needs == recipe.needs
+        and other.fits(there)
+        and needed.intersection(_leaves(recipe)) <= _leaves(other)
+        and not needed.intersection(set(other.ends) - set(recipe.ends))
+    )
+
+
+def _wants(recipe: Recipe) -> frozenset[str]:
+    return recipe.needs.union(recipe.when)
+
+
+def _leaves(recipe: Recipe) -> frozenset[str]:
+    return frozenset((*recipe.gives, *recipe.makes))
+
+
+def _from_tools(catalogue: Catalogue, given: Assignment, functions: str, rng: random.Random) -> Pattern:
+    tools = given.environment.tools()
+    seeds = _used(given) - catalogue.common
+    turns = []
+    for nodes in given.profile.turns:
+        places = []
+        for node in nodes:
+            if functions == "same":
+                options = [node.tool]
+            else:
+                same_class = [name for name, tool in tools.items() if tool.group == node.group]
+                options = [name for name in same_class if name not in seeds] or same_class
+            options = [name for name in options if name not in given.blocked and name in catalogue.recipes]
+            if not options:
+                detail = f"no function of {node.group} is left for turn {node.turn + 1}"
+                raise ComposeError("no_pattern", detail, turn=node.turn)
+            rng.shuffle(options)
+            places.append(Place(tuple(options[:CHOICES])))
+        turns.append(tuple(places))
+    return Pattern(tuple(turns))
+
+
+def repeats(given: Assignment, catalogue: Catalogue, turns: Sequence[Sequence[str]]) -> bool:
+    """Whether these functions call exactly the tools of the seed."""
+    seed = Counter(call.name for calls in given.seed.calls for call in calls)
+    return seed == Counter(tool for turn in turns for name in turn for tool in catalogue.recipes[name].tools)
+
+
+def _used(given: Assignment) -> set[str]:
+    return {call.name for calls in given.seed.calls for call in calls}
