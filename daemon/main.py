@@ -32,6 +32,7 @@ from rods.sources import load_tasks
 
 _Known = TypeVar("_Known", RodsError, OSError)
 THREADS = "rods-daemon"
+FILES = 8  # threads in which aiofiles waits for files
 PATIENCE = 2.0  # seconds that a thread may take to come back before the process leaves without it
 
 
@@ -41,7 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("run", type=Path, help="the run folder; the daemon waits until it exists")
     parser.add_argument("--config", type=Path, help="TOML file: creates the run, or brings this start's [operation]")
     asked = parser.parse_args(arguments)
-    threads = ThreadPoolExecutor(IN_FLIGHT + 1, thread_name_prefix=THREADS)
+    threads = Threads(IN_FLIGHT + 1, thread_name_prefix=THREADS)
     try:
         asyncio.run(_daemon(asked.run, asked.config, threads))
         code = EXIT_OK
@@ -50,12 +51,21 @@ def main(arguments: list[str] | None = None) -> None:
     except* OSError as group:
         known = _first(group)
         code = _say(disk_error(known, Path(known.filename or asked.run)))
-    threads.shutdown(wait=False, cancel_futures=True)
+    threads.shutdown()
     _leave(code)
 
 
+class Threads(ThreadPoolExecutor):
+    """Threads that nobody waits for in the end: one may hang in an environment, or in a file system that has gone."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait=False, cancel_futures=True)
+
+
 async def _daemon(path: Path, config_file: Path | None, threads: ThreadPoolExecutor) -> None:
-    stop = _stop_on_signals(asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(Threads(FILES, thread_name_prefix=THREADS))
+    stop = _stop_on_signals(loop)
     run = await _open(path, config_file, stop)
     if run is None:
         return

@@ -7,15 +7,18 @@ scrubbed of the key, and no exception of the HTTP library gets out: those know t
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import email.utils
+import os
 import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import aiofiles
+import aiofiles.os
 import aiohttp
 import structlog
 
@@ -30,6 +33,7 @@ from rods.llm.limiter import Limiter
 from rods.llm.records import Completion, Request, RequestRefused
 
 RESTING = 5.0  # seconds for which a replica that failed is asked only when there is no other
+PATIENCE = 5.0  # seconds that a call waits for a look at the endpoint's files
 SCHEMAS_REFUSED = 8  # after so many, with none accepted, the endpoint counts as one that cannot constrain
 log = structlog.get_logger()
 _WAITING = re.compile(rb"^vllm:num_requests_waiting(?:\{[^}\n]*\})? +([0-9.eE+]+)", re.MULTILINE)
@@ -62,7 +66,7 @@ class Server:
 
 
 class Backbone:
-    """One `Endpoint` of the configuration at work. Raises UserError for a key or address that is missing."""
+    """One `Endpoint` of the configuration at work, from `open` to `close`."""
 
     def __init__(self, settings: Endpoint, session: aiohttp.ClientSession, sending: Callable[[], None]) -> None:
         """`sending` is called before every request for an answer, and may raise to forbid it."""
@@ -76,28 +80,54 @@ class Backbone:
         self._timeout = aiohttp.ClientTimeout(total=settings.read_seconds, sock_connect=settings.connect_seconds)
         self._file_seen: tuple[int, int, int] | None = None
         self.servers: list[Server] = []
-        self._use_key(read_key(settings))
+        self._look: asyncio.Task[bool] | None = None  # at the files, by now perhaps done
+        self._use_key(Key())
         self._set_servers([base_address(url) for url in settings.urls])
-        self.reload()
 
-    def reload(self) -> bool:
+    async def open(self) -> Self:
+        """Reads the key and the addresses. Raises UserError for a key that is missing."""
+        self._use_key(await read_key(self.settings))
+        await self.reload()
+        return self
+
+    def close(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+
+    async def reload(self) -> bool:
         """Reads key and address file again. True when the addresses changed. A file that cannot be read (not written
-        yet, half written) changes nothing."""
+        yet, half written, on a file system that does not answer) changes nothing.
+
+        Whoever asks during a look shares it, and waits for `PATIENCE` seconds at most; a look that hangs is left alone
+        until it comes back."""
+        if not (self.settings.url_file or self.settings.key_file):
+            return False
+        if self._look is None or self._look.done():
+            self._look = asyncio.create_task(self._read_files())
+        done, _ = await asyncio.wait({self._look}, timeout=PATIENCE)
+        return any(look.result() for look in done if not look.cancelled())
+
+    async def _read_files(self) -> bool:
         with contextlib.suppress(UserError):
-            self._use_key(read_key(self.settings))
+            self._use_key(await read_key(self.settings))
         if not self.settings.url_file:
             return False
-        path = Path(self.settings.url_file).expanduser()
+        path = os.path.expanduser(self.settings.url_file)  # noqa: ASYNC240, PTH111 — asks no file system
         try:
-            stat = path.stat()
+            stat = await aiofiles.os.stat(path)
             seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if seen == self._file_seen:
                 return False
-            found = addresses(path.read_text(encoding="utf-8"))
+            async with aiofiles.open(path, encoding="utf-8") as file:
+                found = addresses(await file.read())
         except (OSError, ValueError):
             return False
         self._file_seen = seen
-        return self._set_servers(found)
+        if not self._set_servers(found):
+            return False
+        self.circuit.try_now()
+        log.info("endpoint moved", endpoint=self.name, servers=[server.base for server in self.servers])
+        return True
 
     def _use_key(self, key: Key) -> None:
         self.key = key

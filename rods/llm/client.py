@@ -62,8 +62,8 @@ class Client:
     async def __aenter__(self) -> Self:
         self._session = open_session(sum(endpoint.concurrency + 4 for endpoint in self.settings))
         try:
-            found = [Backbone(endpoint, self._session, self.budget.send) for endpoint in self.settings]
-        except UserError:
+            found = [await Backbone(one, self._session, self.budget.send).open() for one in self.settings]
+        except BaseException:
             await self._session.close()
             raise
         self._backbones = {backbone.name: backbone for backbone in found}
@@ -78,6 +78,8 @@ class Client:
             watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watch
+        for backbone in self._backbones.values():
+            backbone.close()
         if self._session is not None:
             await self._session.close()
 
@@ -234,7 +236,7 @@ class Client:
 
     async def _wait(self, backbone: Backbone, call: Call, failure: Failure) -> None:
         """Between attempts: backs off, or does not while the circuit does. Raises EndpointError when it is enough."""
-        if (failure.lost or failure.refusal) and self._reload(backbone):
+        if (failure.lost or failure.refusal) and await backbone.reload():
             return
         wait = 0.0
         if backbone.circuit.closed:
@@ -253,13 +255,6 @@ class Client:
         if backbone.circuit.succeeded():
             log.info("endpoint back", endpoint=backbone.name)
 
-    def _reload(self, backbone: Backbone) -> bool:
-        if not backbone.reload():
-            return False
-        log.info("endpoint moved", endpoint=backbone.name, servers=[server.base for server in backbone.servers])
-        backbone.circuit.try_now()
-        return True
-
     def _book(self, request: Request, call: Call, completion: Completion | None, outcome: str) -> None:
         if request.account is not None and completion is not None:
             request.account.book(completion)
@@ -273,5 +268,5 @@ class Client:
             await asyncio.sleep(WATCH_SECONDS)
             for backbone in self._backbones.values():
                 if backbone.settings.url_file:
-                    self._reload(backbone)
+                    await backbone.reload()
                 await backbone.look()

@@ -7,8 +7,9 @@ is scrubbed of it before anything else sees it, since servers do repeat keys in 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import NoReturn
+
+import aiofiles
 
 from rods.config import Endpoint
 from rods.errors import UserError
@@ -42,19 +43,22 @@ class Key:
         return text.replace(self._value, "***") if self._value and self._value in text else text
 
 
-def read_key(endpoint: Endpoint) -> Key:
-    """The key that `endpoint` names. Raises UserError when it is not there."""
+async def read_key(endpoint: Endpoint) -> Key:
+    """The key that `endpoint` names. Raises UserError when it is not there. Waits for a file without blocking the event
+    loop: it may lie on a network."""
     if endpoint.key_env:
         return _checked(os.environ.get(endpoint.key_env, ""), f"environment variable {endpoint.key_env}")
     if not endpoint.key_file:
         return Key()
-    path = Path(endpoint.key_file).expanduser()
+    path = os.path.expanduser(endpoint.key_file)  # noqa: ASYNC240, PTH111 — asks no file system
     try:
-        return _checked(path.read_text(encoding="utf-8"), str(path))
+        async with aiofiles.open(path, encoding="utf-8") as file:
+            text = await file.read()
+        return _checked(text, path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise UserError(
-            f"the API key cannot be read ({reason})", where=str(path), remedy="check operation.endpoints.key_file"
+            f"the API key cannot be read ({reason})", where=path, remedy="check operation.endpoints.key_file"
         ) from None
 
 

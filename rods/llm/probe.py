@@ -35,7 +35,7 @@ async def probe(endpoint: Endpoint) -> list[Finding]:
     """Findings about one endpoint, in the order of the questions. Sends three short requests. Raises nothing."""
     findings: list[Finding] = []
     try:
-        read_key(endpoint)
+        await read_key(endpoint)
         # Impatient: a person is waiting. Everything else is as in a run.
         limits = {"retry_seconds": 0.0, "patience_seconds": 0.1, "read_seconds": min(LONGEST, endpoint.read_seconds)}
         hurried = endpoint.model_copy(update=limits)
@@ -55,7 +55,7 @@ async def probe(endpoint: Endpoint) -> list[Finding]:
 
 async def _models(endpoint: Endpoint, base: str) -> list[Finding]:
     """What /models says: whether someone answers, which models, how long a prompt may be."""
-    key = read_key(endpoint)
+    key = await read_key(endpoint)
     began = time.monotonic()
     try:
         status, content = await _get(f"{base}/models", endpoint, key.headers())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from dataclasses import replace
@@ -11,6 +12,7 @@ import orjson
 import pytest
 
 from buffers.creation import toml
+from buffers.heartbeat import heartbeat_path
 from buffers.verify import verify
 from rods.calls import Call
 from rods.environments import desk, load
@@ -219,6 +221,16 @@ def test_it_leaves_when_the_trainer_has_been_gone_for_long(tmp_path: Path) -> No
         _, errors = daemon.process.communicate(timeout=20)
     assert daemon.process.returncode == 0 and "no living trainer" in errors
     assert idle(run.path, 1)  # not before its work was done
+
+
+def test_it_stops_even_while_a_file_system_does_not_answer(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"operation": {"poll_seconds": 0.02, "idle_exit_seconds": 600.0}})
+    os.mkfifo(heartbeat_path(run.path, "trainer"))  # opening it waits for a writer that never comes
+    with Daemon(run.path) as daemon:
+        until(lambda: (run.path / "heartbeat.daemon.json").exists())
+        time.sleep(0.2)  # it looks for the trainer now
+        code, _, errors = daemon.stop()
+    assert code == 0, errors
 
 
 def test_an_environment_without_a_catalogue_is_finished_as_no_prompts(tmp_path: Path) -> None:

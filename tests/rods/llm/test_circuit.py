@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from pathlib import Path
 
 import pytest
 
-from rods.llm import Client, Completion, EndpointError, RequestRefused
+from rods.llm import Client, Completion, EndpointError, Request, RequestRefused
 from rods.llm.circuit import THRESHOLD, Circuit
 from tests.llm_stub import Script, Stub
 from tests.rods.llm.conftest import ask, endpoint
@@ -69,6 +70,22 @@ async def test_calls_wait_for_a_file_that_is_not_there_yet(stub: Stub, tmp_path:
         assert "no address" in await until_down(client)
         file.write_text(stub.url)
         assert all(one.whole for one in await asyncio.wait_for(asyncio.gather(*waiting), 20))
+
+
+async def test_a_file_system_that_does_not_answer_stops_no_other_endpoint(
+    stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rods.llm.backbone.PATIENCE", 0.05)
+    file = tmp_path / "address"
+    os.mkfifo(file)  # whoever opens it waits for someone who writes, as on a network file system that has gone
+    waiting, well = endpoint(stub, urls=(), url_file=str(file), name="waiting"), endpoint(stub, name="well")
+    async with Client([waiting, well]) as client:
+        found = await asyncio.wait_for(asyncio.gather(*begin(client, 20)), 20)
+        assert all(one.whole and one.backbone == "well" for one in found)
+        assert client.status()[0]["servers"] == []
+        file.write_text(f"{stub.url}\n")
+        pinned = client.complete(Request("test", [{"role": "user", "content": "hello"}], backbone="waiting"))
+        assert (await asyncio.wait_for(pinned, 20)).whole
 
 
 async def test_one_dead_replica_of_two_costs_nothing_but_a_retry(stub: Stub) -> None:

@@ -84,11 +84,11 @@ def test_a_key_has_no_text_form() -> None:
     assert key.scrub(f"Incorrect API key provided: {KEY}.") == "Incorrect API key provided: ***."
 
 
-def test_a_missing_key_says_where_it_was_looked_for(tmp_path: Path) -> None:
+async def test_a_missing_key_says_where_it_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="environment variable NO_SUCH_KEY: holds no API key"):
-        read_key(Endpoint(model="m", urls=("http://a",), key_env="NO_SUCH_KEY"))
+        await read_key(Endpoint(model="m", urls=("http://a",), key_env="NO_SUCH_KEY"))
     with pytest.raises(UserError, match="No such file"):
-        read_key(Endpoint(model="m", urls=("http://a",), key_file=str(tmp_path / "none")))
+        await read_key(Endpoint(model="m", urls=("http://a",), key_file=str(tmp_path / "none")))
 
 
 @pytest.mark.parametrize(
