@@ -21,7 +21,7 @@ from daemon.authors.base import Assignment, Texts
 from daemon.authors.llm import showing, spoken
 from daemon.authors.llm.answers import Form, Unreadable
 from daemon.authors.llm.asking import Asker
-from daemon.authors.llm.judging import Compute
+from daemon.authors.llm.computing import Compute
 from rods.composing import forms
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, ComposeError, Draft
@@ -92,7 +92,7 @@ class Former:
         self, given: Assignment, draft: Draft, script: Texts, type: TaskType, gaps: Sequence[Gap] = ()
     ) -> Task:
         catalogue = replace(self.catalogue, shown=min(self.catalogue.shown, len(given.seed.tools)))
-        task: Task = await self.compute(
+        return await self.compute(
             lambda: forms.finished(
                 catalogue,
                 given.environment,
@@ -104,7 +104,6 @@ class Former:
                 missing=[gap.missing for gap in gaps],
             )
         )
-        return task
 
     async def _without_function(self, scene: Scene) -> Gap:
         choices = forms.missable(self.catalogue, scene.draft, scene.turn + 1)

@@ -8,13 +8,13 @@ class and turn; in the paper's form a rejected sample is diagnosed by a call of 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from daemon.authors.base import Assignment, Fault, Judgement
 from daemon.authors.llm import showing, spoken
 from daemon.authors.llm.answers import Form, Schema, Unreadable
 from daemon.authors.llm.asking import Asker
+from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.rewriting import functions
 from prompts import load
 from rods.composing import judging
@@ -24,9 +24,8 @@ from rods.config.identity import Pipeline
 from rods.tasks import Task
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
-LONGEST_STATE = 4_000  # characters of the world that a judge is shown
+STATE_ROOM = 3_000  # characters of the world that a judge is shown
 REASON = 600  # characters of thinking in a constrained verdict
-Compute = Callable[[Callable[[], Any]], Awaitable[Any]]
 VERDICT: Schema = {"type": "string", "enum": ["pass", "fail"]}
 ISSUE: Schema = {"type": "string", "maxLength": 400}
 
@@ -83,7 +82,7 @@ class Judge:
             fields={
                 "type": task.type,
                 "meaning": meaning(given, task),
-                "state": showing.compact(task.state or {}, LONGEST_STATE),
+                "state": showing.world(task.state, STATE_ROOM),
                 "functions": functions(given, draft),
                 "conversation": showing.turns(draft, task.script),
                 "diagnosis": diagnosis and f"\n{diagnosis}",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from daemon.authors.base import Author
+from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.forming import Former
 from daemon.authors.llm.judging import Judge
 from daemon.authors.llm.rewriting import Rewriter
@@ -32,10 +32,6 @@ class Later:
 
     def stages(self) -> list[str]:
         return [call.stage for call in self.calls]
-
-
-async def in_thread(function: Callable[[], Any]) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(THREADS, function)
 
 
 @contextlib.asynccontextmanager
@@ -64,7 +60,7 @@ async def later(
             executor=early.executor,
             critic=early.critic,
             rewriter=Rewriter(catalogue, asker, config.pipeline, early.executor),
-            former=Former(catalogue, asker, config.pipeline, in_thread),
-            judge=Judge(catalogue, asker, config.pipeline, in_thread),
+            former=Former(catalogue, asker, config.pipeline, Compute(THREADS)),
+            judge=Judge(catalogue, asker, config.pipeline, Compute(THREADS)),
         )
         yield Later(Bench(config), author, calls)
