@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daemon.authors.base import Assignment
@@ -19,7 +19,7 @@ from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plain import is_plain
 from rods.composing.planning import plan as sketched
 from rods.composing.records import ComposeError
-from rods.composing.search import Table, own_depth
+from rods.composing.search import Table
 
 CHOICES = 12  # functions offered for one place
 
@@ -86,7 +86,7 @@ def _from_recipes(
                 for other in own.values()
                 if other is not recipe
                 and other not in recipes
-                and _exchangeable(recipe, other, table.things.keys(), needed)
+                and _exchangeable(recipe, other, table, turn, needed)
                 and not given.blocked.intersection((other.name, *other.tools))
                 and not (other.short and given.seed.type == "long_context")
                 and (classes is None or classes.issuperset(tools[name].group for name in other.tools))
@@ -102,24 +102,26 @@ def _from_recipes(
     return Pattern(tuple(turns), given.profile.depth)
 
 
-def _exchangeable(recipe: Recipe, other: Recipe, there: Set[str], needed: frozenset[str]) -> bool:
-    """Whether `other` may stand for `recipe` where the things and facts `there` are at hand and later ones `needed`."""
+def _exchangeable(recipe: Recipe, other: Recipe, table: Table, turn: int, needed: frozenset[str]) -> bool:
+    """Whether `other` may stand for `recipe` on this table, where later functions need the things and facts `needed`:
+    as many calls, as deep, and it leaves what is needed at the same depth."""
     return (
         len(other.steps) == len(recipe.steps)
-        and own_depth(other) == own_depth(recipe)
         and other.needs == recipe.needs
-        and other.fits(there)
-        and needed.intersection(_leaves(recipe)) <= _leaves(other)
-        and not needed.intersection(set(other.ends) - set(recipe.ends))
+        and other.fits(table.things.keys())
+        and _left(recipe, table, turn, needed) == _left(other, table, turn, needed)
     )
+
+
+def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tuple[int, dict[str, int]]:
+    """The depth that a recipe reaches on this table, and that of the needed things which are there afterwards."""
+    after = replace(table, things=dict(table.things), used=set(table.used), depth=0)
+    after.add(recipe, turn)
+    return after.depth, {kind: depth for kind, (depth, _) in after.things.items() if kind in needed}
 
 
 def _wants(recipe: Recipe) -> frozenset[str]:
     return recipe.needs.union(recipe.when)
-
-
-def _leaves(recipe: Recipe) -> frozenset[str]:
-    return frozenset((*recipe.gives, *recipe.makes))
 
 
 def _from_tools(catalogue: Catalogue, given: Assignment, functions: str, rng: random.Random) -> Pattern:
