@@ -25,7 +25,7 @@ from rods.config import Config, Gates
 from rods.environments.base import Environment
 from rods.errors import InfrastructureError
 from rods.gates import Rejection as GateRejection
-from rods.gates import SimilarityIndex, check
+from rods.gates import SimilarityIndex, abridged, check
 from rods.llm import BudgetSpent, EndpointError
 from rods.profile import Profile, distance, profile
 from rods.tasks import Task, TaskType
@@ -199,10 +199,10 @@ class _Writing:
         try:
             task, faults = await self.pipeline.compute(self._checked, task, draft, gates)
         except InfrastructureError as error:
-            raise Rejected(stage, "infrastructure", str(error), task.as_json()) from error
+            raise Rejected(stage, "infrastructure", str(error), abridged(task).as_json()) from error
         if faults:
             told = "; ".join(f"{fault.gate}: {reason}" for fault in faults for reason in fault.reasons)
-            rejected = Rejected(stage, faults[0].gate, [fault.as_json() for fault in faults], task.as_json())
+            rejected = Rejected(stage, faults[0].gate, [fault.as_json() for fault in faults], abridged(task).as_json())
             raise rejected.teaching("conversation_construct_failed", told)
         return Candidate(draft, texts, task)
 
@@ -235,7 +235,7 @@ class _Writing:
             evidence = [
                 {"verdict": fault.verdict, "turn": fault.turn, "reason": fault.reason} for fault in judgement.faults
             ]
-            rejected = Rejected(stage, "judge_rejected", evidence, candidate.task.as_json())
+            rejected = Rejected(stage, "judge_rejected", evidence, abridged(candidate.task).as_json())
             unfixable = [fault for fault in judgement.faults if fault.verdict == "gt_unfixable"]
             if unfixable:
                 raise rejected.teaching("conversation_construct_failed", judgement.reason, unfixable[0].turn)
@@ -265,7 +265,7 @@ class _Writing:
         job, plan = self.job, candidate.draft.plan.as_json()
         apart = distance(self.profile, profile(self.environment, candidate.task))
         provenance = {
-            **candidate.task.provenance,
+            **abridged(candidate.task).provenance,
             "seed": job.seed.id,
             "root": job.root.id,
             "generation": job.generation,

@@ -14,7 +14,7 @@ from rods.environments.base import Environment
 from rods.gates.arguments import arguments
 from rods.gates.contamination import contamination, held_out_index, overlaps
 from rods.gates.duplicates import duplicates
-from rods.gates.replay import Results, replay, replayed
+from rods.gates.replay import Results, abridged, replay, replayed
 from rods.gates.similarity import Match, SimilarityIndex
 from rods.gates.tools import tools
 from rods.profile import Profile, isomorphic
@@ -26,6 +26,7 @@ __all__ = [
     "Match",
     "Rejection",
     "SimilarityIndex",
+    "abridged",
     "arguments",
     "check",
     "contamination",

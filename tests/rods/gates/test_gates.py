@@ -9,7 +9,8 @@ from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import Result, reference
 from rods.errors import InfrastructureError
-from rods.gates import Rejection, SimilarityIndex, arguments, check, replay, tools
+from rods.gates import Rejection, SimilarityIndex, abridged, arguments, check, replay, tools
+from rods.gates.replay import run
 from rods.profile import profile
 from rods.tasks import EnvironmentRef, Task
 from tests.rods.toy_environment import Toy, World, environment
@@ -45,6 +46,14 @@ def test_replay_must_reproduce_recorded_results():
     assert replay(TOY, task(provenance={"results": recorded})) == []
     assert "recorded was" in replay(TOY, task(provenance={"results": [recorded[0], ["x"]]}))[0]
     assert "recorded was nothing" in replay(TOY, task(provenance={"results": [recorded[0]]}))[0]
+    long = task(calls=((Call("write", {"title": "milk", "body": "b" * 60}),), (Call("read", {"note_id": 101}),)))
+    texts = [[result.text for result in turn] for turn in run(TOY, long)]
+    kept = abridged(replace(long, provenance={"results": texts, "seed": "s"}))
+    assert kept.id == long.id and kept.provenance["seed"] == "s"
+    assert kept.provenance["results"][0] == texts[0]  # short ones stay
+    assert kept.provenance["results"][1][0].startswith("sha256:") and replay(TOY, kept) == []
+    other = replace(long, calls=((Call("write", {"title": "milk", "body": "c" * 60}),), long.calls[1]), id="")
+    assert "recorded was 'sha256:" in replay(TOY, replace(other, provenance=kept.provenance))[0]
     assert "one list of texts" in replay(TOY, task(provenance={"results": 5}))[0]
     honest = environments.load("tests.rods.toy_environment:honestly_nondeterministic")
     drifting = task(environment=reference(honest), calls=((), (Call("total"),)), provenance={"results": [[], ["1"]]})
