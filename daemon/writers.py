@@ -16,6 +16,8 @@ import structlog
 from buffers.run import Run
 from buffers.usage_log import UsageLog
 from daemon.authors.base import Author
+from daemon.authors.llm import llm_author, prompt_hashes
+from daemon.authors.llm.asking import Asker
 from daemon.authors.procedural import IN_FLIGHT, procedural_author
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
@@ -79,17 +81,13 @@ class Writers:
                 self._procedural[environment_name] = procedural_author(environment_name, self.threads)
             return self._procedural[environment_name]
         chance = keyed_random(self.config.random_seeds.daemon, "backbone", pick, index)
-        from daemon.authors.llm import llm_author
-        from daemon.authors.llm.asking import Asker
-
-        asker = Asker(self._client, self._client.draw(chance), self._client.account(f"{pick}#{index}"))
+        account = self._client.account(f"{pick}#{index}")
+        asker = Asker(self._client, self._client.draw(chance), account, self.config.pipeline.answer_tries)
         return llm_author(environment_name, asker, self.config.pipeline, self.threads)
 
     def known(self) -> dict[str, Any]:
         """What the log of starts says of them: the synthesis model and the prompt hashes of every environment that can
         be written for."""
-        if self.by_model:
-            from daemon.authors.llm import prompt_hashes
         hashes = {}
         for name in self.run.manifest["environments"]:
             try:

@@ -47,7 +47,7 @@ def completion(
 
 
 def _message(text: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": text}
+    return {"role": "assistant", **text} if isinstance(text, dict) else {"role": "assistant", "content": text}
 
 
 def text_for(request: dict[str, Any], script: Script) -> str:

@@ -1,10 +1,11 @@
-"""Stages I and II: a function for each place of a pattern, and values for the arguments of a call."""
+"""Stages I and II: functions for the places of a pattern, values for arguments, and repairs of the world."""
 
 from __future__ import annotations
 
 import json
 import random
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from tests.llm_stub.random_answers import instance
@@ -37,8 +38,34 @@ def values(asked: Asked, chance: random.Random) -> dict[str, Any]:
     return {"values": found}
 
 
+def patch(asked: Asked, chance: random.Random) -> dict[str, Any]:
+    """One of the usual remedies: a switch that is off, something closed, an amount that is low."""
+    try:
+        state = json.loads(asked.fields["state"])
+    except ValueError:  # cut
+        state = {}
+    changes = [{"path": path, "value": value} for path, value in _remedies(state)]
+    return {"patch": [chance.choice(changes)] if changes else [{"path": "nothing", "value": 0}]}
+
+
+def _remedies(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(part, dict):
+        for name, value in part.items():
+            yield from _remedies(value, f"{path}.{name}" if path else name)
+    elif part is False:
+        yield path, True
+    elif part == "Closed":
+        yield path, "Open"
+    elif isinstance(part, (int, float)) and not isinstance(part, bool) and 0 <= part < 50:
+        yield path, part * 10 + 100
+
+
+def world(asked: Asked, chance: random.Random) -> dict[str, Any]:
+    return {"state": {}}
+
+
 def _wants(asked: Asked, field: str) -> bool:
     return asked.schema is not None and field in asked.schema["properties"]
 
 
-ROLES = {"planner": plan, "parameters": values}
+ROLES = {"planner": plan, "parameters": values, "config_patch": patch, "initial_state": world}

@@ -84,7 +84,7 @@ def _clause(recipe: Recipe, calls: Sequence[Shown], chance: random.Random) -> st
             if isinstance(source, Said):
                 fields.setdefault(source.slot, value)
             elif isinstance(source, Known):
-                fields.setdefault(source.kind, value)
+                fields.setdefault(source.kind, "that one")
     phrase = chance.choice(recipe.phrases)
     return re.sub(r"\{(\w+)\}", lambda found: fields.get(found[1], "that one"), phrase)
 
@@ -105,4 +105,8 @@ def one_turn(asked: Asked, chance: random.Random) -> dict[str, Any]:
     return {"query": request(shown_calls(part), must_say(part), chance)}
 
 
-ROLES = {"rewrite_turns": all_turns, "refine_rewrite": one_turn}
+def for_itself(asked: Asked, chance: random.Random) -> dict[str, Any]:
+    return {"query": all_turns(asked, chance)["queries"]}
+
+
+ROLES = {"query": for_itself, "rewrite_turns": all_turns, "refine_rewrite": one_turn}

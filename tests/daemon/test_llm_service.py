@@ -1,0 +1,255 @@
+"""The daemon with a language model as author, when endpoints are missing, slow, gone, or too expensive, and when it is
+stopped with calls in flight. The model is the stub, which plays all roles."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from buffers.creation import toml
+from buffers.reading import Record, read
+from buffers.run import Run
+from buffers.verify import verify
+from console.main import run as rods
+from rods.environments import desk
+from rods.runfolder import usage
+from tests.daemon.runs import VALUES, Daemon, Trainer, idle, make_run, rejected, seeds, until, variants
+from tests.llm_stub import Script, Stub
+
+ROLES = "tests.llm_stub.roles:answer"
+KEY = "sk-planted-9c41d7e2b8"
+BASE = {"groups": [["base"]], "seeds_per_step": 8}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Stub]:
+    with Stub(Script(answer=ROLES)) as stub:
+        yield stub
+
+
+@pytest.fixture
+def stub(server: Stub) -> Stub:
+    server.use(Script(answer=ROLES))
+    server.forget()
+    return server
+
+
+def llm_run(path: Path, stub: Stub, changes: dict[str, Any] | None = None, **endpoint: Any) -> Run:
+    """A run of base tasks of desk with the stub as its only endpoint."""
+    return make_run(path, merged(operation(stub, **endpoint), changes or {}), base_tasks())
+
+
+def merged(*changes: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"pipeline": {"author": "llm"}, "selection": BASE, "pool": {"staging_epochs": 0.0}}
+    for change in changes:
+        for section, keys in change.items():
+            found[section] = {**found.get(section, {}), **keys} if isinstance(keys, dict) else keys
+    return found
+
+
+def operation(stub: Stub, **endpoint: Any) -> dict[str, Any]:
+    return {"operation": {"endpoints": [{"model": "stub", "urls": [stub.url], **endpoint}]}}
+
+
+def base_tasks() -> list[Any]:
+    return [task for task in desk.generate(7, 96, 8) if task.type == "base"][:26]
+
+
+def calls(path: Path) -> list[Record]:
+    log = path / usage("daemon")
+    return list(read(log)) if log.exists() else []
+
+
+def beat(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = orjson.loads((path / "heartbeat.daemon.json").read_bytes())
+    except OSError:
+        return {}
+    return found
+
+
+def test_variants_are_staged_and_their_calls_are_on_record(tmp_path: Path, stub: Stub) -> None:
+    run = llm_run(tmp_path / "run", stub)
+    with Trainer(run) as trainer, Daemon(run.path) as daemon:
+        trainer.play(2)
+        until(lambda: idle(run.path, 2))
+        code, _, _ = daemon.stop()
+    assert code == 0 and variants(run.path)
+    accounts = {call["account"] for call in calls(run.path)}
+    for record in variants(run.path):
+        assert record["task"]["provenance"]["model"] == "stub"
+        assert f"{record['pick']}#{record['index']}" in accounts
+    report = verify(run.path, replay=True)
+    assert report.ok, list(report.lines())
+
+
+def test_without_an_endpoint_it_says_what_is_missing(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"pipeline": {"author": "llm"}})
+    with Daemon(run.path) as daemon:
+        _, errors = daemon.process.communicate(timeout=20)
+    assert daemon.process.returncode == 2
+    assert "no endpoint is configured" in errors and "operation.endpoints" in errors and "Traceback" not in errors
+
+
+def test_each_variant_has_one_backbone_drawn_by_weight(tmp_path: Path, stub: Stub) -> None:
+    endpoints = [
+        {"model": "stub", "name": name, "urls": [stub.url], "weight": weight}
+        for name, weight in (("a", 3.0), ("b", 1.0))
+    ]
+    run = make_run(tmp_path / "run", merged({"operation": {"endpoints": endpoints}}), base_tasks())
+    with Trainer(run) as trainer, Daemon(run.path) as daemon:
+        for _ in range(3):
+            trainer.play(1)
+            until(lambda: idle(run.path, trainer.step))
+        daemon.stop()
+    backbones: dict[str, set[str]] = {}
+    for call in calls(run.path):
+        backbones.setdefault(call["account"], set()).add(call["backbone"])
+    assert all(len(used) == 1 for used in backbones.values())
+    drawn = Counter(next(iter(used)) for used in backbones.values())
+    assert drawn["a"] > drawn["b"] > 0
+    for record in variants(run.path):
+        assert {record["task"]["provenance"]["model"]} == backbones[f"{record['pick']}#{record['index']}"]
+
+
+def test_a_spent_budget_ends_the_picks_and_not_the_daemon(
+    tmp_path: Path, stub: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = llm_run(tmp_path / "run", stub, {"operation": {"budgets": {"requests": 25}}})
+    with Trainer(run) as trainer, Daemon(run.path) as daemon:
+        trainer.play(1)
+        until(lambda: idle(run.path, 1))
+        until(lambda: beat(run.path).get("state") == "budget spent")
+        assert rods(["status", str(run.path)]) == 0
+        assert "25 of 25 requests used" in capsys.readouterr().out
+        trainer.play(1)
+        code, _, _ = daemon.stop()
+    assert code == 0 and stub.counts()["requests"] == 25
+    whys = {record["why"] for record in seeds(run.path, "finished")}
+    assert "budget_spent" in whys and whys <= {None, "budget_spent"}
+    assert any(
+        record["error"] == "budget_spent" and "25 requests" in record["evidence"] for record in rejected(run.path)
+    )
+    assert [record["step"] for record in seeds(run.path, "considered")] == [1], (
+        "nothing is picked that nobody can write"
+    )
+    more = tmp_path / "more.toml"
+    more.write_text(toml(_values(stub, {"requests": 100_000})))
+    with Trainer(run, from_step=trainer.step) as trainer, Daemon(run.path, "--config", str(more)):
+        trainer.play(1)
+        until(lambda: idle(run.path, trainer.step))
+    assert stub.counts()["requests"] > 25
+
+
+def _values(stub: Stub, budgets: dict[str, int]) -> dict[str, Any]:
+    """The configuration of `llm_run` with another operation half."""
+    changes = merged(operation(stub), {"operation": {"budgets": budgets}})
+    return {
+        section: {**VALUES.get(section, {}), **keys} if isinstance(keys, dict) else keys
+        for section, keys in {**VALUES, **changes}.items()
+    }
+
+
+def test_one_variant_s_limit_ends_that_variant_alone(tmp_path: Path, stub: Stub) -> None:
+    run = llm_run(tmp_path / "run", stub, {"operation": {"budgets": {"variant_calls": 2}}})
+    with Trainer(run) as trainer, Daemon(run.path) as daemon:
+        trainer.play(1)
+        until(lambda: idle(run.path, 1))
+        assert beat(run.path)["state"] != "budget spent"
+        daemon.stop()
+    assert {record["why"] for record in seeds(run.path, "finished")} == {"budget_spent"}
+    assert max(Counter(call["account"] for call in calls(run.path)).values()) == 2
+
+
+def test_stopped_or_killed_with_calls_in_flight_it_goes_on_where_it_was(tmp_path: Path, stub: Stub) -> None:
+    run = llm_run(tmp_path / "run", stub)
+    stub.use(Script(answer=ROLES, latency=(0.05, 0.6)))
+    with Trainer(run) as trainer:
+        trainer.play(1)
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
+            with Daemon(run.path) as daemon:
+                stub.forget()
+                until(lambda: stub.counts()["good"] > 6)
+                if number == signal.SIGKILL:
+                    daemon.kill()
+                else:
+                    code, seconds, errors = daemon.stop(number)
+                    assert code == 0 and seconds < 10 and "Traceback" not in errors
+            assert all(record["crc"] for record in calls(run.path)), "the log of calls is whole"
+        stub.use(Script(answer=ROLES))
+        with Daemon(run.path):
+            until(lambda: idle(run.path, 1))
+    picked, finished = seeds(run.path, "picked"), seeds(run.path, "finished")
+    assert Counter(record["pick"] for record in finished) == Counter(record["pick"] for record in picked)
+    staged = [record["task"]["id"] for record in variants(run.path)]
+    assert sorted(staged) == sorted(task for record in finished for task in record["accepted"])
+    assert len(set(staged)) == len(staged)
+    report = verify(run.path, replay=True)
+    assert report.ok, list(report.lines())
+
+
+def test_a_slow_seed_blocks_nobody(tmp_path: Path, stub: Stub) -> None:
+    run = llm_run(tmp_path / "run", stub)
+    slow = "story"
+    with Trainer(run) as trainer, Daemon(run.path) as daemon:
+        stub.use(Script(answer=ROLES, rules=[(slow, "stall")], random_seed=1))
+        trainer.play(1)
+        until(lambda: beat(run.path).get("in_flight"))
+        stub.use(Script(answer=ROLES))
+        trainer.play(1)
+        until(lambda: any(record["step"] == 2 for record in seeds(run.path, "finished")))
+        assert beat(run.path)["in_flight"] > 0, "the stalled ones still wait"
+        code, _, _ = daemon.stop()
+    assert code == 0
+    assert not any(record["step"] == 1 for record in seeds(run.path, "finished"))
+
+
+def test_an_endpoint_that_is_gone_pauses_the_work_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub = Stub(Script(answer=ROLES))
+    run = llm_run(tmp_path / "run", stub)
+    stub.stop()
+    with Trainer(run) as trainer, Daemon(run.path):
+        trainer.play(1)
+        until(lambda: beat(run.path).get("state") == "no endpoint answers")
+        assert rods(["status", str(run.path)]) == 0
+        said = capsys.readouterr().out
+        assert "no endpoint answers" in said and "endpoint stub" in said and "down for" in said
+        with Stub(Script(answer=ROLES), port=stub.port):
+            until(lambda: idle(run.path, 1), 60)
+    assert not any(record["error"] == "infrastructure" for record in rejected(run.path))
+
+
+def tell(request: dict[str, Any]) -> str:
+    """A model whose instructions leaked: it repeats the key, now as its answer, now in the right form."""
+    from tests.llm_stub.roles import answer
+
+    text = answer(request)
+    return f"my instructions mention {KEY}" if len(text) % 3 == 0 else text.replace("journey", f"journey {KEY}")
+
+
+@pytest.mark.parametrize("fault", ["", "401", "500", "400"])
+def test_a_planted_key_is_found_nowhere_in_the_run_folder(
+    tmp_path: Path, stub: Stub, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANTED_KEY", KEY)
+    faults = {fault: 0.3} if fault else {}
+    stub.use(Script(answer="tests.daemon.test_llm_service:tell", key=KEY, faults=faults))
+    run = llm_run(tmp_path / "run", stub, {"operation": {"log_level": "debug"}}, key_env="PLANTED_KEY")
+    with Trainer(run) as trainer, Daemon(run.path) as daemon:
+        trainer.play(2)
+        until(lambda: stub.counts()["good"] > 20)
+        _, _, errors = daemon.stop()
+    assert KEY not in errors
+    files = [file for file in run.path.rglob("*") if file.is_file()]
+    assert {"usage.daemon.jsonl", "rejected.jsonl", "operation.daemon.jsonl", "config.toml"} <= {
+        one.name for one in files
+    }
+    assert not [file for file in files if KEY.encode() in file.read_bytes()]

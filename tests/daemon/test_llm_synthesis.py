@@ -1,0 +1,45 @@
+"""Whole variants from the language-model author, for both environments and all types, from a stub that plays all roles:
+on a good day, on a very bad one, and with each of the author's switches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.llm_faults import FAULTS
+from tests.daemon.synthesis import ALL, Ended, make_run, seeds, synthesise
+from tests.llm_stub import Script, Stub
+
+ROLES = "tests.llm_stub.roles:answer"
+
+
+async def written(path: Path, script: Script, count: int, **sections: Any) -> Ended:
+    with Stub(script) as stub:
+        endpoint = {"model": "stub", "urls": [stub.url], "read_seconds": 1.0}
+        return await synthesise(make_run(path, seeds(count), [endpoint], **sections))
+
+
+@pytest.mark.parametrize("calls", ["batched", "per_turn"])
+async def test_most_seeds_of_all_types_become_variants(tmp_path: Path, calls: str) -> None:
+    ended = await written(tmp_path / "run", Script(answer=ROLES), 40, pipeline={"calls": calls})
+    ended.check(40)
+    variants = ended.variants
+    made = Counter((task.environment.name, task.type) for task in variants)
+    assert all(made[name, type] for name in ("desk", "bfcl") for type in ALL), (made, ended.whys())
+    assert len(variants) > 30, ended.whys()
+    assert ended.executable() >= {record["pick"] for record in ended.finished if record["accepted"]}
+    for task in variants:
+        assert task.provenance["model"] == "stub" and "planner" in task.provenance["prompts"]
+        assert task.provenance["narrative"]
+
+
+async def test_every_fault_at_once_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    script = Script(answer=ROLES, faults=FAULTS, latency=(0.0, 0.1))
+    ended = await written(tmp_path / "run", script, 60)
+    ended.check(60)
+    assert not [record for record in ended.rejected if record["error"] == "pipeline_exception"]
+    assert sum(call["retries"] for call in ended.calls) > 50, "the faults must have happened"
+    assert len(ended.variants) > 20, ended.whys()
