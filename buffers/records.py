@@ -29,6 +29,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "epoch": ("attempt", "epoch"),
     "started": ("process", "host", "pid", "time"),
     "call": ("process", "number"),
+    "episode": ("task", "sample"),
 }
 
 # Kinds that count only inside a group, and the kind that closes it.

@@ -21,6 +21,7 @@ from evaluation import engines
 from evaluation.engines import Scored
 from evaluation.scoring import estimate, paired
 from rods import runfolder
+from rods.config import Config
 from rods.errors import InfrastructureError, UserError
 from rods.tasks import Task
 from trainer.checkpoints import Checkpoint, Checkpoints
@@ -107,6 +108,12 @@ def summary(file: Path) -> dict[str, Any]:
         "versions": sorted({line["version"] for line in lines}),
         "file": str(file),
     }
+
+
+def checkpoint(path: Path, which: Which) -> tuple[Config, Checkpoint]:
+    """The configuration of the run in `path` and its first checkpoint, its newest, or the one of a step. Raises
+    UserError when there is none."""
+    return Run.open(path).config, _checkpoint(path, which)
 
 
 def _checkpoint(path: Path, which: Which) -> Checkpoint:

@@ -155,7 +155,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 def _arithmetic(node: ast.expr) -> Any:
     """The value of a sum, difference, product or quotient of numbers, or of joined texts; ValueError for the rest."""
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float, str):
+    if isinstance(node, ast.Constant) and type(node.value) in (bool, int, float, complex, str):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         value = _arithmetic(node.operand)

@@ -1,0 +1,17 @@
+"""`rods-eval`, also as `python -m evaluation`. Signals are answered from here on, before all imports (rods.signals)."""
+
+from __future__ import annotations
+
+from rods.errors import EXIT_REQUEUE
+from rods.signals import leave_at_once
+
+
+def main() -> None:
+    leave_at_once(EXIT_REQUEUE)
+    from evaluation.main import main as evaluate
+
+    evaluate()
+
+
+if __name__ == "__main__":
+    main()

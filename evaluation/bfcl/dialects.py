@@ -1,0 +1,170 @@
+"""BFCL's protocol as two dialects of the episode engine: calls in the text of a prompt, and native tool calls.
+
+An output that cannot be decoded, or decodes to no call, ends the turn; nothing is ever complained about. Run these
+with `Harness.steps` replies a turn and without `visible_only`: the official executor answers for hidden tools, too.
+
+A native reply is text here like any other: JSON {"content": text or null, "calls": [[name, arguments as text], …]},
+its results a JSON list of texts; `messages` turns a conversation of that form into the endpoint's own. A dialect
+serves one task, because the tools of its classes decide how a call string is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import orjson
+
+from evaluation.bfcl.decoding import Form, decode, executed, written
+from evaluation.bfcl.harness import Harness
+from rods.calls import Call
+from rods.dialects.base import Parsed, RoleAndText
+from rods.environments.base import Result, Tool
+from rods.episodes import Message
+from rods.tasks import RETURN_SENTENCE
+
+Documents = Literal["full", "signatures"]  # tool documents as BFCL shows them, or one line a tool for short contexts
+
+
+class _Official:
+    """What both have in common. `owners`: the class of every callable tool."""
+
+    form: Form
+
+    def __init__(self, harness: Harness, owners: Mapping[str, str], documents: Documents = "full") -> None:
+        self.harness, self.owners, self.documents = harness, owners, documents
+
+    def parse(self, text: str) -> Parsed:
+        strings = decode(self.step(text), self.form)
+        if not strings:
+            return Parsed(answer=text)
+        return Parsed(calls=tuple(executed(string, self.owners) for string in strings))
+
+    def step(self, text: str) -> Any:
+        """The reply as BFCL's result files keep it."""
+        raise NotImplementedError
+
+    def complaint(self, error: str) -> RoleAndText:
+        return "user", error
+
+    def answer(self, text: str) -> str:
+        return text
+
+
+class Prompted(_Official):
+    """Prompt mode: tool documents in the system prompt, calls as a Python list, results in a user's message."""
+
+    name = "official"
+    form: Form = "prompt"
+
+    def system(self, tools: Sequence[Tool]) -> str:
+        return self.harness.system_prompt(self._shown(tools, returned=False))
+
+    def user(self, text: str, returned: Sequence[Tool]) -> str:
+        return self.harness.returned_prompt(self._shown(returned, returned=True)) if returned else text
+
+    def step(self, text: str) -> str:
+        return text
+
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
+        return "user", self.harness.results_prompt([written(call) for call in calls], [r.text for r in results])
+
+    def write(self, calls: Sequence[Call]) -> str:
+        return f"[{', '.join(map(str, calls))}]"
+
+    def _shown(self, tools: Sequence[Tool], *, returned: bool) -> Sequence[Any]:
+        if self.documents == "signatures":
+            return [tool.signature() for tool in tools]
+        return self.harness.documents([tool.name for tool in tools], returned=returned)
+
+
+class Native(_Official):
+    """Native tool calls: no system prompt; tools travel beside the messages (`tools`)."""
+
+    name = "official"
+    form: Form = "native"
+
+    def system(self, tools: Sequence[Tool]) -> str:
+        return ""
+
+    def user(self, text: str, returned: Sequence[Tool]) -> str:
+        return self.harness.returned_native if returned and text == RETURN_SENTENCE else text
+
+    def step(self, text: str) -> Any:
+        reply = orjson.loads(text)
+        return [{name: arguments} for name, arguments in reply["calls"]] or reply["content"]
+
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
+        return "tool", orjson.dumps([result.text for result in results]).decode()
+
+    def write(self, calls: Sequence[Call]) -> str:
+        return reply_text(None, [(call.name, orjson.dumps(call.arguments).decode()) for call in calls])
+
+    def answer(self, text: str) -> str:
+        return reply_text(text, [])
+
+    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
+        """The tools of a request: those visible from the start, then those that have returned."""
+        documents = [*self.harness.documents(visible), *self.harness.documents(returned, returned=True)]
+        if self.documents == "signatures":
+            documents = [_shortened(document) for document in documents]
+        return self.harness.native_tools(documents)
+
+
+def reply_text(content: str | None, calls: Sequence[tuple[str, str]]) -> str:
+    """A native reply in its text form."""
+    return orjson.dumps({"content": content, "calls": calls}).decode()
+
+
+def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
+    """A conversation of the native form as chat-completion messages. Calls whose arguments are no JSON object, which
+    servers would refuse to take back, are shown as the assistant's text."""
+    found: list[dict[str, Any]] = []
+    identifiers: list[str] = []
+    for message in conversation:
+        if message.role == "assistant":
+            reply = orjson.loads(message.content)
+            identifiers = [f"call_{len(found)}_{index}" for index in range(len(reply["calls"]))]
+            found.append(_assistant(reply, identifiers))
+        elif message.role == "tool":
+            texts = orjson.loads(message.content)
+            found += [
+                {"role": "tool", "tool_call_id": identifier, "content": text}
+                for identifier, text in zip(identifiers, texts, strict=False)
+            ]
+        elif message.content:
+            found.append({"role": message.role, "content": message.content})
+    return found
+
+
+def _assistant(reply: Mapping[str, Any], identifiers: Sequence[str]) -> dict[str, Any]:
+    calls = reply["calls"]
+    if not all(_is_object(arguments) for _, arguments in calls):
+        shown = "\n".join(f"{name} {arguments}" for name, arguments in calls)
+        return {"role": "assistant", "content": "\n".join(filter(None, [reply["content"], shown]))}
+    message: dict[str, Any] = {"role": "assistant", "content": reply["content"]}
+    if calls:
+        message["tool_calls"] = [
+            {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for identifier, (name, arguments) in zip(identifiers, calls, strict=True)
+        ]
+    return message
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(orjson.loads(text), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _shortened(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without descriptions and results: name, arguments, types."""
+    return {"name": document["name"], "description": "", "parameters": _bare(document["parameters"])}
+
+
+def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
+    found = {key: value for key, value in schema.items() if key not in ("description", "properties")}
+    if "properties" in schema:
+        found["properties"] = {name: _bare(part) | {"description": ""} for name, part in schema["properties"].items()}
+    return found

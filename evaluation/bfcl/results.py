@@ -1,0 +1,151 @@
+"""BFCL's own result format: written so that its scorer reads our outputs, and read as recorded outputs.
+
+    <folder>/<model>/multi_turn/BFCL_v4_multi_turn_<type>_result.json      one entry a line: {"id", "result", …}
+    <folder>/<model>/data_version.json                                     ours: which wheel the outputs belong to
+
+The format itself does not say which version of the data it belongs to, and versions differ in their tasks. So our file
+stands beside it, and where the harness has logged what the user said (it does by default), that is compared with the
+tasks: outputs of another version are refused, never scored. Entries of other categories are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from buffers.atomic import replace
+from evaluation.bfcl.decoding import Form
+from rods.environments.bfcl import wheel
+from rods.errors import RefusedError, UserError
+from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task
+
+VERSION_FILE = "data_version.json"
+_PREFIX = "BFCL_v4_multi_turn_"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a result file. `result` is a list of turns, or the text of an error."""
+
+    id: str
+    result: Any
+
+
+def data_version() -> dict[str, str]:
+    """The data that this program runs and scores."""
+    return {"package": wheel.PACKAGE, "version": wheel.VERSION, "sha256": wheel.SHA256}
+
+
+def check_version(found: Mapping[str, Any], where: Path | str) -> None:
+    """Raises RefusedError when `found` names other data than `data_version`."""
+    ours = data_version()
+    if {key: found.get(key) for key in ours} != ours:
+        raise RefusedError(
+            f"belongs to the data of {found.get('package')} {found.get('version')}; "
+            f"this program scores {ours['package']} {ours['version']}, whose tasks differ",
+            where=str(where),
+            remedy="score it with the version that made it; scores of different data are never mixed",
+        )
+
+
+def write(folder: Path, model: str, entries: Iterable[tuple[str, Any]], form: Form) -> list[Path]:
+    """Writes (id, result) pairs into `folder`, a file a category, each replaced as a whole; returns the files."""
+    lines: dict[str, list[tuple[int, bytes]]] = {}
+    for identifier, result in entries:
+        category, number = identifier.rsplit("_", 1)
+        line = json.dumps({"id": identifier, "result": result}).encode()
+        lines.setdefault(category.removeprefix("multi_turn_"), []).append((int(number), line))
+    base = folder / folder_name(model)
+    (base / "multi_turn").mkdir(parents=True, exist_ok=True)
+    replace(base / VERSION_FILE, orjson.dumps({**data_version(), "form": form}) + b"\n")
+    files = []
+    for kind, found in sorted(lines.items()):
+        path = base / "multi_turn" / f"{_PREFIX}{kind}_result.json"
+        replace(path, b"".join(line + b"\n" for _, line in sorted(found)))
+        files.append(path)
+    return files
+
+
+def folder_name(model: str) -> str:
+    """The name of a model's folder, as BFCL makes it."""
+    return model.replace("/", "_")
+
+
+def files(path: Path) -> list[Path]:
+    """The result files that `path` is or holds. Raises UserError when there is none, or when they are of BFCL V3."""
+    found = [path] if path.is_file() else sorted(path.rglob("BFCL_*multi_turn_*_result.json"))
+    if not found:
+        raise UserError(
+            "holds no BFCL result files", where=str(path), remedy=f"it should hold {_PREFIX}base_result.json or alike"
+        )
+    for file in found:
+        if not file.name.startswith(_PREFIX):
+            raise RefusedError(
+                "a result file of another version of BFCL",
+                where=str(file),
+                remedy=f"this program scores {wheel.PACKAGE} {wheel.VERSION}, whose files are called {_PREFIX}…",
+            )
+    return found
+
+
+def read(path: Path, tasks: Mapping[str, Task], form: Form) -> Iterator[Entry]:
+    """The entries of the result files in `path` that belong to `tasks` (by BFCL's id).
+
+    Raises UserError for what is no such file, RefusedError for outputs of other data.
+    """
+    for file in files(path):
+        version = next(
+            (p for p in (file.parent / VERSION_FILE, file.parent.parent / VERSION_FILE) if p.is_file()), None
+        )
+        if version is not None:
+            check_version(orjson.loads(version.read_bytes()), version)
+        for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
+            if line.strip():
+                entry = _entry(line, f"{file}:{number}", tasks, form)
+                if entry is not None:
+                    yield entry
+
+
+def _entry(line: str, where: str, tasks: Mapping[str, Task], form: Form) -> Entry | None:
+    try:
+        record = json.loads(line)
+        identifier, result = record["id"], record["result"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"no entry of a result file ({error})", where=where, remedy="mend or remove the line"
+        ) from error
+    known = isinstance(identifier, str) and any(identifier.startswith(f"multi_turn_{kind}_") for kind in TASK_TYPES)
+    if not known or identifier not in tasks:
+        return None
+    if isinstance(result, list) and not all(isinstance(turn, list) for turn in result):
+        raise UserError("'result' must be a list of turns", where=where, remedy="mend or remove the line")
+    if form == "prompt" and _has_native(result):
+        raise UserError("holds native tool calls", where=where, remedy="say --calls native")
+    _check_questions(tasks[identifier], record.get("inference_log"), where)
+    return Entry(identifier, result)
+
+
+def _has_native(result: Any) -> bool:
+    return isinstance(result, list) and any(isinstance(step, (list, dict)) for turn in result for step in turn)
+
+
+def _check_questions(task: Task, log: Any, where: str) -> None:
+    """Compares what the user is logged to have said with the task."""
+    turns = [part for part in log if isinstance(part, dict)] if isinstance(log, list) else []
+    for said, text in zip(turns, task.script, strict=False):
+        query = said.get("begin_of_turn_query")
+        if isinstance(query, list) and text != RETURN_SENTENCE and _users(query) != text:
+            raise RefusedError(
+                f"was asked something else than the task of {wheel.PACKAGE} {wheel.VERSION}: {_users(query)[:80]!r}",
+                where=where,
+                remedy="these outputs belong to another version of the data; score them with that one",
+            )
+
+
+def _users(query: Sequence[Any]) -> str:
+    return " ".join(str(m.get("content")) for m in query if isinstance(m, dict) and m.get("role") == "user")

@@ -1,0 +1,131 @@
+"""A policy behind an OpenAI-compatible endpoint: many episodes in flight, each asking as soon as it can.
+
+Budgets and failures of the machinery are nobody's failure: the episode is left out, the reason is kept, and the next
+start runs it again. A prompt that does not fit the context ends the episode, as it does in the official harness. An
+output that was cut at the token limit is taken as it is in the official protocol, and ends the episode elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from evaluation.bfcl.dialects import Native, messages, reply_text
+from evaluation.episodes import Maker
+from evaluation.journal import Episode
+from rods.canonical import keyed_random
+from rods.driving import Job, run_episode
+from rods.episodes import NeedText, Reply
+from rods.errors import InfrastructureError
+from rods.llm import BudgetSpent, Client, Completion, Request
+from rods.tasks import Task
+
+STAGE = "evaluation"  # what calls are counted by
+Slot = tuple[Task, int]  # a task and the number of its sample
+
+
+class EndpointPolicy:
+    """Runs episodes through `client`. `stopped` counts what was left out, by reason."""
+
+    def __init__(self, client: Client, maker: Maker, in_flight: int) -> None:
+        self.client, self.maker, self.in_flight = client, maker, in_flight
+        self.stopped: Counter[str] = Counter()
+        self._spent = False
+
+    async def run(self, slots: Sequence[Slot], done: Callable[[Episode], None], asked: Callable[[], bool]) -> None:
+        """Runs `slots` and hands every finished episode to `done`. Begins no more when `asked` says to stop, and gives
+        up those that are running."""
+        waiting = iter(slots)
+
+        async def worker() -> None:
+            for task, sample in waiting:
+                if self._spent:
+                    self.stopped["the budget is spent"] += 1
+                else:
+                    await self._episode(task, sample, done)
+
+        workers = [asyncio.create_task(worker()) for _ in range(min(self.in_flight, len(slots)))]
+        watch = asyncio.create_task(_wait_until(asked))
+        try:
+            together = asyncio.gather(*workers)
+            await asyncio.wait({asyncio.ensure_future(together), watch}, return_when=asyncio.FIRST_COMPLETED)
+            if together.done():
+                together.result()
+        finally:
+            for task in [watch, *workers]:
+                task.cancel()
+            await asyncio.gather(watch, *workers, return_exceptions=True)
+
+    async def _episode(self, task: Task, sample: int, done: Callable[[Episode], None]) -> None:
+        job = self.maker.job(task)
+        voice = _Voice(self.client, self.maker, job, sample)
+        trace = await run_episode(job, voice.reply)
+        if trace.end == "infrastructure":
+            self._spent |= voice.spent
+            self.stopped[voice.trouble or "the environment's machinery failed"] += 1
+        else:
+            done(self.maker.episode(job, sample, trace, voice.cut))
+
+
+class _Voice:
+    """The policy in one episode: what it is asked, and what it says."""
+
+    def __init__(self, client: Client, maker: Maker, job: Job, sample: int) -> None:
+        self.client, self.settings, self.job, self.sample = client, maker.settings, job, sample
+        self.trouble = ""
+        self.spent = False
+        self.cut = 0
+        self._asked = 0
+
+    async def reply(self, need: NeedText) -> Reply:
+        try:
+            completion = await self.client.complete(self._request(need))
+        except BudgetSpent:
+            self.trouble, self.spent = "the budget is spent", True
+            return Reply("", "infrastructure")
+        except InfrastructureError as error:
+            self.trouble = str(error)
+            return Reply("", "infrastructure")
+        return self._read(completion)
+
+    def _request(self, need: NeedText) -> Request:
+        settings, dialect = self.settings, self.job.dialect
+        self._asked += 1
+        key = (self.job.task.id, self.sample, self._asked)
+        native = isinstance(dialect, Native)
+        return Request(
+            STAGE,
+            messages(need.messages) if native else [{"role": m.role, "content": m.content} for m in need.messages],
+            tools=self._tools(need) if isinstance(dialect, Native) else (),
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            random_seed=keyed_random(0, "evaluation", *key).getrandbits(31),
+        )
+
+    def _tools(self, need: NeedText) -> list[dict[str, object]]:
+        """What is visible in this turn; every message of the user has begun one."""
+        assert isinstance(self.job.dialect, Native)
+        turn = sum(message.role == "user" for message in need.messages) - 1
+        first = self.job.task.tools_at(0)
+        now = set(self.job.task.tools_at(turn))
+        held_out = [name for until, names in sorted(self.job.task.held_out.items()) for name in names]
+        return self.job.dialect.tools(first, [name for name in held_out if name in now and name not in first])
+
+    def _read(self, completion: Completion) -> Reply:
+        text = completion.text
+        if isinstance(self.job.dialect, Native):
+            text = reply_text(text or None, [(call.name, call.arguments) for call in completion.tool_calls])
+        if completion.finish == "context":
+            return Reply(text, "context")
+        if completion.finish == "length":
+            if self.settings.protocol != "official":
+                return Reply(text, "length")
+            self.cut += 1
+        return Reply(text)
+
+
+async def _wait_until(asked: Callable[[], bool]) -> None:
+    while not asked():  # noqa: ASYNC110 a signal's handler cannot set an event of the loop
+        await asyncio.sleep(0.2)

@@ -1,0 +1,124 @@
+"""`rods-eval run`: runs what is not on record yet, and says whether everything is there."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from buffers.locks import Ownership
+from buffers.usage_log import UsageLog
+from evaluation import report, sources
+from evaluation.bfcl import results, traces
+from evaluation.bfcl.results import Entry
+from evaluation.endpoint import EndpointPolicy, Slot
+from evaluation.episodes import Maker
+from evaluation.journal import NAME, Episode, Journal
+from evaluation.settings import Settings, remember
+from evaluation.sources import Source
+from rods.environments.bfcl.tasks import tasks as bfcl_tasks
+from rods.environments.bfcl.world import Bfcl, environment
+from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
+from rods.llm import Budget, Client
+from rods.tasks import Task
+from trainer.signals import StopRequest
+
+SAY_SECONDS = 10.0  # between two lines about progress
+
+
+def run(folder: Path, options: argparse.Namespace) -> int:
+    """Runs the evaluation in `folder`, or goes on with it; returns the exit code. Raises UserError, RefusedError."""
+    source = sources.find(options)
+    settings = sources.settings(source, options)
+    bfcl = environment()
+    chosen = settings.choose(bfcl_tasks())
+    if not chosen:
+        raise UserError("no task fits", where="--split, --types", remedy="ask for less")
+    remember(folder, settings, bfcl)
+    with StopRequest() as request, Ownership(folder, NAME, "rods-eval"):
+        session = _Session(folder, settings, bfcl, chosen, lambda: request.asked)
+        try:
+            session.run(source, options)
+        finally:
+            session.journal.close()
+        report.write_results(folder)
+        return session.code(source)
+
+
+class _Session:
+    """One start of an evaluation."""
+
+    def __init__(
+        self, folder: Path, settings: Settings, bfcl: Bfcl, chosen: list[Task], asked: Callable[[], bool]
+    ) -> None:
+        self.folder, self.settings, self.chosen, self.asked = folder, settings, chosen, asked
+        self.journal = Journal(folder)
+        self.maker = Maker(bfcl, settings)
+        self.expected = len(chosen) * settings.samples
+        self.stopped: Counter[str] = Counter()
+        self._said = time.monotonic()
+
+    def run(self, source: Source, options: argparse.Namespace) -> None:
+        slots = [
+            (task, sample)
+            for sample in range(self.settings.samples)
+            for task in self.chosen
+            if (task.provenance["id"], sample) not in self.journal.done
+        ]
+        if source.recorded:
+            self._take(source)
+        elif slots and source.kind == "endpoint":
+            asyncio.run(self._ask(source, slots, options.in_flight))
+        elif slots:
+            from evaluation.weights import WeightsPolicy  # torch only where weights are
+
+            policy = WeightsPolicy(source.path, self.maker, options.in_flight, options.max_context)
+            policy.run(slots, self._done, self.asked)
+
+    def code(self, source: Source) -> int:
+        """What this start ends with; says why when something is left."""
+        left = self.expected - len(self.journal.done)
+        if not left:
+            return EXIT_OK
+        for reason, count in self.stopped.most_common(5):
+            complain("rods-eval", f"{count} episodes left out: {reason}")
+        if source.recorded:
+            complain("rods-eval", f"the recorded outputs lack {left} of {self.expected} episodes")
+            return EXIT_FAILED
+        complain("rods-eval", f"{left} of {self.expected} episodes are left; the same command goes on")
+        return EXIT_REQUEUE
+
+    async def _ask(self, source: Source, slots: list[Slot], in_flight: int) -> None:
+        assert source.endpoint is not None
+        async with UsageLog(self.folder, "evaluation") as usage:
+            budget = Budget(source.budgets, tokens=usage.tokens, requests=usage.requests)
+            async with Client([source.endpoint], budget=budget, sink=usage) as client:
+                policy = EndpointPolicy(client, self.maker, in_flight)
+                self.stopped = policy.stopped
+                await policy.run(slots, self._done, self.asked)
+
+    def _take(self, source: Source) -> None:
+        """Records outputs that exist. Traces may hold several episodes of a task: the first `samples` count."""
+        counted: Counter[str] = Counter()
+        for entry, end in self._entries(source):
+            if counted[entry.id] < self.settings.samples:
+                self._done(Episode(entry.id, counted[entry.id], self.settings.form, entry.result, end))
+            counted[entry.id] += 1
+
+    def _entries(self, source: Source) -> Iterator[tuple[Entry, str]]:
+        by_name = {task.provenance["id"]: task for task in self.chosen}
+        if source.kind == "traces":
+            yield from traces.read(source.path, by_name)
+        else:
+            for entry in results.read(source.path, by_name, self.settings.form):
+                yield entry, "finished"
+
+    def _done(self, episode: Episode) -> None:
+        self.journal.add(episode)
+        if time.monotonic() - self._said >= SAY_SECONDS:
+            self._said = time.monotonic()
+            print(f"rods-eval: {len(self.journal.done)} of {self.expected} episodes", file=sys.stderr, flush=True)

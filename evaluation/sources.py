@@ -1,0 +1,167 @@
+"""Where the outputs of an evaluation come from: an endpoint, local weights, a run's checkpoint, or files."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from evaluation import heldout
+from evaluation.bfcl import results, traces
+from evaluation.bfcl.decoding import Form
+from evaluation.settings import Protocol, Settings
+from rods.config import Budgets, Endpoint, read_config
+from rods.errors import UserError
+
+Kind = Literal["endpoint", "weights", "results", "traces"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """`about` is what the folder remembers of the policy; `protocol` and `system_prompt` what it was trained with."""
+
+    kind: Kind
+    about: dict[str, Any]
+    path: Path = field(default_factory=Path)
+    endpoint: Endpoint | None = None
+    budgets: Budgets = field(default_factory=Budgets)
+    protocol: Protocol = "official"
+    system_prompt: Literal["plain", "resourceful"] = "plain"
+
+    @property
+    def recorded(self) -> bool:
+        return self.kind in ("results", "traces")
+
+
+def find(options: argparse.Namespace) -> Source:
+    """The policy that the options name. Raises UserError for none, several, or one that cannot be had."""
+    given = {
+        "--url": _endpoint if options.url else None,
+        "--config": _endpoint if options.config else None,
+        "--weights": _weights if options.weights else None,
+        "--run": _checkpoint if options.run else None,
+        "--recorded": _files if options.recorded else None,
+    }
+    named = {name: make for name, make in given.items() if make is not None}
+    if len(named) != 1:
+        raise UserError(
+            f"several policies: {', '.join(named)}" if named else "no policy",
+            remedy="name one by --url, --config, --weights, --run or --recorded",
+        )
+    return next(iter(named.values()))(options)
+
+
+def settings(source: Source, options: argparse.Namespace) -> Settings:
+    """What the folder will remember. Raises UserError for what does not go together."""
+    protocol: Protocol = options.protocol or source.protocol
+    form: Form = "native" if source.kind == "traces" else options.form
+    for wrong, why in (
+        (source.recorded and options.protocol, "recorded outputs have had their protocol; leave --protocol out"),
+        (form == "native" and protocol != "official", "--calls native belongs to the official protocol"),
+        (
+            form == "native" and source.kind == "weights",
+            "native tool calls are parsed by a server; local weights have none",
+        ),
+        (options.documents != "full" and protocol != "official", "--documents belongs to the official protocol"),
+        (options.system_prompt and protocol != "tags", "--system-prompt belongs to the protocol tags"),
+        (
+            protocol == "compact" and source.kind == "endpoint",
+            "the compact dialect's messages cannot be sent to a server",
+        ),
+        (options.samples < 1 or options.tasks_per_type < 0, "--samples starts at 1, --tasks-per-type at 0"),
+        (options.in_flight < 1 or options.max_tokens < 1, "--in-flight and --max-tokens start at 1"),
+        (not 0 <= options.temperature <= 2 or not 0 < options.top_p <= 1, "--temperature 0 to 2, --top-p above 0 to 1"),
+    ):
+        if wrong:
+            raise UserError(why, where="the command line", remedy="`rods-eval run --help` lists the options")
+    return Settings(
+        policy=source.about,
+        part=options.part,
+        types=tuple(dict.fromkeys(options.types)),
+        tasks_per_type=options.tasks_per_type,
+        samples=options.samples,
+        protocol=protocol,
+        system_prompt=options.system_prompt or source.system_prompt,
+        form=form,
+        documents=options.documents,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        max_tokens=options.max_tokens,
+    )
+
+
+def _endpoint(options: argparse.Namespace) -> Source:
+    budgets = {"tokens": options.budget_tokens, "requests": options.budget_requests}
+    if options.config is not None:
+        operation = read_config(options.config).operation
+        if len(operation.endpoints) != 1:
+            raise UserError(
+                f"names {len(operation.endpoints)} endpoints; one policy is evaluated at a time",
+                where=str(options.config),
+                remedy="leave one [[operation.endpoints]], or give --url and --model",
+            )
+        endpoint = operation.endpoints[0]
+        budgets = {name: value or getattr(operation.budgets, name) for name, value in budgets.items()}
+    elif not options.model:
+        raise UserError("no model", where="--url", remedy="say with --model what the endpoint calls it")
+    else:
+        endpoint = _made(
+            Endpoint,
+            model=options.model,
+            urls=tuple(options.url),
+            key_env=options.key_env,
+            concurrency=options.in_flight,
+            patience_seconds=options.patience,
+        )
+    about = {"kind": "endpoint", "name": options.name or endpoint.model, "model": endpoint.model}
+    return Source("endpoint", about, endpoint=endpoint, budgets=_made(Budgets, **budgets))
+
+
+def _made(kind: Any, **fields: Any) -> Any:
+    try:
+        return kind(**fields)
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise UserError(found, where="the command line", remedy="see docs/endpoints.md") from None
+
+
+def _weights(options: argparse.Namespace) -> Source:
+    path = _existing(options.weights)
+    about = {"kind": "weights", "name": options.name or path.resolve().name, "path": str(path.resolve())}
+    return Source("weights", about, path)
+
+
+def _checkpoint(options: argparse.Namespace) -> Source:
+    """A run's policy with what it was trained to read and write."""
+    config, checkpoint = heldout.checkpoint(options.run, "end" if options.step is None else options.step)
+    if config.policy.kind == "simulated":
+        raise UserError("a simulated policy says nothing", where=str(options.run), remedy="evaluate a run with weights")
+    position = checkpoint.position
+    name = options.name or f"{options.run.resolve().name}_step_{position.step}"
+    about = {"kind": "run", "name": name, "run": str(options.run.resolve()), "step": position.step}
+    return Source(
+        "weights",
+        {**about, "attempt": position.attempt},
+        checkpoint.policy,
+        protocol=config.policy.dialect,
+        system_prompt=config.curriculum.stages[-1].prompt,
+    )
+
+
+def _files(options: argparse.Namespace) -> Source:
+    path = _existing(options.recorded)
+    kind: Kind = "traces" if traces.are_traces(path) else "results"
+    files = traces.files(path) if kind == "traces" else results.files(path)
+    digest = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()
+    name = options.name or path.resolve().name.split(".")[0]
+    return Source(kind, {"kind": kind, "name": name, "sha256": digest}, path)
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise UserError("there is no such file or folder", where=str(path), remedy="check the path")
+    return path
