@@ -26,6 +26,7 @@ from rods.composing import forms
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.config.identity import Pipeline
+from rods.flows import is_small
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
 CHOICES = 2  # so many are tried in a turn
@@ -200,15 +201,17 @@ class Former:
         )
 
     def _open_values(self, scene: Scene) -> list[spoken.Said]:
-        """The values that may be left open: needed, said in the request, and in no earlier turn or result; of the first
-        request where the catalogue wants that. Raises ComposeError("no_pattern") when there is none."""
+        """The values that may be left open: needed, said in the request, and in no earlier turn or result; rather not
+        an option that the tool lists, and of the first request where the catalogue wants that. Raises
+        ComposeError("no_pattern") when there is none."""
         earlier = [*scene.script[: scene.turn]]
         earlier += [bound.result.text for calls in scene.draft.turns[: scene.turn] for bound in calls]
         every = spoken.said(scene.given.environment.tools(), scene.calls)
-        own = [one for one in every if one.needed and not one.free]
+        own = [one for one in every if one.needed and not (one.free and is_small(one.value))]
         found = [one for one in own if one.by([scene.request]) and not one.by(earlier)]
         if not found:
             raise ComposeError("no_pattern", "no value of the request can be left open", turn=scene.turn)
+        found = [one for one in found if not one.free] or found
         first = [one for one in found if one.bound.recipe == scene.calls[0].recipe]
         return first if first and self.catalogue.missing_first else found
 

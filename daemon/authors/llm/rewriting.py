@@ -1,9 +1,9 @@
 """Stage III: a model words all turns at once, from the plan's narrative (004 §3.3, Appendix C.3); and the refinement of
 stage IV, in which it words one turn anew (C.6).
 
-A text is taken only when it says what only the user can know and names no function. What is wrong is told to the model,
-which then tries again; a text that never gets its values right ends as `query_verify_failed`, one that cannot be read
-or leaks as `query_gen_failed`.
+A text is taken only when it says what only the user can know, does not say what calls find out, and names no function.
+What is wrong is told to the model, which then tries again; a text that never gets its values right ends as
+`query_verify_failed`, one that cannot be read or leaks as `query_gen_failed`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class Rewriter:
         """Raises Unreadable, with what the model should put right."""
         if reasons := spoken.amiss(self.catalogue, texts[turn]):
             raise Unreadable(f"turn {turn + 1}: {'; '.join(reasons)}")
-        if reasons := spoken.unsaid(given.environment.tools(), draft, texts, turn):
+        tools = given.environment.tools()
+        if reasons := spoken.unsaid(tools, draft, texts, turn) + spoken.given_away(tools, draft, texts, turn):
             raise Unreadable("; ".join(reasons), error="query_verify_failed")
 
 

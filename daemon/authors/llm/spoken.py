@@ -12,7 +12,7 @@ from rods.composing.catalogue import Catalogue, Slot
 from rods.composing.judging import leaked, unnatural
 from rods.composing.records import BoundCall, Draft
 from rods.environments.base import Parameter, Tool
-from rods.flows import says
+from rods.flows import is_small, says
 
 LONGEST = 80  # words of a turn; BFCL's own users need as many for seven calls
 TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1, "maxLength": 700}
@@ -63,6 +63,28 @@ def unsaid(tools: Mapping[str, Tool], draft: Draft, texts: Sequence[str], turn: 
     ]
 
 
+def found_out(calls: Sequence[BoundCall]) -> list[Any]:
+    """What calls find out for later ones, each value once: a user who says it would spare the policy the looking up,
+    and the task would have another shape than its root."""
+    found = {
+        canonical(bound.call.arguments[argument]): bound.call.arguments[argument]
+        for bound in calls
+        for argument, flow in bound.flows.items()
+        if flow.origin is not None
+    }
+    return [found[key] for key in sorted(found)]
+
+
+def given_away(tools: Mapping[str, Tool], draft: Draft, texts: Sequence[str], turn: int) -> list[str]:
+    """The values that calls of `turn` are to find out and its text says, as complaints to a model."""
+    own = [one for calls in draft.turns[: turn + 1] for one in said(tools, calls)]
+    return [
+        f"turn {turn + 1} must not say {compact(value)}, which is found out by a call"
+        for value in found_out(draft.turns[turn])
+        if not is_small(value) and says(texts[turn], value) and not any(one.value == value for one in own)
+    ]
+
+
 def amiss(catalogue: Catalogue, text: str) -> list[str]:
     """Why nobody would say `text`: names of functions, artefacts, no sentence, too long."""
     return leaked(catalogue, text) + unnatural(text, LONGEST)
@@ -70,17 +92,10 @@ def amiss(catalogue: Catalogue, text: str) -> list[str]:
 
 def with_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> str:
     """The calls of a turn as prompts show them; what must be said, and what must not because calls find it out."""
-    values = [compact(one.slot.text) for one in said(tools, calls)]
-    hidden = {
-        compact(bound.call.arguments[argument])
-        for bound in calls
-        for argument, flow in bound.flows.items()
-        if flow.origin is not None
-    }
-    lines = [turn_lines(calls), f"must say: {', '.join(values) or '(nothing in particular)'}"]
-    if hidden:
-        lines.append(f"found out by calls, never said: {', '.join(sorted(hidden))}")
-    return "\n".join(lines)
+    values = ", ".join(compact(one.slot.text) for one in said(tools, calls))
+    hidden = ", ".join(map(compact, found_out(calls)))
+    lines = [turn_lines(calls), f"must say: {values or '(nothing in particular)'}"]
+    return "\n".join([*lines, *([f"never say: {hidden}"] if hidden else [])])
 
 
 def _free(value: Any, parameter: Parameter) -> bool:

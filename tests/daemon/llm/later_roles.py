@@ -238,3 +238,19 @@ def cancels_elsewhere(request: dict[str, Any]) -> str:
     if role(request) == "miss_func_verify" and "cancel_event(" not in question(request):
         fields = {"served": "yes"}
     return written(request, fields)
+
+
+def telltale(request: dict[str, Any]) -> str:
+    """A rewriter that says what calls are to find out, until it is told."""
+    fields = good_fields(request)
+    if role(request) == "rewrite_turns" and _first(request):
+        turns = question(request).split("must say: ")[1:]
+        hidden = [re.findall(r"^never say: (.*)$", turn, re.MULTILINE) for turn in turns]
+        values = [json.loads(f"[{lines[0]}]") if lines else [] for lines in hidden]
+        fields = {
+            "queries": [
+                f"{text[:-1]}, by which I mean {' and '.join(map(spoken, told))}." if told else text
+                for text, told in zip(fields["queries"], values, strict=True)
+            ]
+        }
+    return written(request, fields)
