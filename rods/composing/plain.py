@@ -8,6 +8,7 @@ guess from names; that a value works shows only when the call runs.
 
 from __future__ import annotations
 
+import copy
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -21,30 +22,18 @@ from rods.checking.sampling import Sampler
 from rods.checking.schemas import fits, limits
 from rods.composing.catalogue import LEFT_OUT, Catalogue, PhraseBook, Recipe, Said, Scene, Step, catalogue_for
 from rods.composing.records import ComposeError, Draft
-from rods.composing.shapes import is_map
+from rods.composing.shapes import at, is_map
 from rods.environments import load
 from rods.environments.base import Parameter, Tool
 
 EXAMPLES = 6
 WORDS_OF_A_NAME = 4  # a longer text in the state is no name
 PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-MAKING = {
-    "add",
-    "create",
-    "make",
-    "new",
-    "write",
-    "post",
-    "send",
-    "book",
-    "open",
-    "register",
-    "touch",
-    "mkdir",
-    "draft",
-}
+MAKING = {"add", "create", "make", "new", "register", "touch", "mkdir", "insert", "draft"}  # what is named is new
+WRITING = {"write", "post", "send", "book", "open", "place"}  # the same for its name, title or subject
 FREE = {"text", "body", "message", "content", "comment", "query", "reason", "answer"}  # said in one's own words
-NAMING = {"name", "title", "subject", "label"}  # of what a tool makes
+NAMING = {"name", "title", "subject", "label"}
+PADDED_MAPS, PADDING = 4, 8  # collections that padding fills up, and entries for each
 
 
 @cache
@@ -83,15 +72,56 @@ def _plain(environment_name: str) -> Catalogue:
         book=PhraseBook({1: ("{0}",)}, (), (), {}, {}, {}, longest=80),
         make_state=lambda recipes, avoid, narrative, rng: dict(avoid or {}),
         patch=lambda state, error, rng: None,
-        pad=_unpadded,
+        pad=partial(_padded, environment_name),
         topics=lambda rng: {},
         ordinary=frozenset(name for name in tools if name.isalpha() and name.islower()),
         closed=True,
     )
 
 
-def _unpadded(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
-    return dict(draft.state)
+def _padded(environment_name: str, draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
+    """The draft's state with more entries in its largest collections, copies of those that are there under new keys, as
+    far as the environment accepts them."""
+    state = copy.deepcopy(dict(draft.state))
+    environment = load(environment_name)
+    maps = sorted(_maps(state, ()), key=lambda path: -len(at(state, path)))[:PADDED_MAPS]
+    for path in maps:
+        longer = copy.deepcopy(state)
+        entries = at(longer, path)
+        for number in range(PADDING):
+            key = rng.choice(sorted(at(state, path)))
+            taken = {int(each) for each in entries if each.isdecimal()}
+            new = str(max(taken) + 1) if key.isdecimal() else f"{key}_{number + 2}"
+            if new not in entries and new.lower() not in spoken:
+                entries[new] = _renamed(at(state, path)[key], key, new)
+        try:
+            environment.reset(longer)
+        except ValueError:
+            continue
+        state = longer
+    return state
+
+
+def _maps(value: Mapping[str, Any], path: tuple[str, ...], *, record: bool = True) -> Iterator[tuple[str, ...]]:
+    keyed = is_map(value, record=record)
+    if keyed:
+        yield path
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            yield from _maps(item, (*path, key), record=keyed)
+
+
+def _renamed(entry: Any, key: str, new: str) -> Any:
+    """A copy of an entry in which its own key, where it stands among its fields, is the new one."""
+    if not isinstance(entry, Mapping):
+        return copy.deepcopy(entry)
+    own: dict[Any, Any] = {key: new}
+    if key.isdecimal():
+        own[int(key)] = int(new)
+    return {
+        name: own[item] if isinstance(item, (str, int)) and item in own else copy.deepcopy(item)
+        for name, item in entry.items()
+    }
 
 
 def _values(tool: Tool, parameter: Parameter, scene: Scene) -> list[Any]:
@@ -104,23 +134,32 @@ def _values(tool: Tool, parameter: Parameter, scene: Scene) -> list[Any]:
     if kind == "boolean":
         return [True, False, *left_out]
     parts = _parts(parameter.name)
-    named = parts & (NAMING | _parts(tool.name)) and "id" not in parts
-    free = parts & FREE or (named and MAKING & _parts(tool.name))
+    verbs = _parts(tool.name)
+    new = (parts & (NAMING | verbs) and MAKING & verbs) or (parts & NAMING and WRITING & verbs)
+    free = parts & FREE or (new and "id" not in parts)
     item = schema.get("items", {}) if kind == "array" else schema
-    found = [] if free else _known(item, parameter, scene)
+    found = [] if free else _known(tool, item, parameter, scene)
     if kind == "array":
         found = [[value] for value in found]
     return [*(found or _examples(parameter.name, schema)), *left_out]
 
 
-def _known(schema: Mapping[str, Any], parameter: Parameter, scene: Scene) -> list[Any]:
-    """Names and numbers of state and results whose place is called like the parameter; by its description where none
-    is called like it."""
+def _known(tool: Tool, schema: Mapping[str, Any], parameter: Parameter, scene: Scene) -> list[Any]:
+    """Names and numbers of state and results whose place is called like the parameter; else like a word of its
+    description; for a name, else the keys of what the tool, or its class, is about."""
     offered = [*_leaves(scene.state, ())]
     for _, result in scene.calls:
         offered += _leaves(_value(result.text) if result.value is None else result.value, ())
-    for wanted in (_parts(parameter.name), _parts(parameter.description) - {"name", "id", "number"}):
-        found = [value for place, value in offered if wanted & place and fits(schema, value) and _is_name(value)]
+    parts = _parts(parameter.name)
+    about = [parts, _parts(parameter.description) - {"name", "id", "number"}]
+    if parts & NAMING:
+        about += [_parts(tool.name), _parts(tool.group)]
+    for number, wanted in enumerate(about):
+        found = [
+            value
+            for place, value, key in offered
+            if wanted & place and (key or number < 2) and fits(schema, value) and _is_name(value)
+        ]
         if found:
             return [value for index, value in enumerate(found) if value not in found[:index]]
     return []
@@ -131,23 +170,23 @@ def _examples(name: str, schema: Mapping[str, Any]) -> list[Any]:
     return [value for index, value in enumerate(drawn) if value not in drawn[:index]][:EXAMPLES]
 
 
-def _leaves(value: Any, place: tuple[str, ...], *, record: bool = True) -> Iterator[tuple[frozenset[str], Any]]:
-    """(words of the two nearest names, value) for every leaf of a JSON value, and for the keys of maps; keys that are
-    numbers as such. The fields of a record are no values."""
+def _leaves(value: Any, place: tuple[str, ...], *, record: bool = True) -> Iterator[tuple[frozenset[str], Any, bool]]:
+    """(words of the two nearest names, value, whether it is a key) for every leaf of a JSON value and every key of a
+    map; keys that are numbers as such. The fields of a record are no values."""
     words = frozenset().union(*(_parts(name) for name in place[-2:]))
     if isinstance(value, Mapping):
         keyed = is_map(value, record=record)
         for key, item in value.items():
             if keyed:
-                yield words, key
+                yield words, key, True
                 if key.isdecimal():
-                    yield words, int(key)
+                    yield words, int(key), True
             yield from _leaves(item, (*place, key), record=keyed)
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _leaves(item, place)
     elif value is not None and not isinstance(value, bool):
-        yield words, value
+        yield words, value, False
 
 
 def _is_name(value: Any) -> bool:

@@ -8,7 +8,7 @@ be invented within the tool's schema, and are closed too once an invented one ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -58,12 +58,15 @@ class Blank:
 
 @dataclass(slots=True)
 class Choosing:
-    """The `Chooser` of one run. `answers` are the model's; `strict` are blanks that have become closed."""
+    """The `Chooser` of one run. `answers` are the model's; `strict` are blanks that have become closed. `links` say for
+    a place which earlier calls (counted through) should feed it: where one of its arguments can take a value that they
+    returned, it must."""
 
     tools: Mapping[str, Tool]
     answers: Mapping[Key, Any]
     strict: Mapping[Key, str]  # and what was wrong
     rng: Random
+    links: Mapping[tuple[int, int], Sequence[int]] = field(default_factory=dict)
     blanks: dict[Key, Blank] = field(default_factory=dict)
     place: tuple[int, int] = (-1, -1)  # of the last choice
 
@@ -72,7 +75,7 @@ class Choosing:
         self.place = key[:2]
         blank = self._blank(key, choice)
         if len(blank.options) == 1 and blank.closed and not blank.optional:
-            return next(iter(choice.values))
+            return next(iter(blank.options.values()))
         if key in self.answers:
             taken = self._taken(blank, self.answers[key])
             if taken is not None:
@@ -86,7 +89,7 @@ class Choosing:
         """The answer as one of the values, or as it is where it may be invented; None when it cannot be."""
         if answer is LEFT_OUT:
             return LEFT_OUT if blank.optional else None
-        for value in blank.choice.values:
+        for value in blank.options.values() if blank.closed else blank.choice.values:
             if value is not LEFT_OUT and _equal(meant(value), meant(answer)):
                 return value
         return None if blank.closed or fault(blank.schema, answer) else answer
@@ -96,11 +99,20 @@ class Choosing:
         parameter = next(each for each in self.tools[tool].parameters if each.name == argument)
         schema = _limited(limits(parameter))
         values = [value for value in choice.values if value is not LEFT_OUT]
-        closed = key in self.strict or _is_closed(choice, values, schema)
+        fed = self._fed(choice, values)
+        closed = bool(fed) or key in self.strict or _is_closed(choice, values, schema)
+        values = fed or values
         few = values if len(values) <= OPTIONS else self._some(values, choice)
         options = {_label(value): value for value in few}
         problem = problem or self.strict.get(key, "")
         return Blank(key, choice, tool, argument, options, closed, schema, LEFT_OUT in choice.values, problem)
+
+    def _fed(self, choice: Choice, values: list[Any]) -> list[Any]:
+        """The values that the linked calls returned, and that no argument of theirs brought in."""
+        producers = [choice.scene.calls[number] for number in self.links.get((choice.turn, choice.place), ())]
+        returned = {canonical(one) for _, result in producers for one in _held(result.value)}
+        returned -= {canonical(one) for call, _ in producers for one in _held(dict(call.arguments))}
+        return [value for value in values if canonical(meant(value)) in returned]
 
     def _some(self, values: list[Any], choice: Choice) -> list[Any]:
         """A few of many values, those of earlier turns first."""

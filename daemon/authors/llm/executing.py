@@ -24,7 +24,7 @@ from rods.composing.catalogue import LEFT_OUT, Catalogue
 from rods.composing.plain import is_plain
 from rods.composing.records import ComposeError, Draft, Flow, Plan
 from rods.config.identity import Pipeline
-from rods.environments.base import reference
+from rods.environments.base import Tool, reference
 from rods.flows import infer
 from rods.tasks import Task
 
@@ -34,7 +34,8 @@ STATE_ROOM = 3_000  # characters of the world in a prompt
 
 class Executor:
     """Raises ComposeError: `param_gen_failed` for values that never fit, `vm_exec_failed` for calls that the world
-    refuses, `duplicate_func`, and those of the queries."""
+    refuses, `duplicate_func`, `conversation_construct_failed` for single tools that do not feed each other as in the
+    root, and those of the queries."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Executor:
         return await self.querying.queries(given, draft)
 
     async def realise(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
-        binding = _Binding(given.environment.tools())
+        binding = _Binding(given.environment.tools(), self._links(given, plan))
         while True:
             made, run = await self.compute(lambda: self._run(given, plan, state, binding))
             if run.blanks:
@@ -64,12 +65,16 @@ class Executor:
             elif isinstance(made, ComposeError):
                 binding.blame(made, run)
             else:
-                return self._with_flows(given, made)
+                draft = self._with_flows(given, made)
+                if binding.links and (depth := _depth(draft)) != given.profile.depth:
+                    detail = f"results feed calls over {depth} steps, it must be {given.profile.depth}"
+                    raise ComposeError("conversation_construct_failed", detail)
+                return draft
 
     def _run(
         self, given: Assignment, plan: Plan, state: Mapping[str, Any], binding: _Binding
     ) -> tuple[Draft | ComposeError, Choosing]:
-        run = Choosing(binding.tools, binding.answers, binding.problems, given.rng("chance"))
+        run = Choosing(binding.tools, binding.answers, binding.problems, given.rng("chance"), binding.links)
         try:
             return realise(given.environment, self.catalogue, plan, state, run), run
         except ComposeError as error:
@@ -98,7 +103,7 @@ class Executor:
             stage="parameters",
             fields={
                 "story": showing.narrative(plan.narrative),
-                "plan": self._plan(given, plan),
+                "plan": showing.plan(self.catalogue, plan),
                 "state": showing.world(first.state, STATE_ROOM),
                 "done": "\n".join(showing.call_line(call, result) for call, result in first.calls) or "(none)",
                 "values": "\n".join(map(_line, blanks)),
@@ -111,13 +116,15 @@ class Executor:
             max_tokens=512 + 48 * len(blanks),
         )
 
-    def _plan(self, given: Assignment, plan: Plan) -> str:
-        links = {(producer[0] + 1, consumer[0] + 1) for producer, consumer, _ in given.profile.edges}
-        shown = showing.plan(self.catalogue, plan)
-        if not links or not any(is_plain(self.catalogue.recipes[name]) for turn in plan.turns for name in turn.recipes):
-            return shown
-        fed = ", ".join(f"turn {two} from turn {one}" for one, two in sorted(links))
-        return f"{shown}\nValues that one call returns are to be used by later ones: {fed}."
+    def _links(self, given: Assignment, plan: Plan) -> dict[tuple[int, int], list[int]]:
+        """For plans of single tools: which calls feed a place in the root, and so should here. Recipes know theirs."""
+        if not all(is_plain(self.catalogue.recipes[name]) for turn in plan.turns for name in turn.recipes):
+            return {}
+        order = {node.position: number for number, node in enumerate(given.profile.nodes)}
+        links: dict[tuple[int, int], list[int]] = {}
+        for producer, consumer, _ in given.profile.edges:
+            links.setdefault(consumer, []).append(order[producer])
+        return links
 
     def _with_flows(self, given: Assignment, draft: Draft) -> Draft:
         """The flows of single tools are found out from results and state; recipes know theirs."""
@@ -143,8 +150,8 @@ class Executor:
 class _Binding:
     """What is known while one plan is bound: the answers, and what was wrong with those that failed."""
 
-    def __init__(self, tools: Mapping[str, Any]) -> None:
-        self.tools = tools
+    def __init__(self, tools: Mapping[str, Tool], links: Mapping[tuple[int, int], Sequence[int]]) -> None:
+        self.tools, self.links = tools, links
         self.answers: dict[Key, Any] = {}
         self.problems: dict[Key, str] = {}
         self._asked: dict[Key, int] = {}
@@ -169,6 +176,16 @@ class _Binding:
         for key in keys:
             self.problems[key] = error.detail[:200]
             del self.answers[key]
+
+
+def _depth(draft: Draft) -> int:
+    """Calls on the longest path along which results feed arguments (as `Profile.depth`)."""
+    reached: dict[tuple[int, int], int] = {}
+    for turn, calls in enumerate(draft.turns):
+        for index, bound in enumerate(calls):
+            fed = [reached[flow.origin] for flow in bound.flows.values() if flow.origin is not None]
+            reached[turn, index] = 1 + max(fed, default=0)
+    return max(reached.values(), default=0)
 
 
 def _of_user(flow: Flow) -> Flow:

@@ -127,6 +127,7 @@ def _wants(recipe: Recipe) -> frozenset[str]:
 def _from_tools(catalogue: Catalogue, given: Assignment, functions: str, rng: random.Random) -> Pattern:
     tools = given.environment.tools()
     seeds = _used(given) - catalogue.common
+    linked = {position for producer, consumer, _ in given.profile.edges for position in (producer, consumer)}
     turns = []
     for nodes in given.profile.turns:
         places = []
@@ -135,7 +136,8 @@ def _from_tools(catalogue: Catalogue, given: Assignment, functions: str, rng: ra
                 options = [node.tool]
             else:
                 same_class = [name for name, tool in tools.items() if tool.group == node.group]
-                options = [name for name in same_class if name not in seeds] or same_class
+                others = [name for name in same_class if name not in seeds]
+                options = same_class if node.position in linked else others or same_class  # few tools find things out
             options = [name for name in options if name not in given.blocked and name in catalogue.recipes]
             if not options:
                 detail = f"no function of {node.group} is left for turn {node.turn + 1}"

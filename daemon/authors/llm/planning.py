@@ -65,7 +65,8 @@ class Planner:
             stage="plan",
             fields={
                 "functions": "\n".join(self._line(given, name) for name in wanted.names),
-                "pattern": "\n".join(_turn(number, places) for number, places in enumerate(wanted.turns, 1)),
+                "pattern": "\n".join(_turn(number, places) for number, places in enumerate(wanted.turns, 1))
+                + _links(given, wanted),
                 "tools": ", ".join(given.profile.tools),
                 "failures": "\n".join(map(_failure, given.failures[-REMEMBERED:])),
                 "guidance": self._guidance(given),
@@ -100,10 +101,22 @@ class Planner:
                 if missing := (recipe.needs.union(recipe.when)) - table.things.keys():
                     self._missing(chosen, turn, recipe, missing)
                 table.add(recipe, turn)
+            if turn and names and not wanted.turns[turn - 1]:
+                self._deniable(given, chosen, turn)
         if wanted.depth is not None and table.depth != wanted.depth:
             raise Unreadable(f"results feed calls over {table.depth} steps, it must be {wanted.depth}")
         if functions == "other" and repeats(given, self.catalogue, chosen):
             raise Unreadable("these are exactly the tools that the existing conversation calls")
+
+    def _deniable(self, given: Assignment, chosen: list[list[str]], turn: int) -> None:
+        """Whether what turn `turn` does can be asked for in vain the turn before. Raises Unreadable."""
+        recipes = self.catalogue.recipes
+        before = {tool for names in chosen[:turn] for name in names for tool in recipes[name].tools}
+        tools = {tool for name in chosen[turn] for tool in recipes[name].tools}
+        if given.seed.type == "miss_func" and tools <= before:
+            raise Unreadable(f"turn {turn + 1} must call a tool that no earlier turn calls")
+        if given.seed.type == "miss_param" and not any(recipes[name].says for name in chosen[turn]):
+            raise Unreadable(f"turn {turn + 1} must need a value that only the user can say")
 
     def _recipe(self, given: Assignment, place: Place, name: str, turn: int) -> Recipe:
         if name in place.options:
@@ -152,6 +165,17 @@ def _turn(number: int, places: tuple[Place, ...]) -> str:
     if not places:
         return f"turn {number}: no places (the user asks in vain here for what the next turn does)"
     return f"turn {number}: " + compact([list(place.options) for place in places])
+
+
+def _links(given: Assignment, wanted: Pattern) -> str:
+    """Which places should use what earlier ones return, where the functions do not bring that with them."""
+    if wanted.depth is not None or not given.profile.edges:
+        return ""
+    fed = {
+        f"place {consumer[1] + 1} of turn {consumer[0] + 1} from place {producer[1] + 1} of turn {producer[0] + 1}"
+        for producer, consumer, _ in given.profile.edges
+    }
+    return f"\nWhat a call returns must be of use as an argument later: {'; '.join(sorted(fed))}."
 
 
 def _failure(error: ComposeError) -> str:
