@@ -76,6 +76,10 @@ class Ended:
         return [record for record in read(self.path / log) if record["kind"] == kind]
 
     @property
+    def tasks(self) -> list[Task]:
+        return Run.open(self.path).tasks
+
+    @property
     def picked(self) -> list[Record]:
         return self.records(SEEDS, "picked")
 
@@ -102,7 +106,7 @@ class Ended:
     def executable(self) -> set[str]:
         """The picks for which some candidate had a ground truth that runs: its calls, made again here in a fresh world
         of its own, all succeed. What words, judge or neighbours then said against it does not count."""
-        environment_of = {task.id: task.environment.name for task in Run.open(self.path).tasks}
+        environment_of = {task.id: task.environment.name for task in self.tasks}
         name_of = {record["pick"]: environment_of[record["task"]] for record in self.picked}
         found = {record["pick"] for record in self.records(EXPANDED, "expanded")}
         for record in self.rejected:
