@@ -64,7 +64,7 @@ def _plain(environment_name: str) -> Catalogue:
             name = f"{tool.name}.{parameter.name}"
             domains[name] = partial(_values, tool, parameter)
             arguments[parameter.name] = Said(parameter.name, name)
-        recipes[tool.name] = Recipe(tool.name, (Step(tool.name, arguments),), (tool.description.split(". ")[0],))
+        recipes[tool.name] = Recipe(tool.name, (Step(tool.name, arguments),), (tool.summary,))
     return Catalogue(
         environment=environment_name,
         recipes=recipes,

@@ -7,6 +7,7 @@ answered with `Unsupported`, never guessed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -57,6 +58,12 @@ class Tool:
     @property
     def parameter_names(self) -> tuple[str, ...]:
         return tuple(parameter.name for parameter in self.parameters)
+
+    @property
+    def summary(self) -> str:
+        """What it does: the first sentence of its description, after a preamble that ends in "description:" (BFCL's
+        begin with a sentence about the whole class)."""
+        return re.split(r"\bdescription:\s+", self.description)[-1].partition(". ")[0].strip().rstrip(".")
 
     def schema(self) -> dict[str, Any]:
         """The tool as an OpenAI-style function document (JSON Schema of its arguments)."""

@@ -18,8 +18,8 @@ SHORTENINGS = ((10_000, 10_000), (200, 100), (80, 30), (40, 12), (24, 6))  # cha
 
 
 def signatures(tools: Iterable[Tool]) -> str:
-    """One line a tool: its typed arguments and the first sentence of its description."""
-    return "\n".join(f"{tool.signature()}: {tool.description.split('. ')[0].strip().rstrip('.')}" for tool in tools)
+    """One line a tool: its typed arguments, and what it does."""
+    return "\n".join(f"{tool.signature()}: {tool.summary}" for tool in tools)
 
 
 def compact(value: Any, longest: int = 0) -> str:
