@@ -49,12 +49,13 @@ def seeds(count: int, random_seed: int = 7) -> list[Task]:
 
 def make_run(path: Path, tasks: Sequence[Task], endpoints: Sequence[dict[str, Any]], **sections: Any) -> Run:
     """A run in which a language model writes. `sections` are merged over what is needed for that."""
+    size = min(BATCH, sum(task.split == "train" for task in tasks))
     values: dict[str, Any] = {
         "sync": "lockstep",
         "policy": {"kind": "simulated"},
         "rollouts": {"rollouts_per_task": 4},
-        "training": {"batch_tasks": BATCH},
-        "selection": {"seeds_per_step": BATCH, "groups": [ALL]},
+        "training": {"batch_tasks": size},
+        "selection": {"seeds_per_step": size, "groups": [ALL]},
         "pipeline": {"author": "llm"},
         "operation": {"poll_seconds": 0.05, "endpoints": list(endpoints), "log_level": "error"},
     }
