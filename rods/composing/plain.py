@@ -50,8 +50,10 @@ def library(environment_name: str) -> Catalogue:
 
 
 def is_plain(recipe: Recipe) -> bool:
-    """Whether it is a single tool rather than a recipe of the environment's own."""
-    return len(recipe.steps) == 1 and recipe.name == recipe.steps[0].tool
+    """Whether it is a single tool rather than a recipe of the environment's own (which may bear a tool's name)."""
+    tool = recipe.steps[0].tool
+    spoken_alone = all(domain == f"{tool}.{slot}" for slot, domain in recipe.says.items())
+    return recipe.name == tool and len(recipe.steps) == 1 and not recipe.needs and spoken_alone
 
 
 def _plain(environment_name: str) -> Catalogue:

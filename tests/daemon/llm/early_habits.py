@@ -1,0 +1,93 @@
+"""Roles of stages I and II with one bad habit each, kept until the prompt brings what the paper's recovery promises
+(004 Appendices E and F): guidance, another kind of function, a patch. After that they answer well."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from tests.daemon.llm import later_roles
+from tests.daemon.llm.early_roles import Fields, fields_of, good, role, written
+
+
+def _told(request: dict[str, Any], text: str) -> bool:
+    return text in later_roles.question(request)
+
+
+def speechless(request: dict[str, Any]) -> str:
+    """No values, until the planner's next plan has been made after a `param_gen_failed`."""
+    return good(request) if role(request) != "parameters" else "I cannot think of anything."
+
+
+def long_winded(request: dict[str, Any]) -> str:
+    """Plans functions of three calls, until it is told to use single tools."""
+    if role(request) != "planner" or _told(request, "Use single tools only"):
+        return good(request)
+    fields = fields_of(request)
+    return written(request, fields | {name: ["mail_lone_member"] * len(fields[name]) for name in _turns(fields)})
+
+
+def inventive(request: dict[str, Any]) -> str:
+    """Plans functions that nobody has, until it is told what failed."""
+    if role(request) != "planner" or _told(request, "- func_sample_failed"):
+        return good(request)
+    fields = fields_of(request)
+    return written(request, fields | {name: ["solve_everything"] * len(fields[name]) for name in _turns(fields)})
+
+
+def repetitive(request: dict[str, Any]) -> str:
+    """The same values wherever they can stand."""
+    fields = fields_of(request)
+    if role(request) == "parameters":
+        fields["values"] = {
+            key: value if isinstance(value, int) else "maple" for key, value in fields["values"].items()
+        }
+    return written(request, fields)
+
+
+def tongue_tied(request: dict[str, Any]) -> str:
+    """Writes no request, until the plan has changed after a `query_gen_failed`."""
+    return good(request) if role(request) != "query" else "<query></query>"
+
+
+def hard_to_please(request: dict[str, Any]) -> str:
+    if role(request) != "query_verification":
+        return good(request)
+    fields = fields_of(request)
+    return written(request, {"verdict": ["misaligned" for _ in fields["verdict"]], "problem": "It asks for more."})
+
+
+def pleased_at_last(request: dict[str, Any]) -> str:
+    """Rejects the first wordings, and takes those that were mended."""
+    if role(request) == "query" and _told(request, "It asks for more."):
+        return good(request).replace("Please see to", "Kindly see to")
+    return good(request) if "Kindly" in later_roles.question(request) else hard_to_please(request)
+
+
+def vague(request: dict[str, Any]) -> str:
+    return good(request) if role(request) != "query_verification" else "Well, that looks quite all right to me."
+
+
+def _turns(fields: Fields) -> list[str]:
+    return [name for name in fields if name.startswith("turn_")]
+
+
+def mending(request: dict[str, Any]) -> str:
+    """A critic that first proposes what must be refused, one fault a try, then the right thing."""
+    if role(request) != "config_patch":
+        return good(request)
+    state = json.loads(
+        re.findall(r"^The initial state, as JSON:\n(.*)$", later_roles.question(request), re.MULTILINE)[0]
+    )
+    file = next(iter(state["files"]))
+    proposals = [
+        ("", {"path": "fies.x", "value": 1}),
+        ("unknown_class", {"path": f"files.{file}.lockd", "value": False}),
+        ("unknown_field", {"path": f"files.{file}.locked", "value": "no"}),
+        ("changed_type", {"path": "files", "value": "a few files"}),
+        ("clobbers", {"path": f"files.{file}.locked", "value": False}),
+    ]
+    said = str(request["messages"][-1]["content"]) if len(request["messages"]) > 2 else ""
+    patch = next(proposal for word, proposal in reversed(proposals) if word in said)
+    return written(request, {"patch": [patch]})
