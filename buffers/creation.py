@@ -116,6 +116,12 @@ def _check_sizes(config: Config, tasks: Sequence[Task]) -> None:
                 where="training.batch_tasks",
                 remedy=f"lower it to {count} or less, or give more tasks" if count else "give tasks of these types",
             )
+        if stage.until == "plateau" and not any(task.split == "validation" for task in tasks):
+            raise UserError(
+                f"stage {number} ends on a plateau of the validation score, and no task has the split 'validation'",
+                where=f"curriculum.stages.{number - 1}.until",
+                remedy="give validation tasks (data.held_out), or end the stage after its epochs",
+            )
 
 
 def _warnings(config: Config, tasks: Sequence[Task]) -> list[str]:

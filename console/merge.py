@@ -25,17 +25,17 @@ def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_jso
     from buffers.pool import PoolView
     from buffers.run import Run
     from rods.selection import stage_rules
-    from trainer.curriculum import stage_of
+    from trainer.curriculum import scheduled
 
     opened = Run.open(run)
-    number = stage if stage is not None else stage_of(opened.config.curriculum, epoch)
+    number = stage if stage is not None else scheduled(opened.config.curriculum, epoch)
     if number is None or not 1 <= number <= len(opened.config.curriculum.stages):
         raise UserError(
             f"epoch {epoch} has no curriculum stage" if stage is None else f"there is no stage {stage}",
             where=str(run),
             remedy=f"the configuration has stages 1 to {len(opened.config.curriculum.stages)}",
         )
-    observations = Observations(opened, strict=True)
+    observations = Observations(opened, strict=True, history=False)
     observations.poll()
     view = PoolView(opened, observations, strict=True)
     merger = Merger(opened, observations, view, "merge")

@@ -7,10 +7,12 @@ from typing import Any
 
 from rods import dialects, environments
 from rods.config import Config
+from rods.dialects.base import Dialect
 from rods.driving import Job
 from rods.goals import GroundTruth
 from rods.observations import Group
 from rods.rewards import RANGES, score
+from rods.tasks import Task
 from trainer.advantages import Seen, turn_spans
 from trainer.policy import Batch
 from trainer.rollouts import Sample
@@ -19,13 +21,19 @@ from trainer.rollouts import Sample
 def jobs(batch: Batch, config: Config) -> list[Job]:
     """The episodes of a batch, slot by slot."""
     dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
-    found: list[Job] = []
-    for slot in batch.slots:
-        environment = environments.load(slot.task.environment.name)
-        goal = GroundTruth(environment, slot.task)
-        job = Job(slot.task, environment, dialect, goal, max_steps=config.rollouts.max_steps)
-        found += [job] * config.rollouts.rollouts_per_task
-    return found
+    count = config.rollouts.rollouts_per_task
+    return [job for slot in batch.slots for job in [_job(slot.task, dialect, config)] * count]
+
+
+def validation_jobs(tasks: Sequence[Task], config: Config) -> list[Job]:
+    """One episode a task, with the prompt of the last stage: what evaluation shows."""
+    dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
+    return [_job(task, dialect, config) for task in tasks]
+
+
+def _job(task: Task, dialect: Dialect, config: Config) -> Job:
+    environment = environments.load(task.environment.name)
+    return Job(task, environment, dialect, GroundTruth(environment, task), max_steps=config.rollouts.max_steps)
 
 
 def groups(batch: Batch, samples: Sequence[Sample], config: Config) -> list[Group]:

@@ -1,21 +1,99 @@
-"""Which stage of the curriculum an epoch belongs to (004 §4, Appendix J).
+"""Which stage of the curriculum comes next, and why (004 §4, Appendix J; 000 §3.2 and Remark 3.1).
 
-Epoch numbers run on across stages, so the stage of an epoch is a function of the configuration alone. Stages end after
-their number of epochs.
+A stage ends after its number of epochs, or, with `until = "plateau"`, once an epoch has brought less than
+`curriculum.plateau` on the validation tasks while the gradient norms of its steps varied less than
+`curriculum.gradient_variation`: the policy has learnt what the stage teaches, and the optimisation is stable.
 """
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
 from rods.config import Curriculum, Stage
+from rods.errors import UserError
 
 
-def stage_of(curriculum: Curriculum, epoch: int) -> int | None:
-    """The stage (from 1) of `epoch` (from 0); None after the last stage's last epoch."""
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Where a run stands in its curriculum; kept in every checkpoint.
+
+    `stage` counts from 1, `epochs` are those of the stage that are over, `scores` the mean validation rewards at their
+    ends, `norms` the gradient norms of the open epoch's steps.
+    """
+
+    stage: int = 1
+    epochs: int = 0
+    scores: tuple[float, ...] = ()
+    norms: tuple[float, ...] = ()
+
+    @staticmethod
+    def restored(state: Mapping[str, Any]) -> Course:
+        """From a checkpoint's curriculum state; the beginning where it has none (weights taken over by a fork)."""
+        if not state:
+            return Course()
+        return Course(int(state["stage"]), int(state["epochs"]), tuple(state["scores"]), tuple(state["norms"]))
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def stepped(self, norm: float | None) -> Course:
+        """After one more step of the open epoch, whose gradient had this norm (None: the policy has no gradients)."""
+        return self if norm is None else replace(self, norms=(*self.norms, norm))
+
+    def validates(self, rules: Curriculum) -> bool:
+        """Whether the end of the open epoch asks for a validation."""
+        return stage(rules, self.stage).until == "plateau"
+
+    def epoch_over(self, rules: Curriculum, score: float | None) -> tuple[Course | None, str]:
+        """The course in the next epoch, and why it changes stage ("" where it does not). None: the curriculum is over.
+
+        `score` is the mean validation reward where `validates` asked for it; None if nothing could be scored.
+        """
+        scores = self.scores if score is None else (*self.scores, score)
+        ended = replace(self, epochs=self.epochs + 1, scores=scores, norms=())
+        why = _why_over(stage(rules, self.stage), rules, replace(ended, norms=self.norms))
+        if not why:
+            return ended, ""
+        if self.stage == len(rules.stages):
+            return None, why
+        return Course(self.stage + 1), why
+
+    def at_end(self, rules: Curriculum) -> bool:
+        """Whether the end of the open epoch is known to be the end of the run, without a validation."""
+        last = stage(rules, self.stage)
+        return self.stage == len(rules.stages) and bool(last.epochs) and self.epochs + 1 >= last.epochs
+
+
+def _why_over(rules: Stage, curriculum: Curriculum, course: Course) -> str:
+    if rules.epochs and course.epochs >= rules.epochs:
+        return f"after {rules.epochs} epochs"
+    if rules.until == "epochs" or len(course.scores) < 2:
+        return ""
+    gained, varied = course.scores[-1] - course.scores[-2], variation(course.norms)
+    if gained >= curriculum.plateau or varied > curriculum.gradient_variation:
+        return ""
+    return f"validation {course.scores[-2]:.3f} → {course.scores[-1]:.3f}, gradient norms vary by {varied:.2f}"
+
+
+def variation(norms: Sequence[float]) -> float:
+    """The coefficient of variation (standard deviation over mean); 0 for fewer than two norms or a mean of 0."""
+    mean = statistics.fmean(norms) if norms else 0.0
+    return statistics.pstdev(norms) / mean if mean > 0 else 0.0
+
+
+def scheduled(curriculum: Curriculum, epoch: int) -> int | None:
+    """The stage (from 1) of `epoch` (from 0) where all stages end by schedule; None after the last one's last epoch.
+    Raises UserError where a stage ends on a plateau: who trains must say which stage it is."""
     first = 0
-    for number, stage in enumerate(curriculum.stages, start=1):
-        if stage.epochs == 0 or epoch < first + stage.epochs:
+    for number, one in enumerate(curriculum.stages, start=1):
+        if one.until == "plateau":
+            raise UserError(f"stage {number} ends on a plateau", where=f"epoch {epoch}", remedy="name the stage")
+        if one.epochs == 0 or epoch < first + one.epochs:
             return number
-        first += stage.epochs
+        first += one.epochs
     return None
 
 

@@ -9,13 +9,14 @@ its own loop:
         groups, traces = roll out batch.slots
         run.record(batch, groups, traces)   # durable before the update that it describes
         update the weights
-        run.after_update()                  # checkpoints when one is due
+        run.after_update(gradient_norm)     # checkpoints when one is due
 
 `run.stopping` turns from None into a reason only inside `after_update` and `next_batch`, so a step is never torn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -68,8 +69,8 @@ class Batch:
 
 
 class Policy(Protocol):
-    """What a checkpoint needs of a policy: its files, complete enough that training continues exactly where it was
-    (weights, optimizer, schedule, generators of its own)."""
+    """What a run needs of a policy: its files, complete enough that training continues exactly where it was (weights,
+    optimizer, schedule, generators of its own), and its score on validation tasks."""
 
     def save(self, folder: Path) -> None:
         """Writes its files into the empty `folder`. The caller fsyncs and hashes them."""
@@ -77,4 +78,8 @@ class Policy(Protocol):
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote. Raises UserError when the files do not fit the configuration."""
+        ...
+
+    def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+        """Progress of one greedy rollout a task, without training aids; None for an infrastructure failure."""
         ...

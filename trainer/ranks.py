@@ -33,13 +33,18 @@ class Ranks:
         return bool(self._state.is_main_process)
 
     @property
+    def index(self) -> int:
+        """This process's rank, from 0."""
+        return int(self._state.process_index)
+
+    @property
     def count(self) -> int:
         return int(self._state.num_processes)
 
     def part(self, total: int) -> slice:
         """Which of `total` rollouts are this process's: the ranks take equal parts, in order."""
         each = total // self.count
-        return slice(self._state.process_index * each, (self._state.process_index + 1) * each)
+        return slice(self.index * each, (self.index + 1) * each)
 
     def together(self, work: Callable[[], T]) -> T:
         """What `work` returns in the first process, or the RodsError that it raises, in every process."""

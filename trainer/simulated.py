@@ -84,6 +84,10 @@ class SimulatedPolicy:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"not a simulated policy's state ({error})", where=str(path)) from error
 
+    def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+        """The expected progress: a greedy policy without chance."""
+        return [turn_chance(task, self.skill) for task in tasks]
+
     def groups(self, batch: Batch) -> list[Group]:
         """The rollouts of a batch, one group a slot."""
         seed, count, kind = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task, batch.reward

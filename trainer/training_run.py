@@ -24,6 +24,7 @@ from rods.ordering import batch as slots_of_batch
 from rods.ordering import steps_per_epoch
 from trainer import curriculum
 from trainer.checkpoints import Checkpoint, Checkpoints, Position
+from trainer.curriculum import Course
 from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
 from trainer.traces import Traces
 
@@ -50,9 +51,11 @@ class TrainingRun:
         at = None if self.resumed is None else self.resumed.position
         self.step, self._cursor = (0, 0) if at is None else (at.step, at.cursor)
         self._epoch_number = 0 if at is None else at.epoch
+        self._course = Course() if at is None else Course.restored(at.curriculum)
         self._epoch: Epoch | None = None
         self._policy: Policy | None = None
         self._outstanding: Batch | None = None
+        self._over = False  # a plateau of the last stage has ended the curriculum
         self._saved: int | None = None if at is None else at.step
         self._steps_here = 0
         self._logged = -math.inf
@@ -86,8 +89,9 @@ class TrainingRun:
             return True
         if self._epoch is None:
             return self.resumed is not None and bool(self.resumed.position.curriculum.get("finished"))
-        over = self._cursor >= self._batches
-        return over and curriculum.stage_of(self.config.curriculum, self._epoch_number + 1) is None
+        if self._over:
+            return True
+        return self._cursor >= self._batches and self._course.at_end(self.config.curriculum)
 
     def begin(self, policy: Policy) -> None:
         """Appends the `start` record, puts `policy` where the checkpoint left it (or saves it, untrained, as step 0),
@@ -97,7 +101,7 @@ class TrainingRun:
             log.warning("a torn or damaged checkpoint was moved aside", folder=str(folder))
         attempt = self.log.start(self.step)
         log.info("start", attempt=attempt, from_step=self.step, resumed=self.resumed is not None)
-        self._open(self._epoch_number)
+        self._open(self._epoch_number, self._course)
         if self.resumed is not None:
             self._check_order(self.resumed)
             policy.load(self.resumed.policy)
@@ -119,7 +123,7 @@ class TrainingRun:
             raise TrainingStopped(self.stopping)
         if self._cursor >= self._batches:
             try:
-                self._open(self._epoch_number + 1)
+                self._open(self._epoch_number + 1, self._next_course())
             except (DeadlineError, TrainingStopped):
                 self._save()
                 raise
@@ -153,9 +157,10 @@ class TrainingRun:
         self._steps_here += 1
         self._log_step(batch, groups)
 
-    def after_update(self) -> None:
+    def after_update(self, gradient_norm: float | None = None) -> None:
         """To be called once every optimizer pass over the recorded batch is done: checkpoints when one is due and
-        decides whether the run stops here."""
+        decides whether the run stops here. `gradient_norm` is the last pass's, before clipping, if there is one."""
+        self._course = self._course.stepped(gradient_norm)
         self.log.write_tracker()
         self._settle()
         if self.stopping is not None or self.step % self.config.training.checkpoint_steps == 0:
@@ -181,15 +186,33 @@ class TrainingRun:
         """Steps in the open epoch; the last one is filled from the front of the order."""
         return steps_per_epoch(len(self._opened.slots), self.config.training.batch_tasks)
 
-    def _open(self, number: int) -> None:
+    def _next_course(self) -> Course:
+        """Validates where the stage asks for it, and decides on the next epoch's stage. Raises TrainingStopped when the
+        curriculum is over."""
+        assert self._policy is not None
+        rules, score = self.config.curriculum, None
+        if self._course.validates(rules):
+            self.tell("validating")
+            tasks = [task for task in self.run.held_out if task.split == "validation"]
+            scores = [value for value in self._policy.validate(tasks) if value is not None]
+            score = round(math.fsum(scores) / len(scores), 12) if scores else None
+            log.info("validation", epoch=self._epoch_number, progress=score, tasks=len(scores), of=len(tasks))
+        course, why = self._course.epoch_over(rules, score)
+        if why:
+            log.info("stage over", stage=self._course.stage, epoch=self._epoch_number, why=why)
+        if course is None:
+            self._over = True
+            self.stopping = "finished"
+            raise TrainingStopped("finished")
+        return course
+
+    def _open(self, number: int, course: Course) -> None:
         """Merges into epoch `number`, or reads its record where it is committed."""
-        stage = curriculum.stage_of(self.config.curriculum, number)
-        assert stage is not None, "finished comes first"
-        epoch = self.log.merge(number, stage, waiting=self._waiting)
+        epoch = self.log.merge(number, course.stage, waiting=self._waiting)
         if self._epoch is not None:
             self._cursor = 0
-        self._epoch, self._epoch_number = epoch, number
-        log.info("epoch", epoch=number, stage=stage, step=epoch.step, tasks=len(epoch.slots), **epoch.counts)
+        self._epoch, self._epoch_number, self._course = epoch, number, course
+        log.info("epoch", epoch=number, stage=epoch.stage, step=epoch.step, tasks=len(epoch.slots), **epoch.counts)
 
     def _waiting(self) -> None:
         """While lockstep waits for the daemon."""
@@ -226,7 +249,7 @@ class TrainingRun:
             cursor=self._cursor,
             order_hash=epoch.order_hash,
             pool_seq=epoch.pool_seq,
-            curriculum={"stage": epoch.stage, "finished": self.finished},
+            curriculum={**self._course.as_json(), "finished": self.finished},
             random=self.config.random_seeds.model_dump(),
         )
         began = time.monotonic()

@@ -90,6 +90,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self.batch: Batch | None = None
         self.samples: list[Sample] = []  # of this process, as are their advantages
         self.earned: list[Array] = []
+        self.gradient_norm: float | None = None  # of the last update, before clipping
         settings = run.config.training
         optimizer = optimizers.make(settings.optimizer, engine.model, settings.learning_rate)
         super().__init__(
@@ -104,7 +105,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         )
         after.trainer = self
         self.remove_callback(PrinterCallback)
-        self.weights = Weights(engine, lambda: self.optimizer, ranks)
+        self.weights = Weights(run.config, engine, lambda: self.optimizer, ranks)
 
     def begin(self) -> Stopping | None:
         """Restores the resumed checkpoint, or saves the untrained policy; why the run stops here, if it does."""
@@ -119,10 +120,15 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         """Lets the run take its checkpoint after an update; why it stops here, if it does."""
 
         def settled() -> Stopping | None:
-            driven(self.training).after_update()
+            driven(self.training).after_update(self.gradient_norm)
             return driven(self.training).stopping
 
         return self.ranks.together(settled)
+
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
+        found = super()._get_grad_norm(model, grad_norm=grad_norm)
+        self.gradient_norm = float(found)
+        return found
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         samples = self.ranks.gathered(self.samples)

@@ -1,10 +1,12 @@
-"""What a checkpoint holds of a policy with weights: a folder that transformers and vLLM load, the optimizer's state,
-and torch's generators of every process. The rollouts' own draws are keyed by the step and need no state.
+"""A policy with weights, as a run sees it.
+
+A checkpoint holds a folder that transformers and vLLM load, the optimizer's state, and torch's generators of every
+process. The rollouts' own draws are keyed by the step and need no state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,10 @@ import torch
 from safetensors.torch import load_file
 from torch.optim import Optimizer
 
+from rods.config import Config
 from rods.errors import UserError
+from rods.tasks import Task
+from trainer.batches import validation_jobs
 from trainer.ranks import Ranks
 from trainer.rollouts import Engine
 
@@ -22,10 +27,10 @@ OPTIMIZER, GENERATORS = "optimizer.pt", "generators.pt"
 class Weights:
     """Saved by the first process, restored by all of them. `optimizer` is asked late: TRL wraps what it was given."""
 
-    def __init__(self, engine: Engine, optimizer: Callable[[], Optimizer], ranks: Ranks) -> None:
-        self.engine, self.optimizer, self.ranks = engine, optimizer, ranks
+    def __init__(self, config: Config, engine: Engine, optimizer: Callable[[], Optimizer], ranks: Ranks) -> None:
+        self.config, self.engine, self.optimizer, self.ranks = config, engine, optimizer, ranks
         self._generators: list[torch.Tensor] | None = None
-        ranks.services = {"generators": self._all_generators, "restore": self._restore}
+        ranks.services = {"generators": self._all_generators, "restore": self._restore, "validate": self._validate}
 
     def save(self, folder: Path) -> None:
         """Writes the policy into the empty `folder` (trainer.policy.Policy)."""
@@ -38,6 +43,10 @@ class Weights:
         """Restores what `save` wrote, in every process. Raises UserError when the files do not fit the policy."""
         self.ranks.ask("restore", folder)
 
+    def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+        """Greedy rollouts, shared out over all processes (trainer.policy.Policy)."""
+        return self.ranks.ask("validate", tuple(tasks))  # type: ignore[no-any-return]
+
     def restore_generators(self) -> None:
         """Puts torch's generators where the resumed checkpoint left them. Not before the first batch: TRL draws from
         them while it starts up, and later to shuffle every batch."""
@@ -46,6 +55,15 @@ class Weights:
             if torch.cuda.is_available() and len(self._generators) > 1:
                 torch.cuda.set_rng_state_all(self._generators[1:])
             self._generators = None
+
+    def _validate(self, tasks: Sequence[Task]) -> list[float | None]:
+        mine = tasks[self.ranks.index :: self.ranks.count]
+        samples = self.engine.rollouts(validation_jobs(mine, self.config), random_seed=0, greedy=True)
+        earned = [
+            None if one.trace.end == "infrastructure" else one.trace.resolved / one.trace.expected for one in samples
+        ]
+        found = dict(self.ranks.gathered([(task.id, score) for task, score in zip(mine, earned, strict=True)]))
+        return [found[task.id] for task in tasks]
 
     def _all_generators(self) -> list[list[torch.Tensor]]:
         """A list a process: the generator of the CPU, then one a GPU."""
@@ -67,6 +85,5 @@ class Weights:
                 where=str(folder),
                 remedy="remove that checkpoint folder; the run continues from the one before",
             ) from error
-        mine = self.ranks.part(self.ranks.count).start
-        if mine < len(generators):  # a start with more processes than before has new generators for the rest
-            self._generators = generators[mine]
+        if self.ranks.index < len(generators):  # a start with more processes than before has new ones for the rest
+            self._generators = generators[self.ranks.index]

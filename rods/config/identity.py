@@ -96,18 +96,22 @@ class Stage(Section):
     reward: RewardKind = "progress"  # what is trained on; format and format_codes are stage 1's (000, 004 H)
     prompt: Literal["plain", "resourceful"] = "plain"  # which system prompt of the tags dialect (000 Appendix G)
     expand: bool = True  # selection, staging and retirement run only where true (DESIGN §5.10)
-    epochs: int = Field(0, ge=0)  # 0: until the run ends
+    # what ends it: its epochs, or a plateau of the validation score with stable gradient norms (000 Remark 3.1)
+    until: Literal["epochs", "plateau"] = "epochs"
+    epochs: int = Field(0, ge=0)  # until=epochs: how many, 0: until the run ends; until=plateau: at most, 0: no limit
 
 
 class Curriculum(Section):
     stages: tuple[Stage, ...] = (Stage(),)
+    plateau: float = Field(0.01, ge=0)  # an epoch that gains less in mean validation progress is a plateau (004 §4)
+    gradient_variation: float = Field(0.5, ge=0)  # gradient norms of an epoch are stable up to this std ÷ mean
 
     @model_validator(mode="after")
     def _ends(self) -> Curriculum:
         if not self.stages:
             raise ValueError("a curriculum needs at least one stage")
         for number, stage in enumerate(self.stages[:-1], start=1):
-            if stage.epochs == 0:
+            if stage.epochs == 0 and stage.until == "epochs":
                 raise ValueError(f"stage {number} never ends (epochs = 0), so the stages after it are never reached")
         return self
 

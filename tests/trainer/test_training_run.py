@@ -11,9 +11,10 @@ from buffers.reading import read
 from buffers.run import Run
 from rods.config import Config, parse_config
 from rods.environments import desk
-from rods.errors import DeadlineError, RefusedError
+from rods.errors import DeadlineError, RefusedError, UserError
 from rods.observations import Group
 from rods.tasks import Task
+from trainer import simulated
 from trainer.checkpoints import MANIFEST, Checkpoints
 from trainer.policy import Batch, TrainingStopped
 from trainer.simulated import SimulatedPolicy
@@ -214,3 +215,40 @@ def test_traces_are_kept_for_every_nth_step_within_their_bytes(tmp_path: Path) -
     kept = sorted(path.name for path in (made.path / "traces").iterdir())
     assert kept and kept[-1] == "step_00000007.a1.jsonl.gz"
     assert sum((made.path / "traces" / name).stat().st_size for name in kept) <= 300
+
+
+def test_a_plateau_of_the_validation_score_ends_a_stage_at_the_same_epoch_stopped_or_not(tmp_path: Path) -> None:
+    stages = [{"until": "plateau", "expand": False}, {"expand": False}]
+    settings = {
+        "training": {"batch_tasks": 4, "steps": 40, "checkpoint_steps": 1},
+        "policy": {"kind": "simulated", "skill": 0.6, "growth": 0.1},
+        "curriculum": {"stages": stages, "plateau": 0.05},
+    }
+    orders = []
+    for name, limits in (("whole", [0]), ("parted", [7, 5, 0])):
+        made = make(tmp_path / name, **settings)
+        for limit in limits:
+            operation = made.config.operation.model_copy(update={"step_limit": limit})
+            again = Run.open(made.path, made.config.model_copy(update={"operation": operation}))
+            with TrainingRun(again) as run:
+                simulated.train(run)
+        orders.append({one["epoch"]: one["stage"] for one in read(made.path / "pool.jsonl") if one["kind"] == "epoch"})
+    assert orders[0] == orders[1]
+    reached = [orders[0][epoch] for epoch in sorted(orders[0])]
+    assert reached[:2] == [1, 1] and reached[-1] == 2 and reached.count(1) > 2
+
+
+def test_a_plateau_needs_validation_tasks(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no task has the split 'validation'"):
+        Run.create(
+            tmp_path / "run",
+            parse_config(
+                {
+                    "policy": {"kind": "simulated"},
+                    "training": {"batch_tasks": 2},
+                    "curriculum": {"stages": [{"until": "plateau"}]},
+                },
+                where="test",
+            ),
+            [task for task in TASKS if task.split == "train"],
+        )

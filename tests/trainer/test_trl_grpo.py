@@ -6,6 +6,7 @@ from importlib import metadata
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -71,9 +72,9 @@ def test_observations_are_durable_before_the_update_that_they_describe(home: Pat
         recorded(self, *given)
         assert len(live_steps(run.path)) == self.step
 
-    def after_update(self):
+    def after_update(self, *given):
         assert not torch.equal(now(), weights[-1])
-        updated(self)
+        updated(self, *given)
 
     monkeypatch.setattr(trl_grpo._Trainer, "__init__", remember)
     monkeypatch.setattr(TrainingRun, "record", record)
@@ -192,4 +193,6 @@ def test_a_hook_decides_what_is_learnt_from_every_token(home: Path, monkeypatch:
         first, last = sorted((run.path / "checkpoints").glob("step_*"))
         before, after = (load_file(folder / "policy" / "model.safetensors") for folder in (first, last))
         changed[hook] = any(not torch.equal(before[name], after[name]) for name in before)
+        (norm,) = orjson.loads((last / "manifest.json").read_bytes())["curriculum"]["norms"]
+        assert (norm > 0) == (hook == "")
     assert list(changed.values()) == [True, False]
