@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from evaluation.bfcl.dialects import Native, messages, reply_text
 from evaluation.episodes import Maker
@@ -49,7 +50,8 @@ class EndpointPolicy:
         watch = asyncio.create_task(_wait_until(asked))
         try:
             together = asyncio.gather(*workers)
-            await asyncio.wait({asyncio.ensure_future(together), watch}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {together, watch}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if together.done():
                 together.result()
         finally:

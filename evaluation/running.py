@@ -20,10 +20,12 @@ from evaluation.episodes import Maker
 from evaluation.journal import NAME, Episode, Journal
 from evaluation.settings import Settings, remember
 from evaluation.sources import Source
+from rods import logs
 from rods.environments.bfcl.tasks import tasks as bfcl_tasks
 from rods.environments.bfcl.world import Bfcl, environment
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
 from rods.llm import Budget, Client
+from rods.runfolder import LOGS
 from rods.tasks import Task
 from trainer.signals import StopRequest
 
@@ -39,6 +41,7 @@ def run(folder: Path, options: argparse.Namespace) -> int:
     if not chosen:
         raise UserError("no task fits", where="--split, --types", remedy="ask for less")
     remember(folder, settings, bfcl)
+    logs.configure("rods-eval", "warning", folder=folder / LOGS)
     with StopRequest() as request, Ownership(folder, NAME, "rods-eval"):
         session = _Session(folder, settings, bfcl, chosen, lambda: request.asked)
         try:
@@ -104,7 +107,7 @@ class _Session:
     def _take(self, source: Source) -> None:
         """Records outputs that exist. Traces may hold several episodes of a task: the first `samples` count."""
         counted: Counter[str] = Counter()
-        for entry, end in self._entries(source):
+        for entry, end in list(self._entries(source)):  # all are looked at before one is taken
             if counted[entry.id] < self.settings.samples:
                 self._done(Episode(entry.id, counted[entry.id], self.settings.form, entry.result, end))
             counted[entry.id] += 1

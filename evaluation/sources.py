@@ -125,7 +125,7 @@ def _made(kind: Any, **fields: Any) -> Any:
     try:
         return kind(**fields)
     except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        found = "; ".join(f"{one['msg']}: {one['input']!r}" for one in error.errors())
         raise UserError(found, where="the command line", remedy="see docs/endpoints.md") from None
 
 

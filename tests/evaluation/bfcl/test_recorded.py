@@ -1,0 +1,158 @@
+"""Outputs that exist are scored as they are; those of other data never."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from evaluation.bfcl import results
+from evaluation.checking import known_wheel
+from evaluation.main import run
+from evaluation.settings import FILE
+from rods.dialects import load
+from rods.driving import Job, run_lockstep
+from rods.environments.bfcl import wheel
+from rods.environments.bfcl.world import Bfcl
+from rods.episodes import Reply
+from rods.errors import RefusedError, UserError
+from rods.goals import GroundTruth
+from rods.tasks import Task
+
+OLD = "2025.10.2.2"
+
+
+@pytest.fixture
+def four(every_task: list[Task]) -> list[Task]:
+    """A held-out task of every type."""
+    return [next(t for t in every_task if t.type == kind and t.split == "test") for kind in results.TASK_TYPES]
+
+
+def truth(task: Task) -> list[list[str]]:
+    return [[f"[{', '.join(map(str, calls))}]", "done"] if calls else ["cannot"] for calls in task.calls]
+
+
+def name(task: Task) -> str:
+    return str(task.provenance["id"])
+
+
+def scored(folder: Path, *arguments: object, code: int = 1, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Fewer outputs than tasks end with 1."""
+    assert run(["run", str(folder), *map(str, arguments), "--json"]) == code
+    captured = capsys.readouterr()
+    return captured.err if code in (2, 3) else json.loads(captured.out)
+
+
+def test_result_files_are_scored_and_what_they_lack_is_told(
+    four: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoilt = [*truth(four[1])[:-1], ["I give up"]]
+    results.write(tmp_path / "r", "m", [(name(four[0]), truth(four[0])), (name(four[1]), spoilt)], "prompt")
+    found = scored(tmp_path / "e", "--recorded", tmp_path / "r", capsys=capsys)
+    assert (found["episodes"], found["expected"], found["complete"]) == (2, 400, False)
+    scores = found["scores"]["held-out"]
+    assert (scores["base"]["official"]["mean"], scores["long_context"]["official"]["mean"]) == (1.0, 0.0)
+    assert scores["all"]["official"]["mean"] == 0.5
+
+
+def test_native_results_need_to_be_called_native(
+    four: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    native = [[[{call.name: json.dumps(dict(call.arguments))} for call in calls]] for calls in four[0].calls]
+    results.write(tmp_path / "r", "m", [(name(four[0]), native)], "native")
+    said = scored(tmp_path / "e", "--recorded", tmp_path / "r", code=2, capsys=capsys)
+    assert "holds native tool calls → say --calls native" in said
+    found = scored(tmp_path / "n", "--recorded", tmp_path / "r", "--calls", "native", capsys=capsys)
+    assert found["scores"]["held-out"]["base"]["official"]["mean"] == 1.0
+
+
+def test_results_of_another_data_version_are_refused(
+    four: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results.write(tmp_path / "r", "m", [(name(four[0]), truth(four[0]))], "prompt")
+    stated = tmp_path / "r" / "m" / results.VERSION_FILE
+    stated.write_bytes(orjson.dumps({"package": "bfcl-eval", "version": OLD, "sha256": "0" * 64}))
+    said = scored(tmp_path / "e", "--recorded", tmp_path / "r", code=3, capsys=capsys)
+    assert f"belongs to the data of bfcl-eval {OLD}; this program scores bfcl-eval {wheel.VERSION}" in said
+
+
+def test_results_whose_log_shows_other_questions_are_refused(
+    four: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = [{"begin_of_turn_query": [{"role": "user", "content": text}]} for text in four[0].script]
+    line: dict[str, Any] = {"id": name(four[0]), "result": truth(four[0]), "inference_log": [[{"role": "state"}], *log]}
+    file = tmp_path / "BFCL_v4_multi_turn_base_result.json"
+    file.write_text(json.dumps(line) + "\n")
+    assert scored(tmp_path / "e", "--recorded", file, capsys=capsys)["episodes"] == 1
+    log[0]["begin_of_turn_query"][0]["content"] = "A question of last year"
+    file.write_text(json.dumps(line) + "\n")
+    said = scored(tmp_path / "f", "--recorded", file, code=3, capsys=capsys)
+    assert "was asked something else than the task" in said and "A question of last year" in said
+
+
+def test_results_of_bfcl_v3_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "BFCL_v3_multi_turn_base_result.json"
+    file.write_text("{}\n")
+    assert "another version of BFCL" in scored(tmp_path / "e", "--recorded", tmp_path, code=3, capsys=capsys)
+
+
+def test_an_evaluation_of_another_data_version_is_never_gone_on_with(
+    four: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results.write(tmp_path / "r", "m", [(name(four[0]), truth(four[0]))], "prompt")
+    folder = tmp_path / "e"
+    scored(folder, "--recorded", tmp_path / "r", capsys=capsys)
+    remembered = orjson.loads((folder / FILE).read_bytes())
+    remembered["data"]["version"] = OLD
+    (folder / FILE).write_bytes(orjson.dumps(remembered))
+    for arguments in (["run", str(folder), "--recorded", str(tmp_path / "r")], ["report", str(folder)]):
+        assert run(arguments) == 3
+        assert f"belongs to the data of bfcl-eval {OLD}" in capsys.readouterr().err
+    assert run(["check", str(folder)]) == 3
+
+
+def test_a_scorer_of_another_version_is_refused(bfcl: Bfcl, tmp_path: Path) -> None:
+    old = tmp_path / f"bfcl_eval-{OLD}-py3-none-any.whl"
+    with zipfile.ZipFile(old, "w") as archive:
+        archive.writestr(f"bfcl_eval-{OLD}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: x\nVersion: {OLD}\n")
+    with pytest.raises(RefusedError, match=rf"data of bfcl-eval {OLD}.*never mixed"):
+        known_wheel(old)
+    old.write_bytes(b"nothing")
+    with pytest.raises(UserError, match="is no wheel"):
+        known_wheel(old)
+    assert known_wheel(bfcl.file) == bfcl.file
+
+
+@pytest.mark.parametrize("line", ["{", '{"id": 5}', '{"id": "multi_turn_base_5", "result": [5]}', "[]"])
+def test_broken_lines_are_named(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "BFCL_v4_multi_turn_base_result.json"
+    file.write_text(line + "\n")
+    assert f"{file}:1" in scored(tmp_path / "e", "--recorded", file, "--split", "all", code=2, capsys=capsys)
+
+
+def test_a_trainer_s_traces_are_scored(
+    bfcl: Bfcl, four: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dialect = load("tags")
+    records = []
+    for task, good in ((four[0], True), (four[2], False), (four[2], True)):
+        texts = iter(
+            text
+            for calls in task.calls
+            for text in ([dialect.write(calls)] if calls and good else []) + [dialect.answer("done")]
+        )
+        job = Job(task, bfcl, dialect, GroundTruth(bfcl, task))
+        trace = run_lockstep([job], lambda waiting, texts=texts: [Reply(next(texts))])[0]
+        records.append(orjson.dumps(trace.as_json()))
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    (folder / "step_00000001.a1.jsonl.gz").write_bytes(gzip.compress(b"\n".join(records)))
+    found = scored(tmp_path / "e", "--recorded", folder, "--samples", 2, capsys=capsys)
+    scores = found["scores"]["held-out"]
+    assert (scores["base"]["official"]["mean"], scores["miss_func"]["official"]["mean"]) == (1.0, 0.5)
+    assert found["settings"]["form"] == "native"
