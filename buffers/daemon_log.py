@@ -36,9 +36,10 @@ class DaemonLog:
         self.run = run
         self._ownership = Ownership(run.path, SEEDS, PROCESS)
         self.heartbeat = self._ownership.heartbeat
+        self._part_bytes = run.config.operation.log_part_bytes
         try:
-            self._seeds = LogWriter(run.path / SEEDS)
-            self._rejected = LogWriter(run.path / REJECTED)
+            self._seeds = LogWriter(run.path / SEEDS, part_bytes=self._part_bytes)
+            self._rejected = LogWriter(run.path / REJECTED, part_bytes=self._part_bytes)
             self._epoch = self._part = 0
             self._expanded = self._open_expanded()
             with quarantine():
@@ -87,8 +88,7 @@ class DaemonLog:
         if self._epoch > self._part:
             self._expanded.close()
             self._part = self._epoch
-            path = self.run.path / expanded_segment(self._part)
-            self._expanded = LogWriter(path, log=self.run.path / EXPANDED)
+            self._expanded = self._expanded_part()
         variant = dataclasses.replace(task, provenance=provenance)
         self._expanded.append(
             [
@@ -168,10 +168,14 @@ class DaemonLog:
 
     def _open_expanded(self) -> LogWriter:
         """The latest part of the expanded log; epoch 0's when there is none."""
-        parts = [part for part in segments(self.run.path / EXPANDED) if part.name.count(".") == 1]
-        last = parts[-1] if parts else self.run.path / expanded_segment(0)
-        self._part = int(last.stem.removeprefix("expanded_epoch_"))
-        return LogWriter(last, log=self.run.path / EXPANDED)
+        parts = segments(self.run.path / EXPANDED)
+        if parts:
+            self._part = int(parts[-1].name.removeprefix("expanded_epoch_").partition(".")[0])
+        return self._expanded_part()
+
+    def _expanded_part(self) -> LogWriter:
+        path, log = self.run.path / expanded_segment(self._part), self.run.path / EXPANDED
+        return LogWriter(path, log=log, part_bytes=self._part_bytes)
 
     def _finish_complete(self) -> None:
         wanted = self.run.config.pipeline.variants_per_seed

@@ -24,7 +24,7 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
     """
     if exists(new):
         raise UserError("is a run folder already", where=str(new), remedy="choose another name")
-    observations = Observations(run, strict=True)
+    observations = Observations(run, strict=True, history=False)
     for _ in observations.steps():
         pass
     view = PoolView(run, observations, strict=True)

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -39,12 +41,24 @@ class Lineage:
         """Whether what `attempt` did at `step` still counts."""
         return step <= self.limit(attempt)
 
+    def as_json(self) -> Any:
+        return [self.attempt, sorted(self._limits.items())]
 
-def known_starts(path: Path) -> Lineage:
-    """The starts in a log of observations, found without parsing the rest: folds that know them beforehand read the
-    log once, however often it was rewound. Relies on records being compact JSON (docs/protocol.md)."""
-    lineage = Lineage()
+    @staticmethod
+    def from_json(state: Any) -> Lineage:
+        found = Lineage()
+        found.attempt, found._limits = state[0], dict(state[1])
+        return found
+
+
+def known_starts(path: Path, lineage: Lineage | None = None, skip: Container[str] = frozenset()) -> Lineage:
+    """Adds to `lineage` (default: an empty one) the starts in a log of observations, but for the parts named in `skip`.
+    They are found without parsing the rest: folds that know them beforehand read the log once, however often it was
+    rewound. Relies on records being compact JSON (docs/protocol.md)."""
+    lineage = lineage or Lineage()
     for part in segments(path):
+        if part.name in skip:
+            continue
         with part.open("rb") as file:
             rest = b""
             while data := file.read(BLOCK):

@@ -38,10 +38,10 @@ class LogWriter:
     file's size and refused.
     """
 
-    def __init__(self, path: Path, *, log: Path | None = None) -> None:
+    def __init__(self, path: Path, *, log: Path | None = None, part_bytes: int = 0) -> None:
         """Opens for append and moves a torn tail aside. `log` names the whole log when `path` is one part of it (a
-        name with a star)."""
-        self.path = path
+        name with a star). A live part of `part_bytes` or more is closed before the next record (0: never)."""
+        self.path, self._part_bytes = path, part_bytes
         new = not path.exists()
         self.seq = _last_seq(path, log or path)
         self._descriptor = _open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
@@ -72,6 +72,8 @@ class LogWriter:
     def append_lines(self, data: bytes, meanwhile: Callable[[], None] = lambda: None) -> int:
         """The same for lines that buffers.records.line has made of the seqs that are due. `meanwhile` is called once
         they are written, before the disk is waited for."""
+        if 0 < self._part_bytes <= self.size and self._descriptor >= 0 and not self._broken:
+            self.rotate()  # here, so that a part never ends inside a group
         self._write(data, meanwhile)
         return self.seq
 
@@ -109,7 +111,8 @@ class LogWriter:
             raise InfrastructureError(
                 f"{self.path}: an earlier failure left this log unusable; start the process again"
             )
-        if os.fstat(self._descriptor).st_size != self.size:
+        held = os.fstat(self._descriptor)
+        if held.st_size != self.size or not _same_file(held, self.path):
             raise RefusedError(
                 "another process has written to this log",
                 where=str(self.path),
@@ -242,6 +245,13 @@ def _open(path: Path, flags: int) -> int:
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise disk_error(error, path) from error
+
+
+def _same_file(held: os.stat_result, path: Path) -> bool:
+    try:
+        return os.path.samestat(held, path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _first_seq(path: Path) -> int | None:

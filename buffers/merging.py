@@ -56,7 +56,7 @@ class Merger:
         self._admission: Admission | None = None
         self._synced: dict[Path, int] = {}  # parts of the expanded log → their size when they were last synced
         try:
-            self._writer = LogWriter(run.path / POOL)
+            self._writer = LogWriter(run.path / POOL, part_bytes=run.config.operation.log_part_bytes)
         except BaseException:
             self._ownership.release()
             raise

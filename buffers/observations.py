@@ -17,6 +17,7 @@ from buffers.lineage import Lineage, known_starts
 from buffers.reading import Tail
 from buffers.records import Record
 from buffers.run import Run
+from buffers.snapshots import Snapshot, Snapshots
 from rods.canonical import ID_DIGITS
 from rods.observations import Group
 from rods.runfolder import OBSERVATIONS
@@ -78,6 +79,17 @@ class Steps:
         self._digests += bytes.fromhex(made.digest)
         self._last = step
 
+    def as_json(self) -> Any:
+        return [self._firsts, self._stretches, self._digests.hex(), self._last]
+
+    @staticmethod
+    def from_json(state: Any) -> Steps:
+        found = Steps()
+        found._firsts, stretches, digests, found._last = state
+        found._stretches = [(attempt, epoch, begin) for attempt, epoch, begin in stretches]
+        found._digests = bytearray.fromhex(digests)
+        return found
+
     def get(self, step: int) -> Made | None:
         """None for a step that is not live."""
         place = bisect_right(self._firsts, step) - 1
@@ -97,11 +109,15 @@ class Observations:
     last_step: int  # live and closed; 0 before the first
     epoch: int  # of that step
     steps_made: Steps  # the live ones
-    _tail: Tail
+    snapshot: int  # the seq up to which closed parts need not be read again
+    tail: Tail
 
-    def __init__(self, run: Run, *, strict: bool = False) -> None:
+    def __init__(self, run: Run, *, strict: bool = False, history: bool = True, keep: bool = False) -> None:
+        """`history`: whether every live step is wanted; without it, a fold begins behind the latest snapshot. `keep`:
+        write snapshots, for the owner of the log."""
         self.path = run.path / OBSERVATIONS
-        self._config, self._strict = run.config, strict
+        self._config, self._strict, self._history, self._keep = run.config, strict, history, keep
+        self._snapshots = Snapshots(self.path, [run.config.zones.model_dump(), run.config.selection.boundary])
         self.rewound = False  # whether the last poll met a start that dropped steps
         self._fold_anew()
 
@@ -139,7 +155,11 @@ class Observations:
 
     def _follow(self) -> Iterator[Step | None]:
         """Folds what is new; None when a start drops steps that were folded."""
-        for block in self._tail.blocks():
+        for block in self.tail.blocks():
+            if self.tail.closed > self.snapshot:  # up to there, all is folded
+                self.snapshot = self.tail.closed
+                if self._keep:
+                    self._snapshots.write(self.snapshot, self._state())
             for index, record in enumerate(block):
                 kind = record["kind"]
                 if kind == "group":
@@ -156,12 +176,33 @@ class Observations:
                     yield Step(record, groups)
 
     def _fold_anew(self) -> None:
-        self.lineage = known_starts(self.path)
+        self.snapshot = 0
         self.tracker = Tracker(self._config.zones, self._config.selection.boundary)
+        for snapshot in self._snapshots.newest() if not self._history else ():
+            if self._begin_behind(snapshot):
+                return
+        self.lineage = known_starts(self.path)
         self.last_step = 0
         self.epoch = 0
         self.steps_made = Steps()
-        self._tail = Tail(self.path, strict=self._strict)
+        self.tail = Tail(self.path, strict=self._strict)
+
+    def _begin_behind(self, snapshot: Snapshot) -> bool:
+        """False when a later start has dropped steps that the snapshot holds."""
+        lineage, last_step, epoch, steps, tracker = snapshot.state
+        before = Lineage.from_json(lineage)
+        known = known_starts(self.path, Lineage.from_json(lineage), snapshot.parts)
+        if known.limit(before.attempt) < last_step:
+            return False
+        self.lineage, self.last_step, self.epoch = known, last_step, epoch
+        self.steps_made = Steps.from_json(steps)
+        self.snapshot = snapshot.seq
+        self.tracker.load(tracker)
+        self.tail = Tail(self.path, strict=self._strict, after=snapshot.seq, skip=snapshot.parts)
+        return True
+
+    def _state(self) -> Any:
+        return [self.lineage.as_json(), self.last_step, self.epoch, self.steps_made.as_json(), self.tracker.state()]
 
 
 def digest(epoch: int, policy_step: int, groups: list[dict[str, Any]]) -> str:

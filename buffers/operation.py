@@ -19,7 +19,7 @@ from rods.runfolder import operation
 def log_start(run: Run, process: str, **facts: Any) -> None:
     """Appends a `start` record of `process`: where it runs, its operation half, versions, and `facts`. The caller owns
     the process's other logs, so this one has no other writer. Never pass a secret."""
-    writer = LogWriter(run.path / operation(process))
+    writer = LogWriter(run.path / operation(process), part_bytes=run.config.operation.log_part_bytes)
     try:
         writer.append(
             [

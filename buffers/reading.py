@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 from zlib import crc32
 
 import orjson
@@ -66,6 +66,30 @@ def settled(records: Iterable[Record]) -> Iterator[Record]:
             yield found
 
 
+class Disk:
+    """Where a tail finds a log's parts. `open` gives a part with its inode, which stays when the part is renamed."""
+
+    def parts(self, path: Path) -> list[Path]:
+        return segments(path)
+
+    def inode(self, part: Path) -> int:
+        return part.stat().st_ino
+
+    @contextmanager
+    def open(self, part: Path) -> Iterator[tuple[BinaryIO, int]]:
+        with part.open("rb") as file:
+            yield file, os.fstat(file.fileno()).st_ino
+
+
+class Ahead(NamedTuple):
+    """A part that a tail has not read to its end."""
+
+    part: Path
+    inode: int
+    begin: int  # the byte from which it is wanted
+    size: int
+
+
 class Tail:
     """Follows a log that another process writes. Nothing is kept open, so that a network file system shows what is new.
 
@@ -73,13 +97,25 @@ class Tail:
     asks for everything there is: then damage in these forms is an error too, except for an incomplete last line.
     """
 
-    def __init__(self, path: Path, *, strict: bool = False, raw: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        strict: bool = False,
+        raw: bool = False,
+        after: int = 0,
+        skip: Container[str] = frozenset(),
+    ) -> None:
+        """Begins behind the record `after`, with which the parts named in `skip` end (buffers.snapshots)."""
         self.path, self.strict, self.raw = path, strict, raw
-        self.seq = 0  # the last record before the position
+        self.files = Disk()  # whoever has read ahead (daemon.fetching) puts what it read here
+        self.seq = after  # the last record before the position
+        self._skip = skip
         self._part: Path | None = None  # where the position lies
         self._offset = 0  # bytes of that part that are done
+        self._before = after  # the last record before that part
         self._inode = 0
-        self._seen = 0  # the last whole record seen, perhaps of a group that is still open
+        self._seen = after  # the last whole record seen, perhaps of a group that is still open
 
     def poll(self) -> list[Record]:
         """What has come to count since the last poll, in order; often nothing."""
@@ -104,8 +140,8 @@ class Tail:
                     here = self._index(parts)
                     if here is None:
                         continue  # being renamed: look again
-                    with parts[here].open("rb") as file:
-                        if os.fstat(file.fileno()).st_ino != self._inode:
+                    with self.files.open(parts[here]) as (file, inode):
+                        if inode != self._inode:
                             continue
                         yield from self._from(file, parts[here])
                     entered = self._enter_first(parts[here + 1 :])
@@ -118,17 +154,36 @@ class Tail:
         if self.strict:
             raise Damage(self._part or self.path, self._offset, f"record {self._seen + 1} is missing behind it")
 
+    @property
+    def closed(self) -> int:
+        """The last record of the closed parts, once the position has come to the live part; 0 before."""
+        return self._before if self._part == self.path else 0
+
     def _parts(self) -> list[Path]:
         """The log's parts; only the live one while the position lies there, since it is the last."""
         if self._part == self.path:
             with suppress(FileNotFoundError):
-                if self.path.stat().st_ino == self._inode:
+                if self.files.inode(self.path) == self._inode:
                     return [self.path]
-        return segments(self.path)
+        return [part for part in self.files.parts(self.path) if part.name not in self._skip]
 
     def _index(self, parts: list[Path]) -> int | None:
         """Which of `parts` holds the position; it may have been renamed meanwhile."""
-        return next((index for index, part in enumerate(parts) if part.stat().st_ino == self._inode), None)
+        return next((index for index, part in enumerate(parts) if self.files.inode(part) == self._inode), None)
+
+    def ahead(self) -> list[Ahead]:
+        """What the disk holds from the position on. Nothing while the part at the position is being renamed."""
+        try:
+            if self._part == self.path and (stat := self.path.stat()).st_ino == self._inode:
+                return [Ahead(self.path, self._inode, self._offset, stat.st_size)]
+            parts = [part for part in segments(self.path) if part.name not in self._skip]
+            found = [Ahead(part, stat.st_ino, 0, stat.st_size) for part in parts for stat in [part.stat()]]
+        except FileNotFoundError:
+            return []
+        if self._part is None:
+            return found
+        here = next((index for index, one in enumerate(found) if one.inode == self._inode), len(found))
+        return [one._replace(begin=self._offset) for one in found[here : here + 1]] + found[here + 1 :]
 
     def _enter_first(self, parts: list[Path]) -> bool | None:
         """Moves the position to the first of `parts` that is not empty, if the next record stands there."""
@@ -139,14 +194,14 @@ class Tail:
 
     def _enter(self, part: Path) -> bool | None:
         """Moves the position to the start of `part` if that is where the next record stands; None: still empty."""
-        with part.open("rb") as file:
+        with self.files.open(part) as (file, inode):
             first = file.readline()
-            inode = os.fstat(file.fileno()).st_ino
         if not first.endswith(b"\n"):
             return None
         if parsed(first[:-1], part, 0)["seq"] != self._seen + 1:
             return False
-        self._part, self._offset, self._inode, self.seq = part, 0, inode, self._seen
+        self._part, self._offset, self._inode = part, 0, inode
+        self.seq = self._before = self._seen
         return True
 
     def _from(self, file: BinaryIO, part: Path) -> Iterator[list[Record]]:

@@ -40,9 +40,9 @@ class TrainerLog:
         self._ownership = Ownership(run.path, OBSERVATIONS, process)
         self.heartbeat = self._ownership.heartbeat
         try:
-            self._writer = LogWriter(run.path / OBSERVATIONS)
+            self._writer = LogWriter(run.path / OBSERVATIONS, part_bytes=run.config.operation.log_part_bytes)
             with quarantine():
-                self.observations = Observations(run, strict=True)
+                self.observations = Observations(run, strict=True, history=False, keep=True)
                 for _ in self.observations.steps():
                     pass
                 self.view = PoolView(run, self.observations, strict=True)

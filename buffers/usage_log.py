@@ -27,7 +27,9 @@ class UsageLog:
 
     `tokens` and `requests` are what the calls on record have used, this start's included."""
 
-    def __init__(self, run: Path, process: str) -> None:
+    def __init__(self, run: Path, process: str, *, part_bytes: int = 0) -> None:
+        """`part_bytes`: as for LogWriter."""
+        self._part_bytes = part_bytes
         self.path, self.process = run / log_name(process), process
         self.tokens = self.requests = 0
         self._pending: list[Record] = []
@@ -82,10 +84,9 @@ class UsageLog:
         self._writer.append(record("call", number=first + index, **fields) for index, fields in enumerate(gathered))
 
     def _open(self) -> LogWriter:
-        if self.path.exists():
-            for call in read(self.path):
-                self._add(call["tokens_in"] + call["tokens_out"], 1 + call["retries"])
-        return LogWriter(self.path)
+        for call in read(self.path):
+            self._add(call["tokens_in"] + call["tokens_out"], 1 + call["retries"])
+        return LogWriter(self.path, part_bytes=self._part_bytes)
 
     def _add(self, tokens: int, requests: int) -> None:
         self.tokens += tokens

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from buffers.observations import Observations, Step
 from buffers.pool import PoolView
 from buffers.run import Run
+from daemon.fetching import Fetcher
 from rods.selection import Reading, TaskFacts, readings, selects, stage_rules, window_reading
 from rods.tasks import Task
 
 
 @dataclass(slots=True)
 class Watch:
-    """Follows both logs. `look` may take long at a start (a whole history) and is meant for a thread."""
+    """Follows the logs: `fetch` brings their bytes, `look` makes sense of them and is meant for a thread."""
 
     run: Run
     observations: Observations = field(init=False)
@@ -26,17 +27,26 @@ class Watch:
     newest: int = field(init=False, default=0)  # the newest step ever read, rewound ones included
     static_epoch: int | None = field(init=False, default=None)  # the first epoch of an expanding stage
     _pending: list[Step] = field(init=False, default_factory=list)
+    _fetchers: tuple[Fetcher, ...] = field(init=False, default_factory=lambda: (Fetcher(), Fetcher(), Fetcher()))
 
     def __post_init__(self) -> None:
-        self.observations = Observations(self.run)
+        self.observations = Observations(self.run, history=self.lockstep)  # there every step is considered
+        self.newest = self.observations.last_step
         self.pool = PoolView(self.run, self.observations)
 
     @property
     def lockstep(self) -> bool:
         return self.run.config.sync == "lockstep"
 
+    async def fetch(self) -> bool:
+        """Reads ahead for `look`, in the order in which the logs are to be read. True: there is more, look and fetch
+        again."""
+        tails = self.observations.tail, self.pool.tail, self.pool.staging.tail
+        return any([await fetcher.fetch(tail) for fetcher, tail in zip(self._fetchers, tails, strict=True)])
+
     def look(self, last_considered: int) -> list[Task] | None:
-        """Reads on. Returns what the pool holds of generated tasks (in `sync=free` staging too) when it has changed."""
+        """Reads on, as far as was fetched. Returns what the pool holds of generated tasks (in `sync=free` staging too)
+        when it has changed."""
         for step in self.observations.steps():
             self.newest = max(self.newest, step.step)
             if step.step > last_considered:  # never twice for one step number, whatever a rewound trainer does

@@ -47,7 +47,9 @@ class Writers:
     async def __aenter__(self) -> Self:
         if self.by_model:
             operation = self.config.operation
-            self._usage = await self._open.enter_async_context(UsageLog(self.run.path, "daemon"))
+            self._usage = await self._open.enter_async_context(
+                UsageLog(self.run.path, "daemon", part_bytes=self.run.config.operation.log_part_bytes)
+            )
             budget = Budget(operation.budgets, tokens=self._usage.tokens, requests=self._usage.requests)
             client = Client(operation.endpoints, budget=budget, sink=self._usage)
             self._client = await self._open.enter_async_context(client)

@@ -12,6 +12,7 @@ what retirement reads stays progress.
 
 from __future__ import annotations
 
+import base64
 import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping
@@ -104,6 +105,30 @@ class Tracker:
         self._progress = self._current if reward == "progress" else {}  # task → that of the same group's progress
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
         self._memory = bytearray(64 * zones.window * SIZE)  # of all windows, as rings of entries
+
+    def state(self) -> Any:
+        """All that it knows, as JSON; `load` takes it back."""
+        rows = [[*row.key, row.start, row.counted, row.step, row.truncated] for row in self._rows.values()]
+        used = len(self._rows) * self.zones.window * SIZE
+        return {
+            "rows": rows,
+            "current": {task: row.key for task, row in self._current.items()},
+            "progress": {task: row.key for task, row in self._progress.items()},
+            "last": self._last,
+            "memory": base64.b64encode(self._memory[:used]).decode(),
+        }
+
+    def load(self, state: Any) -> None:
+        """Takes what `state` gave, of a tracker with the same rules, in place of what it knows."""
+        self._rows = {}
+        for task, kind, interface, start, counted, step, truncated in state["rows"]:
+            row = self._rows[task, kind, interface] = _Row((task, kind, interface), start)
+            row.counted, row.step, row.truncated = counted, step, truncated
+        for known, keys in ((self._current, state["current"]), (self._progress, state["progress"])):
+            known.update((task, self._rows[tuple(key)]) for task, key in keys.items())
+        self._last = dict(state["last"])
+        memory = base64.b64decode(state["memory"])
+        self._memory = bytearray(memory + bytes(max(0, len(self._memory) - len(memory))))
 
     def apply(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Folds records; all but those of kind `group` change nothing."""
