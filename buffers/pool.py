@@ -121,7 +121,7 @@ class PoolView:
     pool: Pool
     staging: Staging
     injected: dict[str, int]  # variant that was injected in a live epoch → its seq in the expanded log
-    _tail: Tail
+    tail: Tail
     _waiting: list[Record]
     _ahead: bool
 
@@ -193,7 +193,7 @@ class PoolView:
 
     def _groups(self) -> Iterator[list[Record]]:
         """New closed groups of live epochs, each ending in its `epoch` record."""
-        for record in self._tail.records():
+        for record in self.tail.records():
             self._waiting.append(record)
             if record["kind"] == "epoch":
                 group = self._waiting
@@ -207,7 +207,7 @@ class PoolView:
 
     def _fold_anew(self) -> None:
         self.pool = Pool(initial(self.run))
-        self._tail = Tail(self.run.path / POOL, strict=self._strict)
+        self.tail = Tail(self.run.path / POOL, strict=self._strict)
         self._waiting = []
         self._ahead = False
         self.injected = {}

@@ -43,17 +43,17 @@ class Staging:
     def __init__(self, folder: Path, *, strict: bool = False) -> None:
         self.path = folder / EXPANDED
         self._strict = strict
-        self._tail = Tail(self.path, strict=strict)
+        self.tail = Tail(self.path, strict=strict)
         self._candidates: dict[int, Candidate] = {}
 
     @property
     def seq(self) -> int:
         """The highest seq below which no seq is missing among those read."""
-        return self._tail.seq
+        return self.tail.seq
 
     def poll(self) -> list[Candidate]:
         """Reads on; returns what is new."""
-        new = [_candidate(record) for record in self._tail.records()]
+        new = [_candidate(record) for record in self.tail.records()]
         self._candidates.update((candidate.seq, candidate) for candidate in new)
         return new
 

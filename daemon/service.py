@@ -80,10 +80,7 @@ class Service:
         first = True
         while True:
             async with self.reading:
-                admitted = self.neighbours.admitted
-                generated = await self.pipeline.compute(self.watch.look, self.log.state.last_considered)
-                if generated is not None:
-                    self.neighbours = self.neighbours.renewed(generated, admitted)
+                await self._read_on()
                 if first:
                     self._resume()
                     first = False
@@ -96,6 +93,16 @@ class Service:
                 log.info("no living trainer", seconds=idle)
                 stop.set()
             await asyncio.sleep(self.config.operation.poll_seconds)
+
+    async def _read_on(self) -> None:
+        """Reads all that the trainer has written by now."""
+        admitted, generated, more = self.neighbours.admitted, None, True
+        while more:
+            more = await self.watch.fetch()
+            found = await self.pipeline.compute(self.watch.look, self.log.state.last_considered)
+            generated = generated if found is None else found
+        if generated is not None:
+            self.neighbours = self.neighbours.renewed(generated, admitted)
 
     def _drop_stale(self) -> None:
         for stale in self.queue.advance(self.watch.newest, self.watch.pool.epoch):
