@@ -37,7 +37,7 @@ LOOP: dict[str, Any] = {
     "selection.seeds_per_step": 3,
     "selection.exclusion_steps": 3,
     "operation.poll_seconds": 0.05,
-    "operation.deadline_seconds": 30.0,
+    "operation.deadline_seconds": 120.0,
 }
 
 
@@ -73,7 +73,7 @@ class Pair:
             time.sleep(0.005)
         return True
 
-    def wait(self, timeout: float = 60.0) -> int:
+    def wait(self, timeout: float = 200.0) -> int:
         """Until the trainer ends; then the daemon is asked to stop. Returns the trainer's code."""
         try:
             return self.processes["trainer"].wait(timeout)
@@ -81,7 +81,7 @@ class Pair:
             for process in self.processes.values():
                 process.terminate()
             for process in self.processes.values():
-                process.wait(10)
+                process.wait(60)
 
     def errors(self) -> str:
         return "".join((self.run.parent / f"{name}.err").read_text() for name in self.processes)

@@ -97,5 +97,5 @@ def test_what_ignores_the_signal_is_killed_in_time(tmp_path: Path) -> None:
     started = time.monotonic()
     found, said = supervise(tmp_path, "import time; time.sleep(0.5)", STUBBORN)
     assert found.daemon.ended() == -9
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     assert "was killed" in said[-1]

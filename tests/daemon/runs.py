@@ -29,7 +29,7 @@ VALUES: dict[str, Any] = {
     "policy": {"kind": "simulated"},
     "rollouts": {"rollouts_per_task": 4},
     "training": {"batch_tasks": BATCH, "steps": 1000},
-    "operation": {"poll_seconds": 0.02, "deadline_seconds": 60.0},
+    "operation": {"poll_seconds": 0.02, "deadline_seconds": 120.0},
 }
 
 
@@ -111,7 +111,7 @@ class Daemon:
         """Sends a signal; returns exit code, seconds that it took, and what was written to standard error."""
         began = time.monotonic()
         self.process.send_signal(number)
-        _, errors = self.process.communicate(timeout=20)
+        _, errors = self.process.communicate(timeout=120)
         return self.process.returncode, time.monotonic() - began, errors
 
     def __enter__(self) -> Daemon:
@@ -122,7 +122,7 @@ class Daemon:
             self.kill()
 
 
-def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
     """Waits until `condition()` is true and returns its value."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

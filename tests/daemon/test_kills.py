@@ -73,7 +73,7 @@ def once(records: list[Record], *keys: str) -> bool:
     return len(found) == len(set(found))
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_in_lockstep_the_pool_of_every_epoch_is_the_same_whoever_is_killed(tmp_path: Path) -> None:
     settings = {"sync": "lockstep", "selection": MANY}
     calm = make_run(tmp_path / "calm", settings)
@@ -97,7 +97,7 @@ def test_in_lockstep_the_pool_of_every_epoch_is_the_same_whoever_is_killed(tmp_p
         assert report.ok, list(report.lines())
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("each", [1, 2])
 def test_killed_at_random_moments_it_loses_and_repeats_nothing(tmp_path: Path, each: int) -> None:
     several = {"variants_per_seed": each}

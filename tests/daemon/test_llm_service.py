@@ -92,7 +92,7 @@ def test_variants_are_staged_and_their_calls_are_on_record(tmp_path: Path, stub:
 def test_without_an_endpoint_it_says_what_is_missing(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {"pipeline": {"author": "llm"}})
     with Daemon(run.path) as daemon:
-        _, errors = daemon.process.communicate(timeout=20)
+        _, errors = daemon.process.communicate(timeout=120)
     assert daemon.process.returncode == 2
     assert "no endpoint is configured" in errors and "operation.endpoints" in errors and "Traceback" not in errors
 

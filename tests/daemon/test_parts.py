@@ -52,7 +52,7 @@ async def test_whoever_waits_wakes_up_when_there_is_something_to_do() -> None:
     workers = [asyncio.create_task(queue.changed()) for _ in range(2)]
     await asyncio.sleep(0)
     queue.add([waiting(1, "a"), waiting(1, "b")])
-    await asyncio.wait_for(asyncio.gather(*workers), 1)
+    await asyncio.wait_for(asyncio.gather(*workers), 60)
     assert len(drained(queue)) == 2
 
 
