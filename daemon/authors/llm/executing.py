@@ -29,7 +29,7 @@ from rods.flows import infer
 from rods.tasks import Task
 
 AGAIN = 2  # times that a value is asked for anew
-STATE_ROOM = 3_000  # characters of the world in a prompt
+STATE_ROOM = 2_500  # characters of the world in a prompt
 
 
 class Executor:
@@ -113,7 +113,7 @@ class Executor:
             error="param_gen_failed",
             turn=blanks[0].key[0],
             function=blanks[0].tool,
-            max_tokens=512 + 48 * len(blanks),
+            max_tokens=400 + 40 * len(blanks),
         )
 
     def _links(self, given: Assignment, plan: Plan) -> dict[tuple[int, int], list[int]]:
