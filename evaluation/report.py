@@ -81,6 +81,10 @@ def lines(found: Mapping[str, Any]) -> list[str]:
         f"protocol {settings['protocol']}, {calls}, documents {settings['documents']}, {settings['samples']} "
         f"sample(s) a task, temperature {settings['temperature']:g}",
     ]
+    if not settings["policy"].get("states_data", True):
+        shown.append(
+            "the recorded outputs do not say which data they belong to; only questions in their logs were compared"
+        )
     for part, scores in found["scores"].items():
         shown.append(f"\n{_NAMES[part]:32}{'tasks':>7}  {'official':^22}  {'strict':^22}  {'progress':^22}")
         for kind, row in scores.items():

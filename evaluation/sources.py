@@ -158,7 +158,8 @@ def _files(options: argparse.Namespace) -> Source:
     files = traces.files(path) if kind == "traces" else results.files(path)
     digest = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()
     name = options.name or path.resolve().name.split(".")[0]
-    return Source(kind, {"kind": kind, "name": name, "sha256": digest}, path)
+    stated = kind == "traces" or all(results.version_file(file) for file in files)
+    return Source(kind, {"kind": kind, "name": name, "sha256": digest, "states_data": stated}, path)
 
 
 def _existing(path: Path) -> Path:

@@ -76,6 +76,11 @@ def folder_name(model: str) -> str:
     return model.replace("/", "_")
 
 
+def version_file(file: Path) -> Path | None:
+    """The file that says which data a result file belongs to, if it is there."""
+    return next((p for p in (file.parent / VERSION_FILE, file.parent.parent / VERSION_FILE) if p.is_file()), None)
+
+
 def files(path: Path) -> list[Path]:
     """The result files that `path` is or holds. Raises UserError when there is none, or when they are of BFCL V3."""
     found = [path] if path.is_file() else sorted(path.rglob("BFCL_*multi_turn_*_result.json"))
@@ -99,9 +104,7 @@ def read(path: Path, tasks: Mapping[str, Task], form: Form) -> Iterator[Entry]:
     Raises UserError for what is no such file, RefusedError for outputs of other data.
     """
     for file in files(path):
-        version = next(
-            (p for p in (file.parent / VERSION_FILE, file.parent.parent / VERSION_FILE) if p.is_file()), None
-        )
+        version = version_file(file)
         if version is not None:
             check_version(orjson.loads(version.read_bytes()), version)
         for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
