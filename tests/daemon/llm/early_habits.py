@@ -91,3 +91,12 @@ def mending(request: dict[str, Any]) -> str:
     said = str(request["messages"][-1]["content"]) if len(request["messages"]) > 2 else ""
     patch = next(proposal for word, proposal in reversed(proposals) if word in said)
     return written(request, {"patch": [patch]})
+
+
+def fond_of_parties(request: dict[str, Any]) -> str:
+    """Takes the mail about the party wherever it is offered."""
+    fields = fields_of(request)
+    if role(request) == "parameters":
+        listed = re.findall(r'^([\d.]+\w+) \(.*"one of":\[.*"party"', later_roles.question(request), re.MULTILINE)
+        fields["values"] = fields["values"] | dict.fromkeys(listed, "party")
+    return written(request, fields)
