@@ -5,7 +5,9 @@ Both hold the instances, answer calls and verdicts, and hand only the need for t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from rods.dialects.base import Dialect
@@ -102,10 +104,17 @@ def run_lockstep(
     return [trace for trace in traces if trace is not None]
 
 
-async def run_episode(job: Job, complete: Callable[[NeedText], Awaitable[Reply]]) -> Trace:
-    """Runs one job, awaiting text from `complete`. Calls run in place: in-process environments are synchronous."""
+async def run_episode(
+    job: Job, complete: Callable[[NeedText], Awaitable[Reply]], threads: Executor | None = None
+) -> Trace:
+    """Runs one job, awaiting text from `complete`. Its environment runs in one of `threads`, or in place."""
     running = _Running(job)
     answer: Reply | None = None
-    while isinstance(request := running.advance(answer), NeedText):
+    while True:
+        if threads is None:
+            request = running.advance(answer)
+        else:
+            request = await asyncio.get_running_loop().run_in_executor(threads, running.advance, answer)
+        if not isinstance(request, NeedText):
+            return request
         answer = await complete(request)
-    return request

@@ -14,8 +14,8 @@ from rods.observations import Group
 from rods.rewards import RANGES, score
 from rods.tasks import Task
 from trainer.advantages import Seen, turn_spans
+from trainer.conversations import Sample
 from trainer.policy import Batch
-from trainer.rollouts import Sample
 
 
 def jobs(batch: Batch, config: Config) -> list[Job]:

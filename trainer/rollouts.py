@@ -1,9 +1,8 @@
 """Rolls out many episodes in lock-step with a local causal language model: token in, token out.
 
 Works for every folder that transformers loads as a causal language model with plain attention and a chat template.
-What was generated is never tokenised again: a conversation grows by the policy's own tokens and by the tokens of the
-messages in between, so that training sees exactly what was sampled (a decoded and re-tokenised
-answer shifts tokens). The prompt is prefilled once for all rollouts that share it; finished episodes leave the batch.
+The prompt is prefilled once for all rollouts that share it, the cache of keys and values is kept across turns, and
+finished episodes leave the batch.
 
 Every rollout draws from a stream of its own, keyed by (random seed, place in the batch), whatever else is in the batch.
 """
@@ -11,7 +10,6 @@ Every rollout draws from a stream of its own, keyed by (random seed, place in th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,55 +18,12 @@ import torch
 
 from rods import config
 from rods.driving import Job, run_lockstep
-from rods.episodes import NeedText, Reply, Trace
+from rods.episodes import NeedText, Reply
 from trainer.chat import Chat
+from trainer.conversations import Conversation, Sample
 from trainer.kv_cache import RowCache
 
 BELOW_ONE = 1 - 2**-22  # float32 keeps it, times any total, below that total
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One finished rollout. `completion_ids` hold the policy's tokens (`env_mask` 1) and those of the messages that it
-    was shown in between (0); `spans` are the [start, end) of its replies in `completion_ids`, in order."""
-
-    trace: Trace
-    prompt_ids: list[int]
-    completion_ids: list[int]
-    env_mask: list[int]
-    spans: list[tuple[int, int]]
-
-
-@dataclass(slots=True)
-class _Row:
-    """A running conversation as tokens. `pending` are tokens that the cache has not seen yet."""
-
-    uniforms: np.random.Generator
-    prompt: list[int] = field(default_factory=list)
-    completion: list[int] = field(default_factory=list)
-    mask: list[int] = field(default_factory=list)
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    pending: list[int] = field(default_factory=list)
-
-    @property
-    def length(self) -> int:
-        return len(self.prompt) + len(self.completion)
-
-    def show(self, tokens: list[int]) -> None:
-        """Appends tokens that the policy did not write."""
-        self.pending = self.pending + tokens
-        if self.prompt:
-            self.completion += tokens
-            self.mask += [0] * len(tokens)
-        else:
-            self.prompt = tokens
-
-    def write(self, tokens: list[int]) -> None:
-        """Appends a reply. Its last token has not passed through the model."""
-        self.spans.append((len(self.completion), len(self.completion) + len(tokens)))
-        self.completion += tokens
-        self.mask += [1] * len(tokens)
-        self.pending = tokens[-1:]
 
 
 class Engine:
@@ -84,8 +39,7 @@ class Engine:
         return Engine(chat.load_model(), chat, limits)
 
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
-        """Runs `jobs` as one batch and returns a sample for each, in order. Their draws are those of the places from
-        `first` on, so that a part of a batch draws what it would draw in the whole."""
+        """Runs `jobs` as one batch (trainer.conversations.RolloutEngine)."""
         batch = _Batch(self, range(first, first + len(jobs)), random_seed, greedy)
         training = self.model.training
         self.model.eval()
@@ -94,10 +48,7 @@ class Engine:
                 traces = run_lockstep(jobs, batch.complete)
         finally:
             self.model.train(training)
-        return [
-            Sample(trace, row.prompt, row.completion, row.mask, row.spans)
-            for trace, row in zip(traces, batch.rows, strict=True)
-        ]
+        return [row.sample(trace) for trace, row in zip(traces, batch.rows, strict=True)]
 
 
 class _Batch:
@@ -105,7 +56,8 @@ class _Batch:
 
     def __init__(self, engine: Engine, places: Sequence[int], random_seed: int, greedy: bool) -> None:
         self.model, self.chat, self.limits, self.greedy = engine.model, engine.chat, engine.limits, greedy
-        self.rows = [_Row(np.random.Generator(np.random.Philox(key=[random_seed % 2**64, place]))) for place in places]
+        self.rows = [Conversation() for _ in places]
+        self.uniforms = [np.random.Generator(np.random.Philox(key=[random_seed % 2**64, place])) for place in places]
         self.cache = RowCache()
         self.cached: list[int] = []  # the job of every cache row
         self.device = next(self.model.parameters()).device
@@ -116,11 +68,8 @@ class _Batch:
         active: list[int] = []
         for job, need in waiting:
             row = self.rows[job]
-            if row.prompt:
-                row.show(self.chat.continuation(need.messages[need.fresh :]))
-            else:
-                row.show(self.chat.prompt(need.messages))
-            if row.length + 1 > self.limits.max_context_tokens:
+            row.ask(self.chat, need)
+            if row.room(self.limits) < 1:
                 replies[job] = Reply("", "context")
             else:
                 active.append(job)
@@ -170,11 +119,12 @@ class _Batch:
     def _generate(self, active: list[int], logits: torch.Tensor) -> dict[int, Reply]:
         """Samples replies from `logits` on, until each has ended or reached its limit."""
         rows = [self.rows[job] for job in active]
-        limits = [min(self.limits.max_reply_tokens, self.limits.max_context_tokens - row.length) for row in rows]
+        limits = [row.room(self.limits) for row in rows]
+        uniforms = [self.uniforms[job] for job in active]
         written: list[list[int]] = [[] for _ in rows]
         open_rows = list(range(len(rows)))
         while True:
-            chosen = self._choose(logits, rows, open_rows)
+            chosen = self._choose(logits, uniforms, open_rows)
             for index in open_rows:
                 written[index].append(chosen[index])
             open_rows = [i for i in open_rows if chosen[i] not in self.chat.ends and len(written[i]) < limits[i]]
@@ -185,17 +135,12 @@ class _Batch:
             counts = torch.zeros(len(rows), dtype=torch.long, device=self.device)
             counts[open_rows] = 1
             logits = self._advance(ids, counts)
-        replies: dict[int, Reply] = {}
-        for job, row, tokens in zip(active, rows, written, strict=True):
-            row.write(tokens)
-            if tokens[-1] in self.chat.ends:
-                replies[job] = Reply(self.chat.text(tokens[:-1]))
-            else:
-                short = len(tokens) < self.limits.max_reply_tokens
-                replies[job] = Reply(self.chat.text(tokens), "context" if short else "length")
-        return replies
+        return {
+            job: row.take(self.chat, tokens, self.limits)
+            for job, row, tokens in zip(active, rows, written, strict=True)
+        }
 
-    def _choose(self, logits: torch.Tensor, rows: list[_Row], open_rows: list[int]) -> list[int]:
+    def _choose(self, logits: torch.Tensor, uniforms: list[np.random.Generator], open_rows: list[int]) -> list[int]:
         """The next token of every row: the likeliest, or by inverting the cumulated distribution at a uniform draw.
 
         Only open rows draw, so that a rollout's stream does not depend on how long its neighbours' replies are.
@@ -207,9 +152,9 @@ class _Batch:
         if self.limits.top_p < 1:
             weights = _nucleus(weights, self.limits.top_p)
         cumulated = weights.cumsum(-1)
-        draws = np.zeros(len(rows), dtype=np.float32)
+        draws = np.zeros(len(uniforms), dtype=np.float32)
         for row in open_rows:
-            draws[row] = min(rows[row].uniforms.random(), BELOW_ONE)
+            draws[row] = min(uniforms[row].random(), BELOW_ONE)
         targets = torch.from_numpy(draws)[:, None].to(self.device) * cumulated[:, -1:]
         chosen: list[int] = torch.searchsorted(cumulated, targets, right=True)[:, 0].tolist()
         return chosen

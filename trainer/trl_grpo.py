@@ -36,9 +36,11 @@ from rods.config import Config
 from rods.errors import UserError
 from trainer import batches, optimizers
 from trainer.advantages import Array, Estimate, advantages, load_hook, reweighted
+from trainer.conversations import Sample
 from trainer.policy import Batch, Stopping
 from trainer.ranks import Ranks
-from trainer.rollouts import Engine, Sample
+from trainer.rollouts import Engine
+from trainer.served import ServedEngine
 from trainer.weights import Weights
 
 if TYPE_CHECKING:
@@ -105,6 +107,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         )
         after.trainer = self
         self.remove_callback(PrinterCallback)
+        self.served = _served(run, engine)
         self.weights = Weights(run.config, engine, lambda: self.optimizer, ranks)
 
     def begin(self) -> Stopping | None:
@@ -179,7 +182,9 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:
         raise RuntimeError("TRL asked for other slots than the batch's: its sampler has changed")
     seed = keyed_random(config.random_seeds.rollouts, "rollouts", batch.step).getrandbits(63)
-    samples = trainer.engine.rollouts(every[mine], random_seed=seed, first=mine.start)
+    if trainer.served is not None:
+        ranks.together(trainer.served.synchronise)
+    samples = (trainer.served or trainer.engine).rollouts(every[mine], random_seed=seed, first=mine.start)
     trainer.samples = samples
     end = trainer.engine.chat.tokenizer.eos_token_id
     return {
@@ -189,6 +194,19 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
         "env_mask": [sample.env_mask or [0] for sample in samples],
         "logprobs": None,
     }
+
+
+def _served(run: Run, engine: Engine) -> ServedEngine | None:
+    """The engine behind `operation.rollout_servers`, if there is one."""
+    servers = run.config.operation.rollout_servers
+    if not servers:
+        return None
+    folder = Path(run.config.operation.weights_folder or run.path / "served")
+
+    def save(written: Path) -> None:
+        engine.model.save_pretrained(written)
+
+    return ServedEngine(engine.chat, run.config.rollouts, servers[0], folder.resolve(), save)
 
 
 def _training_reward(**kwargs: Any) -> list[float]:

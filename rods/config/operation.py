@@ -67,6 +67,9 @@ class Operation(Section):
     threads: int = Field(0, ge=0)  # torch threads; 0: torch's own choice
     micro_batch: int = Field(0, ge=0)  # sequences a backward pass; 0: the whole batch at once
     endpoints: tuple[Endpoint, ...] = ()  # the language models that write
+    # the vLLM server that rolls out the policy, at most one (several urls are replicas); none: the trainer itself does
+    rollout_servers: tuple[Endpoint, ...] = ()
+    weights_folder: str = ""  # where that server finds each step's weights, on a disk that both see; empty: in the run
     budgets: Budgets = Budgets()
 
     @model_validator(mode="after")
@@ -74,4 +77,8 @@ class Operation(Section):
         names = [endpoint.name or endpoint.model for endpoint in self.endpoints]
         if len(set(names)) < len(names):
             raise ValueError("two endpoints have the same name: give each its own `name`")
+        if len(self.rollout_servers) > 1:
+            raise ValueError("one rollout server at most: replicas share its table, as several urls")
+        if any(server.url_file for server in self.rollout_servers):
+            raise ValueError("a rollout server needs urls: weights are sent to each of them")
         return self

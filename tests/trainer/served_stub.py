@@ -1,0 +1,83 @@
+"""A server of nano with vLLM's interface: token ids in and out, weights loaded in place. Real HTTP, real weights.
+
+It decodes greedily; `fail` makes it answer 500 from then on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import orjson
+import torch
+from safetensors.torch import load_file
+
+
+class Served:
+    """What the server has: a model, and a record of what it was asked."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.fail, self.url = model, False, ""
+        self.asked: list[dict[str, Any]] = []
+        self.loaded: list[str] = []
+        self.lock = threading.Lock()
+
+    def answer(self, path: str, body: dict[str, Any]) -> Any:
+        if path == "/collective_rpc":
+            folder = body["kwargs"]["weights_path"]
+            self.model.load_state_dict(load_file(Path(folder) / "model.safetensors"), strict=False)
+            self.loaded.append(folder)
+            return {"results": [None]}
+        if path == "/reset_prefix_cache":
+            return {}
+        self.asked.append(body)
+        tokens: list[int] = []
+        with torch.inference_mode():
+            while len(tokens) < body["max_tokens"]:
+                logits = self.model(torch.tensor([body["prompt"] + tokens])).logits[0, -1]
+                tokens.append(int(logits.argmax()))
+                if tokens[-1] in body["stop_token_ids"]:
+                    break
+        finish = "stop" if tokens[-1] in body["stop_token_ids"] else "length"
+        return {"choices": [{"text": "…", "finish_reason": finish, "token_ids": tokens}], "model": "nano"}
+
+
+@contextmanager
+def served(model: Any) -> Iterator[Served]:
+    """A running server in a thread of this process."""
+    state = Served(model)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            with state.lock:
+                status = 500 if state.fail else 200
+                reply = (
+                    b"{}"
+                    if state.fail
+                    else orjson.dumps(state.answer(self.path.split("?")[0], orjson.loads(body or b"{}")))
+                )
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(reply)))
+            self.end_headers()
+            self.wfile.write(reply)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    state.url = f"http://127.0.0.1:{server.server_port}/v1"
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
