@@ -25,8 +25,7 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
     if exists(new):
         raise UserError("is a run folder already", where=str(new), remedy="choose another name")
     observations = Observations(run, strict=True, history=False)
-    for _ in observations.steps():
-        pass
+    observations.catch_up()
     view = PoolView(run, observations, strict=True)
     view.poll()
     tasks = [_came_from(run, view.task(task_id), member.generated) for task_id, member in view.active.items()]

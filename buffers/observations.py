@@ -153,8 +153,15 @@ class Observations:
             else:
                 return
 
-    def _follow(self) -> Iterator[Step | None]:
-        """Folds what is new; None when a start drops steps that were folded."""
+    def catch_up(self) -> None:
+        """Folds what is new, for who wants no steps: their records then die young, which makes a long history cheap."""
+        self.rewound = False
+        while any(step is None for step in self._follow(wanted=False)):
+            self._fold_anew()
+            self.rewound = True
+
+    def _follow(self, *, wanted: bool = True) -> Iterator[Step | None]:
+        """Folds what is new; yields it when `wanted`, and None when a start drops steps that were folded."""
         for block in self.tail.blocks():
             if self.tail.closed > self.snapshot:  # up to there, all is folded
                 self.snapshot = self.tail.closed
@@ -173,7 +180,9 @@ class Observations:
                     self.last_step = record["step"]
                     self.epoch = record["epoch"]
                     self.steps_made.add(self.last_step, Made(record["attempt"], record["epoch"], record["digest"]))
-                    yield Step(record, groups)
+                    if wanted:
+                        yield Step(record, groups)
+                    del groups
 
     def _fold_anew(self) -> None:
         self.snapshot = 0

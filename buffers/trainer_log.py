@@ -43,8 +43,7 @@ class TrainerLog:
             self._writer = LogWriter(run.path / OBSERVATIONS, part_bytes=run.config.operation.log_part_bytes)
             with quarantine():
                 self.observations = Observations(run, strict=True, history=False, keep=True)
-                for _ in self.observations.steps():
-                    pass
+                self.observations.catch_up()
                 self.view = PoolView(run, self.observations, strict=True)
                 self.view.poll()
         except BaseException:
@@ -89,8 +88,7 @@ class TrainerLog:
             )
         attempt = self.attempt + 1
         self._writer.append([record("start", attempt=attempt, from_step=from_step, time=round(time.time(), 3))])
-        for _ in self.observations.steps():
-            pass
+        self.observations.catch_up()
         self.view.poll()
         self._started = True
         return attempt
@@ -142,8 +140,7 @@ class TrainerLog:
             time=round(time.time(), 3),
         )
         self._writer.append_group(records, closing)
-        for _ in self.observations.steps():  # the fold takes up what was just written, by the same code as at a start
-            pass
+        self.observations.catch_up()  # what was just written, by the same code as at a start
         return True
 
     def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None) -> Epoch:

@@ -36,7 +36,7 @@ def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_jso
             remedy=f"the configuration has stages 1 to {len(opened.config.curriculum.stages)}",
         )
     observations = Observations(opened, strict=True, history=False)
-    observations.poll()
+    observations.catch_up()
     view = PoolView(opened, observations, strict=True)
     merger = Merger(opened, observations, view, "merge")
     try:
