@@ -8,11 +8,10 @@ from typing import Any
 
 from rods.environments.bfcl.classes import load_type
 from rods.environments.bfcl.execution import PREFIX
-from rods.environments.bfcl.jsontext import JsonWriter
+from rods.environments.bfcl.jsontext import write
 
 TARGET = "rods.environments.bfcl.arithmetic:compute"
 _load = cache(load_type)
-_write = JsonWriter().write
 
 
 def compute(request: dict[str, Any]) -> dict[str, Any]:
@@ -22,7 +21,7 @@ def compute(request: dict[str, Any]) -> dict[str, Any]:
     try:
         value = getattr(kind, request["name"])(kind(), **request["arguments"])
         try:
-            text = _write(value)
+            text = write(value)
         except (TypeError, ValueError):
             text = str(value)  # the numbers of mpmath and decimal are no JSON
         return {"text": text, "failed": "error" in value}

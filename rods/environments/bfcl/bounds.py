@@ -22,6 +22,7 @@ IN_PROCESS_DIGITS = 1_000
 MAX_DIGITS = 5_000
 DIGITS_OF_AN_INTEGER = 4_300  # Python writes no longer ones, and says so
 _MAX_FLOAT = sys.float_info.max
+_COMMON = 2**53  # a number within this is within every bound
 _BITS_OF_AN_INTEGER = 14_400  # 4,300 digits are 14,285 bits: an integer with more of them cannot be written
 
 
@@ -51,6 +52,20 @@ def over(value: Any) -> str | None:
     return _over_nested(value)
 
 
+def short(values: list[Any]) -> bool:
+    """Whether these are few short texts and common numbers, and nothing else: what `over` need not look at."""
+    if len(values) > 16:
+        return False
+    for item in values:
+        kind = type(item)
+        if kind is str:
+            if len(item) > 256:
+                return False
+        elif (kind is not float and kind is not int) or not -_COMMON <= item <= _COMMON:
+            return False
+    return True
+
+
 def impossible_power(base: Any, exponent: Any) -> bool:
     """Whether `base ** exponent` is an integer with too many digits to be written, found without computing it."""
     if not isinstance(base, int) or not isinstance(exponent, int) or exponent <= 0:
@@ -67,8 +82,6 @@ def digits(arguments: Mapping[str, Any]) -> int | None:
 
 
 def _over_nested(value: Any) -> str | None:
-    if type(value) is list and len(value) <= 16 and all(type(item) is str and len(item) <= 256 for item in value):
-        return None  # the common case, at once
     items = characters = 0
     waiting = [(value, 1)]
     while waiting:

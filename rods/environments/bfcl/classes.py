@@ -1,13 +1,13 @@
 """The eight API classes of the wheel, their documents as tools, and nothing else of it.
 
 The modules are executed out of the wheel under private names: no install, no entry on `sys.path`, no collision with a
-`bfcl_eval` that somebody has installed. Three things are put right while loading, none of which changes a result that
+`bfcl_eval` that somebody has installed. Four things are put right while loading, none of which changes a result that
 a task can rest on:
 
 - chance: `random.Random` becomes `Dice`, which draws the same numbers and can be copied and written down;
 - the clock: `datetime.today()` in the travel class is the wheel's release day, so that ages do not change over time;
 - copying: `copy.deepcopy` of plain data becomes `copy_plain`;
-- flight prices, which the class looks up in a table that it builds anew at every call, are remembered.
+- answers that follow from the arguments alone are remembered, and padding carries its text (`remembered`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from rods.environments.base import Parameter, Tool
 from rods.environments.bfcl import wheel
 from rods.environments.bfcl.bounds import UNBOUNDED, bounds_of
 from rods.environments.bfcl.copies import Dice, copy_plain
+from rods.environments.bfcl.remembered import keep_padding, remember_prices, remember_stocks
 
 SOURCES = "eval_checker/multi_turn_eval/func_source_code"
 MODULES: Mapping[str, str] = {
@@ -42,13 +43,6 @@ MODULES: Mapping[str, str] = {
 STATELESS = frozenset({"MathAPI"})
 TODAY = datetime.datetime(2026, 3, 23)
 _EXTENSION = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code.long_context"
-_CONSTANTS = (
-    "MA_5_EXTENSION",
-    "MA_20_EXTENSION",
-    "INTERMEDIARY_CITIES",
-    "CAR_STATUS_METADATA_EXTENSION",
-    "PARKING_BRAKE_INSTRUCTION",
-)
 _TYPES = {"dict": "object", "float": "number", "tuple": "array"}  # BFCL's names for JSON Schema's
 
 
@@ -61,10 +55,10 @@ class Api:
     tools: Mapping[str, Tool]
 
 
-def load(file: Path) -> tuple[dict[str, Api], list[Any]]:
-    """The API classes of the wheel `file` by name, in the order of `MODULES`, and the constants with which
-    long_context pads results (large, and never changed)."""
+def load(file: Path) -> dict[str, Api]:
+    """The API classes of the wheel `file` by name, in the order of `MODULES`."""
     extension = _execute(file, "long_context")
+    keep_padding(vars(extension))
     before = sys.modules.get(_EXTENSION)
     sys.modules[_EXTENSION] = extension
     try:
@@ -79,7 +73,7 @@ def load(file: Path) -> tuple[dict[str, Api], list[Any]]:
         documents = wheel.read_json_lines(file, f"data/multi_turn_func_doc/{MODULES[name]}.json")
         tools = {document["name"]: _tool(name, kind, document) for document in documents}
         apis[name] = Api(name, kind, tools)
-    return apis, [vars(extension)[name] for name in _CONSTANTS]
+    return apis
 
 
 def load_type(file: Path, name: str) -> type:
@@ -88,7 +82,9 @@ def load_type(file: Path, name: str) -> type:
     _mend(module)
     kind: type = getattr(module, name)
     if name == "TravelAPI":
-        _remember_prices(kind)
+        remember_prices(kind)
+    if name == "TradingBot":
+        remember_stocks(kind, vars(module)["WATCH_LIST_EXTENSION"])
     return kind
 
 
@@ -125,34 +121,6 @@ def _mend(module: types.ModuleType) -> None:
         names["datetime"] = _Clock
     if "deepcopy" in names:
         names["deepcopy"] = copy_plain
-
-
-def _remember_prices(kind: Any) -> None:
-    """`TravelAPI.get_flight_cost` depends on its arguments and on long_context alone, and leaves the prices that it
-    found in `_flight_cost_lookup`, which nobody changes afterwards. Errors are not remembered."""
-    look_up = kind.get_flight_cost
-
-    @lru_cache(256)
-    def prices(long_context: bool, *route: str) -> tuple[tuple[float, ...], dict[str, Any]]:
-        scratch = kind()
-        scratch.long_context = long_context
-        found = look_up(scratch, *route)
-        return tuple(found["travel_cost_list"]), scratch._flight_cost_lookup
-
-    @wraps(look_up)
-    def get_flight_cost(
-        self: Any, travel_from: str, travel_to: str, travel_date: str, travel_class: str
-    ) -> dict[str, list[float]]:
-        try:
-            costs, self._flight_cost_lookup = prices(
-                self.long_context, travel_from, travel_to, travel_date, travel_class
-            )
-        except TypeError:  # an argument that cannot be hashed: as the class has it
-            found: dict[str, list[float]] = look_up(self, travel_from, travel_to, travel_date, travel_class)
-            return found
-        return {"travel_cost_list": list(costs)}
-
-    kind.get_flight_cost = get_flight_cost
 
 
 def _tool(group: str, kind: type, document: dict[str, Any]) -> Tool:

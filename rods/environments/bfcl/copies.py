@@ -12,6 +12,8 @@ import random
 from functools import lru_cache
 from typing import Any
 
+from rods.environments.bfcl.jsontext import KeptDict
+
 ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -28,13 +30,15 @@ def copy_plain(value: Any) -> Any:
         return value.copy()
     if kind is set:
         return value.copy()  # of ids: numbers and texts
+    if kind is KeptDict:
+        return copy_plain(dict(value))  # a copy may be changed
     return copy.deepcopy(value)
 
 
 def view(value: Any) -> Any:
     """An object of its own that shares all attributes with `value`."""
     fresh = object.__new__(type(value))
-    fresh.__dict__.update(value.__dict__)
+    fresh.__dict__ = value.__dict__.copy()
     return fresh
 
 
@@ -59,17 +63,25 @@ class Dice:
     """`random.Random(seed)` that remembers its draws, so that it can be copied for nothing and written as JSON. Draws
     the same numbers as `random.Random`. Raises ValueError for a seed that would not repeat itself."""
 
-    __slots__ = ("_random", "draws", "seed")
+    __slots__ = ("_outcome", "_random", "seed")
 
     def __init__(self, seed: Any, draws: tuple[Draw, ...] = ()) -> None:
         if isinstance(seed, bool) or not isinstance(seed, (int, float, str)):
             raise ValueError(f"random_seed must be a number or text, not {seed!r}")
         self.seed = seed
-        self.draws = draws
-        self._random: random.Random | None = None
+        self._random: random.Random | None = None  # past the outcomes that are kept: stands behind the last draw
+        self._outcome = _before_all(seed)
+        for draw in draws:
+            self._draw(draw)
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        return self._outcome.draws
 
     def copy(self) -> Dice:
-        return Dice(self.seed, self.draws)
+        fresh = object.__new__(Dice)
+        fresh.seed, fresh._outcome, fresh._random = self.seed, self._outcome, None
+        return fresh
 
     def randint(self, low: int, high: int) -> int:
         return int(self._draw(("randint", low, high)))
@@ -78,15 +90,23 @@ class Dice:
         return self._draw(("uniform", low, high))
 
     def _draw(self, draw: Draw) -> float:
-        before, self.draws = self.draws, (*self.draws, draw)
-        if len(before) < _CACHED_DRAWS:  # many episodes begin with the same draws; seeding costs more than all else
-            return _first_draws(self.seed, self.draws)[-1]
+        now = self._outcome
+        found = now.following.get(draw)
+        if found is None:
+            found = self._roll(now, draw)
+        self._outcome = found
+        return found.number
+
+    def _roll(self, now: _Outcome, draw: Draw) -> _Outcome:
         if self._random is None:
             self._random = random.Random(self.seed)
-            for name, low, high in before:
+            for name, low, high in now.draws:
                 getattr(self._random, name)(low, high)
-        value: float = getattr(self._random, draw[0])(draw[1], draw[2])
-        return value
+        found = _Outcome((*now.draws, draw), getattr(self._random, draw[0])(draw[1], draw[2]))
+        if len(now.draws) < _KEPT_DRAWS and len(now.following) < _KEPT_OUTCOMES:
+            now.following[draw] = found
+            self._random = None  # the next draw may be a kept one, which leaves it behind
+        return found
 
     def as_json(self) -> dict[str, Any]:
         return {"seed": self.seed, "draws": [list(draw) for draw in self.draws]}
@@ -96,13 +116,23 @@ class Dice:
         return Dice(record["seed"], tuple((name, low, high) for name, low, high in record["draws"]))
 
 
-_CACHED_DRAWS = 4
+# Many episodes begin with the same draws, and seeding costs more than all else: outcomes are kept as a tree.
+_KEPT_DRAWS, _KEPT_OUTCOMES = 4, 4  # how deep, and how many ways on from each
 
 
-@lru_cache(16_384, typed=True)
-def _first_draws(seed: int | float | str, draws: tuple[Draw, ...]) -> tuple[float, ...]:
-    generator = random.Random(seed)
-    return tuple(getattr(generator, name)(low, high) for name, low, high in draws)
+class _Outcome:
+    """The last `number` that some draws gave, and what comes of one more."""
+
+    __slots__ = ("draws", "following", "number")
+
+    def __init__(self, draws: tuple[Draw, ...], number: float) -> None:
+        self.draws, self.number = draws, number
+        self.following: dict[Draw, _Outcome] = {}
+
+
+@lru_cache(4_096, typed=True)
+def _before_all(seed: int | float | str) -> _Outcome:
+    return _Outcome((), 0)
 
 
 # Snapshots. JSON says everything but integer keys, sets and dice; these are wrapped in an object with one such key.
@@ -117,7 +147,7 @@ def encode(value: Any) -> Any:
         return value
     if kind is list:
         return [encode(item) for item in value]
-    if kind is dict:
+    if kind is dict or kind is KeptDict:
         if all(type(key) is str for key in value) and not (len(value) == 1 and _WRAPPED & value.keys()):
             return {key: encode(item) for key, item in value.items()}
         return {_PAIRS: [[key, encode(item)] for key, item in value.items()]}

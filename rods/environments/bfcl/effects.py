@@ -2,7 +2,8 @@
 
 An object is shared between worlds until something is written. A reading tool needs no copy. A writing tool gets an
 object of the world's own, in which the attributes that the tool changes *in place* are copies too (rebinding an
-attribute needs none); a name ending in `*` means that only its top level is changed (something is added). A tool that
+attribute needs none); a name ending in `*` means that only its top level is changed (something is added or removed),
+`cards[card_id]` that the entry named by that argument has something rebound besides, `cards[]` any entry. A tool that
 stands in neither table gets a full copy. A test runs every tool and finds what it was not to change unchanged.
 `get_flight_cost` leaves scratch behind that nobody reads.
 """
@@ -56,16 +57,16 @@ CHANGED_IN_PLACE: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("mkdir", "touch", "mv", "cp", "rm", "rmdir"), (DIRECTORIES,)),
     "echo": (DIRECTORIES, FILE),
     "message_login": (),
-    "send_message": ("_random", "generated_ids", "inbox*"),
+    "send_message": ("_random", "generated_ids*", "inbox*"),
     "delete_message": ("inbox*",),
-    "add_contact": ("user_map",),
+    "add_contact": ("user_map*",),
     "authenticate_twitter": (),
     "post_tweet": ("tweets*",),
     "retweet": ("retweets",),
     "comment": ("comments",),
     "mention": ("tweets",),
-    "follow_user": ("following_list",),
-    "unfollow_user": ("following_list",),
+    "follow_user": ("following_list*",),
+    "unfollow_user": ("following_list*",),
     "create_ticket": ("ticket_queue*",),
     **dict.fromkeys(("close_ticket", "resolve_ticket", "edit_ticket"), ("ticket_queue",)),
     "ticket_login": (),
@@ -73,18 +74,18 @@ CHANGED_IN_PLACE: Mapping[str, tuple[str, ...]] = {
     "trading_login": (),
     "trading_logout": (),
     "place_order": ("orders*",),
-    "cancel_order": ("orders",),
-    "fund_account": ("_random", "account_info", "transaction_history*"),
-    "withdraw_funds": ("_random", "account_info", "transaction_history*"),
-    "add_to_watchlist": ("watch_list",),
-    "remove_stock_from_watchlist": ("watch_list",),
+    "cancel_order": ("orders[order_id]",),
+    "fund_account": ("_random", "account_info*", "transaction_history*"),
+    "withdraw_funds": ("_random", "account_info*", "transaction_history*"),
+    "add_to_watchlist": ("watch_list*",),
+    "remove_stock_from_watchlist": ("watch_list*",),
     "authenticate_travel": ("_random",),
-    "register_credit_card": ("_random", "credit_card_list"),
-    "book_flight": ("_random", "credit_card_list", "booking_record*"),
-    "cancel_booking": ("credit_card_list", "booking_record*"),
-    "purchase_insurance": ("_random", "credit_card_list"),
+    "register_credit_card": ("_random", "credit_card_list*"),
+    "book_flight": ("_random", "credit_card_list[card_id]", "booking_record*"),
+    "cancel_booking": ("credit_card_list[]", "booking_record*"),
+    "purchase_insurance": ("_random", "credit_card_list[card_id]"),
     "set_budget_limit": (),
-    "lockDoors": ("doorStatus",),
+    "lockDoors": ("doorStatus*",),
     "get_outside_temperature_from_google": ("_random",),
     "get_current_speed": ("_random",),
     **dict.fromkeys(

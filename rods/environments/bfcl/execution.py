@@ -6,9 +6,10 @@ on the hash seed of the process (an unordered set is printed), they are put in o
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Callable, Mapping
 from decimal import localcontext
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import mpmath
@@ -21,11 +22,13 @@ from rods.environments.bfcl.bounds import (
     digits,
     impossible_power,
 )
-from rods.environments.bfcl.effects import CHANGED_IN_PLACE, EVERYTHING, READING
-from rods.environments.bfcl.jsontext import JsonWriter, value_of
+from rods.environments.bfcl.effects import READING
+from rods.environments.bfcl.jsontext import value_of
+from rods.environments.bfcl.ownership import Take, takes
 from rods.environments.bfcl.trees import too_many_paths
 
 PREFIX = "Error during execution: "
+_NUMBERS = 1_024  # results with up to a thousand digits that are remembered
 _ROUNDED_AWAY = -400  # no 64-bit integer and no float has so many digits before its point
 
 Before = Callable[["Entry", Any, Mapping[str, Any]], Result | None]
@@ -33,22 +36,19 @@ Method = Callable[..., Any]
 
 
 class Entry(NamedTuple):
-    """A tool, ready to be called. `writes` is None for a reading tool, else what it changes in place (`effects`);
-    `defaults` are its mutable defaults, handed in afresh each time (the classes would share one list between all
-    worlds); `before` may answer in the tool's stead; `write` puts a dict into JSON."""
+    """A tool, ready to be called. `takes` is None for a reading tool, else what the world must own first; `before` may
+    answer in the tool's stead; `write` puts a dict into JSON."""
 
     tool: Tool
     group: str
     function: Callable[..., Any]
-    writes: tuple[str, ...] | None
-    defaults: Mapping[str, Any]
+    takes: tuple[Take, ...] | None
     before: Before | None
     write: Callable[[dict[str, Any]], str]
 
 
-def entry(kind: type, tool: Tool, precise: Before, writer: JsonWriter, padded: bool) -> Entry:
-    """`precise` answers the calls of tools that compute with any number of digits, or returns None; `padded` says that
-    answers may hold the writer's constants."""
+def entry(kind: type, tool: Tool, precise: Before, write: Callable[[dict[str, Any]], str]) -> Entry:
+    """`precise` answers the calls of tools that compute with any number of digits, or returns None."""
     before: dict[str, Before] = {
         "power": _power,
         "find": _recursive,
@@ -61,10 +61,9 @@ def entry(kind: type, tool: Tool, precise: Before, writer: JsonWriter, padded: b
         tool,
         tool.group,
         _WRAPPERS[tool.name](function) if tool.name in _WRAPPERS else function,
-        None if tool.name in READING else CHANGED_IN_PLACE.get(tool.name, (EVERYTHING,)),
-        {p.name: p.default for p in tool.parameters if isinstance(p.default, (list, dict))},
+        None if tool.name in READING else takes(tool.name),
         before.get(tool.name),
-        writer.write_padded if padded else writer.write,
+        write,
     )
 
 
@@ -136,9 +135,9 @@ def _recursive(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Resul
 
 def _precisely(method: Method) -> Method:
     """The method with the precision of decimal and mpmath put back. Its number is put into words first, while the
-    precision still holds."""
+    precision still holds; and remembered, by its arguments as they are written (0.0 is not -0.0)."""
 
-    def call(self: Any, /, **arguments: Any) -> Any:
+    def compute(self: Any, arguments: Mapping[str, Any]) -> Any:
         before = mpmath.mp.prec
         try:
             with localcontext():
@@ -146,6 +145,22 @@ def _precisely(method: Method) -> Method:
                 return value if "error" in value else str(value)
         finally:
             mpmath.mp.prec = before
+
+    @lru_cache(_NUMBERS)
+    def remembered(written: str) -> Any:
+        return compute(None, literal_eval(written))
+
+    def call(self: Any, /, **arguments: Any) -> Any:
+        return compute(self, arguments) if digits(arguments) is None else remembered(str(arguments))
+
+    return call
+
+
+def _posting(method: Method) -> Method:
+    """The class would share its default lists between all worlds."""
+
+    def call(self: Any, /, **arguments: Any) -> Any:
+        return method(self, **{"tags": [], "mentions": [], **arguments})
 
     return call
 
@@ -190,6 +205,7 @@ _WRAPPERS: Mapping[str, Callable[[Method], Method]] = {
     "round_number": _rounding,
     "book_flight": _booking,
     "edit_ticket": _editing,
+    "post_tweet": _posting,
 }
 
 

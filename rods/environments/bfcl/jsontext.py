@@ -1,7 +1,8 @@
 """The text of a tool's answer: what `json.dumps` gives, at less cost; and back.
 
 `json.dumps` builds an encoder for every call, and long_context pads answers with constants of thousands of numbers.
-Here one encoder serves all calls, and the constants are written once.
+Here one encoder serves all calls, and a *kept* value, which never changes, carries its own JSON text. It is otherwise
+the text, list or dict that it was made from.
 """
 
 from __future__ import annotations
@@ -9,28 +10,65 @@ from __future__ import annotations
 import ast
 import json
 import json.encoder
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from json.encoder import encode_basestring_ascii as _quote
 from typing import Any
 
 
-class JsonWriter:
-    """Writes dicts as `json.dumps` does, and raises as it does. `constants` are objects that never change and whose
-    text is kept; only `write_padded` looks for them."""
+class KeptText(str):
+    __slots__ = ("json",)
+    json: str
 
-    def __init__(self, constants: Iterable[Any] = ()) -> None:
-        self.write = _encoder()
-        self._constants = list(constants)  # keeps them alive: they are known by identity
-        self._texts = {id(constant): self.write(constant) for constant in self._constants}
 
-    def write_padded(self, value: dict[str, Any]) -> str:
-        texts, write = self._texts, self.write
-        for item in value.values():
-            if id(item) in texts:
-                break
-        else:
+class KeptList(list[Any]):
+    __slots__ = ("json",)
+    json: str
+
+
+class KeptDict(dict[str, Any]):
+    __slots__ = ("json",)
+    json: str
+
+
+_KEPT: dict[type, Any] = {str: KeptText, list: KeptList, dict: KeptDict}
+_KEPT_TYPES = frozenset(_KEPT.values())
+
+
+def keep(value: Any) -> Any:
+    """`value`, a text, list or dict that nobody changes from here on, with its JSON text."""
+    fresh = _KEPT[type(value)](value)
+    fresh.json = write(value)
+    return fresh
+
+
+def write_padded(value: dict[str, Any]) -> str:
+    """As `write`, for answers of which parts may be kept."""
+    for item in value.values():
+        kind = type(item)
+        if kind in _KEPT_TYPES or kind is dict:
+            break
+    else:
+        return write(value)
+    parts: list[str] = []
+    between: dict[str, Any] = {}  # what is not kept is written at one go
+    for key, item in value.items():
+        if type(key) is not str:
             return write(value)
-        parts = (f"{write(key)}: {texts.get(id(item)) or write(item)}" for key, item in value.items())
-        return f"{{{', '.join(parts)}}}"
+        kind = type(item)
+        if kind in _KEPT_TYPES:
+            text = item.json
+        elif kind is dict and item:
+            text = write_padded(item)
+        else:
+            between[key] = item
+            continue
+        if between:
+            parts.append(write(between)[1:-1])
+            between.clear()
+        parts.append(f"{_quote(key)}: {text}")
+    if between:
+        parts.append(write(between)[1:-1])
+    return f"{{{', '.join(parts)}}}"
 
 
 def value_of(text: str) -> Any:
@@ -59,4 +97,9 @@ def _encoder() -> Callable[[Any], str]:
         raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
     chunks = make(None, refuse, escape, None, ": ", ", ", False, False, True)
-    return lambda value: "".join(chunks(value, 0))
+    join = "".join
+    return lambda value: join(chunks(value, 0))
+
+
+write = _encoder()
+"""Writes a dict as `json.dumps` does, and raises as it does."""

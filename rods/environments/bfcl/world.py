@@ -22,14 +22,15 @@ from rods.composing.catalogue import Catalogue
 from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.bfcl import wheel
 from rods.environments.bfcl.arithmetic import TARGET
-from rods.environments.bfcl.bounds import MAX_RESULT, MAX_TEXT, over
-from rods.environments.bfcl.classes import MODULES, STATELESS, Api, load
+from rods.environments.bfcl.bounds import MAX_INTEGER, MAX_RESULT, MAX_TEXT, MIN_INTEGER, over, short
+from rods.environments.bfcl.classes import MODULES, STATELESS, load
 from rods.environments.bfcl.copies import ATOMS, copy_plain, decode, encode, same_object, view
-from rods.environments.bfcl.effects import DIRECTORIES, EVERYTHING, FILE, FILE_SYSTEM, SCRATCH
+from rods.environments.bfcl.effects import FILE_SYSTEM, SCRATCH
 from rods.environments.bfcl.execution import PREFIX, Entry, answer, blame, complains, entry, few_digits, many_digits
-from rods.environments.bfcl.jsontext import JsonWriter, value_of
+from rods.environments.bfcl.jsontext import KeptDict, value_of, write, write_padded
+from rods.environments.bfcl.remembered import keep_stocks
 from rods.environments.bfcl.state import check_state
-from rods.environments.bfcl.trees import copy_tree, decode_system, encode_system, own_file, same_tree
+from rods.environments.bfcl.trees import decode_system, encode_system, same_tree
 from rods.environments.worker import Overrun, Worker
 from rods.errors import InfrastructureError, UserError
 
@@ -47,9 +48,7 @@ class Bfcl:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.apis: dict[str, Api]
-        self.apis, constants = load(file)
-        self._writer = JsonWriter(constants)
+        self.apis = load(file)
         self._tools = {name: tool for api in self.apis.values() for name, tool in api.tools.items()}
         self.hash = content_id(
             {
@@ -112,6 +111,8 @@ class Bfcl:
                     decode_system(instance, changed)
                 elif changed is not None:
                     instance.__dict__.update(decode(changed))
+                if name == "TradingBot":
+                    keep_stocks(instance)
             except Exception as error:  # a scenario can break its class in any way
                 raise ValueError(f"state of {name}: {type(error).__name__}: {error}") from error
             objects[name] = instance
@@ -119,7 +120,7 @@ class Bfcl:
 
     def _make_entries(self, classes: tuple[str, ...], long_context: bool) -> dict[str, Entry]:
         return {
-            name: entry(self.apis[group].type, tool, self._precise, self._writer, long_context)
+            name: entry(self.apis[group].type, tool, self._precise, write_padded if long_context else write)
             for group in classes
             for name, tool in self.apis[group].tools.items()
         }
@@ -149,7 +150,7 @@ class _Initial:
     key: bytes
     classes: tuple[str, ...]
     entries: Mapping[str, Entry]
-    objects: Mapping[str, Any]
+    objects: dict[str, Any]
 
 
 class World:
@@ -159,7 +160,7 @@ class World:
 
     def __init__(self, initial: _Initial) -> None:
         self._initial = initial
-        self._objects: dict[str, Any] = dict(initial.objects)
+        self._objects = initial.objects.copy()
         self._owned: dict[str, set[str]] = {}  # classes whose object no other world holds, and what is owned in it
         self._equal: dict[str, Any] = {}  # per class, the other world's object last found equal
 
@@ -168,20 +169,37 @@ class World:
         entry = self._initial.entries.get(call.name)
         if entry is None:
             return Result(f"{PREFIX}name '{call.name[:MAX_NAME]}' is not defined", None, "unknown_tool")
-        tool, group, function, writes, defaults, before, write = entry
+        tool, group, function, takes, before, write = entry
         arguments = call.arguments
-        nested = bool(defaults)
+        nested = False
         for value in arguments.values():
             kind = type(value)
-            if kind is bool or (kind is str and len(value) <= MAX_TEXT):
+            if kind is str:
+                if len(value) <= MAX_TEXT:
+                    continue
+            elif kind is int:
+                if MIN_INTEGER <= value <= MAX_INTEGER:
+                    continue
+            elif kind is bool:
                 continue
+            elif kind not in ATOMS:
+                nested = True
+                if kind is list and short(value):
+                    continue
             if (why := over(value)) is not None:
                 return Result(f"{PREFIX}{call.name}: {why}", None, "bounds")
-            if kind not in ATOMS:
-                nested = True
-        if nested:  # the tool may keep what it is given
-            arguments = copy_plain({**defaults, **arguments})
-        target = self._objects[group] if writes is None else self._own(group, writes, call)
+        target = self._objects[group]
+        if takes is not None:
+            if nested:  # the tool may keep what it is given
+                arguments = copy_plain(arguments)
+            owned = self._owned.get(group)
+            if owned is None:
+                target = self._objects[group] = view(target)
+                owned = self._owned[group] = set()
+            for take in takes:
+                take(target, owned, arguments)
+            if self._equal and call.name != "cd":  # where one stands is not compared
+                self._equal.pop(group, None)
         if before is not None and (result := before(entry, target, arguments)) is not None:
             return result
         error = None
@@ -197,6 +215,8 @@ class World:
                     text = str(value)
             elif kind is str:
                 return Result(value, value)
+            elif kind is KeptDict:
+                text = value.json
             else:
                 text = str(value)
                 if kind is list and complains(value):
@@ -255,30 +275,6 @@ class World:
             if name not in other._owned:  # what nobody owns is never written again
                 self._equal[name] = expected
         return True
-
-    def _own(self, group: str, writes: tuple[str, ...], call: Call) -> Any:
-        """The object that the call may write, with what it changes in place copied unless it is owned already."""
-        target = self._objects[group]
-        owned = self._owned.get(group)
-        if owned is None:
-            target = self._objects[group] = view(target)
-            owned = self._owned[group] = set()
-        for name in writes:
-            if name == FILE:
-                own_file(target, call.arguments.get("file_name"))
-            elif name not in owned:
-                owned.add(name)
-                if name == DIRECTORIES:
-                    copy_tree(target)
-                elif name == EVERYTHING:
-                    target.__dict__.update(copy_plain(target.__dict__))
-                elif name[-1] != "*":
-                    target.__dict__[name] = copy_plain(target.__dict__[name])
-                elif name[:-1] not in owned:
-                    target.__dict__[name[:-1]] = target.__dict__[name[:-1]].copy()
-        if group in self._equal and call.name != "cd":  # where one stands is not compared
-            del self._equal[group]
-        return target
 
 
 def _bounds(tool: Tool) -> dict[str, Any]:

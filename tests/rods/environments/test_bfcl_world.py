@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import pytest
 
 from rods.calls import Call, parse_python_call
 from rods.environments.bfcl.classes import MODULES
-from rods.environments.bfcl.copies import encode
+from rods.environments.bfcl.copies import Dice, encode
 from rods.environments.bfcl.effects import CHANGED_IN_PLACE, FILE_SYSTEM, READING, SCRATCH
 from rods.environments.bfcl.mutations import Mutations
 from rods.environments.bfcl.trees import encode_system
@@ -207,9 +208,11 @@ def test_tools_change_nothing_that_they_are_not_to_change(bfcl, tasks):
         for call in (call for turn in rollout.turns for step in turn for call in step):
             fork = world.fork()
             before = {name: record(fork.object(name)) for name in world.object_names}
+            given = json.dumps(call.as_json())
             own = {name: world.object(name) for name in world.object_names}
             world.call(call)
             assert {name: record(fork.object(name)) for name in world.object_names} == before, call
+            assert json.dumps(call.as_json()) == given
             if call.name in READING:
                 assert all(world.object(name) is own[name] for name in world.object_names), call
             called.add(call.name)
@@ -299,6 +302,48 @@ def test_ages_do_not_depend_on_the_day(bfcl):
         say(world, "verify_traveler_information", date_of_birth="2008-03-24", **person).value["verification_status"]
         is False
     )
+
+
+def test_kept_padding_is_written_as_json_writes_it(bfcl):
+    """In long contexts the parts of an answer that never change carry their text."""
+    config = {"TradingBot": {"authenticated": True}, "TravelAPI": {"access_token": "t"}}
+    world = bfcl.reset({"classes": ["TradingBot", "TravelAPI"], "config": config, "long_context": True})
+    say(world, "add_to_watchlist", stock="AAPL")
+    route = {"travel_date": "2024-12-12", "travel_from": "SFO", "travel_to": "LAX", "travel_class": "economy"}
+    booking = say(world, "book_flight", access_token="t", card_id="1234567812345678", **route)
+    for result in (
+        booking,
+        say(world, "get_stock_info", symbol="AAPL"),
+        say(world, "get_order_details", order_id=12345),
+        say(world, "get_available_stocks", sector="Automobile"),
+        say(world, "get_flight_cost", **route),
+    ):
+        assert result.text == json.dumps(result.value) and len(result.text) > 1_000
+    watched = say(world, "get_watchlist")
+    assert watched.text.startswith("['NVDA', 'AAPL', 'JHGUN', ") and len(watched.text) > 7_000
+    assert booking.value["booking_id"] in booking.value["booking_history"]
+    again = bfcl.reset(json.loads(json.dumps(world.snapshot())))
+    assert again.same_state(world) and say(again, "get_stock_info", symbol="AAPL") == say(
+        world, "get_stock_info", symbol="AAPL"
+    )
+
+
+def test_remembered_numbers_are_told_apart_by_how_they_are_written(bfcl):
+    world = bfcl.reset({"classes": ["MathAPI"], "config": {}})
+    for _ in range(2):
+        roots = [say(world, "square_root", number=number, precision=9).text for number in (0.0, -0.0, 4, 4.0)]
+        assert roots == ["{'result': Decimal('0')}", "{'result': Decimal('-0')}"] + ["{'result': Decimal('2')}"] * 2
+        assert "missing 1 required" in say(world, "logarithm", value=1.0, base=[2]).text
+
+
+def test_dice_draw_what_random_draws_however_often_they_are_copied():
+    draws = [("randint", 1, 6), ("uniform", 0.0, 1.0), ("randint", 10, 99)] * 4
+    for start in range(8):  # every way through the outcomes that are kept, and past them
+        order = draws[start:] + draws[:start]
+        generator, dice = random.Random(7), Dice(7)
+        for name, low, high in order:
+            dice = dice.copy() if start % 2 else Dice.from_json(dice.as_json())
+            assert getattr(dice, name)(low, high) == getattr(generator, name)(low, high)
 
 
 def test_precision_is_put_back(bfcl):
