@@ -13,7 +13,6 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from daemon.authors.base import Assignment
 from rods.composing.catalogue import Catalogue, Recipe
@@ -23,7 +22,6 @@ from rods.composing.records import ComposeError
 from rods.composing.search import Table
 
 CHOICES = 12  # functions offered for one place
-SKETCHES = 16  # that are compared: a model chooses among what comes of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +60,7 @@ def pattern(catalogue: Catalogue, given: Assignment, functions: str, rng: random
 def _from_recipes(
     catalogue: Catalogue, own: Mapping[str, Recipe], given: Assignment, functions: str, rng: random.Random
 ) -> Pattern:
-    draw = partial(
-        sketched,
+    plan = sketched(
         replace(catalogue, recipes=own),
         given.seed,
         given.profile,
@@ -72,10 +69,6 @@ def _from_recipes(
         narrative=False,
         rng=rng,
     )
-    try:
-        plan = draw(tries=SKETCHES)
-    except ComposeError:  # a rare shape: look for long
-        plan = draw()
     tools = given.environment.tools()
     classes = {tools[call.name].group for calls in given.seed.calls for call in calls} if catalogue.closed else None
     seeds = _used(given) - catalogue.common
@@ -136,16 +129,21 @@ def _from_tools(catalogue: Catalogue, given: Assignment, functions: str, rng: ra
     seeds = _used(given) - catalogue.common
     linked = {position for producer, consumer, _ in given.profile.edges for position in (producer, consumer)}
     turns = []
-    for nodes in given.profile.turns:
+    for turn, nodes in enumerate(given.profile.turns):
+        open_value = given.seed.type == "miss_param" and turn > 0 and not given.profile.turns[turn - 1]
         places = []
         for node in nodes:
             if functions == "same":
                 options = [node.tool]
             else:
                 same_class = [name for name, tool in tools.items() if tool.group == node.group]
+                if open_value:  # something has to be said in it, so that it can be left open before
+                    same_class = [name for name in same_class if catalogue.recipes[name].says]
                 others = [name for name in same_class if name not in seeds]
                 options = same_class if node.position in linked else others or same_class  # few tools find things out
-            options = [name for name in options if name not in given.blocked and name in catalogue.recipes]
+            options = [
+                name for name in options if name not in given.blocked and len(catalogue.recipes[name].steps) == 1
+            ]
             if not options:
                 detail = f"no function of {node.group} is left for turn {node.turn + 1}"
                 raise ComposeError("no_pattern", detail, turn=node.turn)
