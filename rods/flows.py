@@ -26,6 +26,7 @@ from rods.tasks import Task
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?![\w])")
 WORDS = re.compile(r"[^\W_]+")
+HUGE = 1e300  # numbers that no text says; Python's integers may not even fit a float
 SPELLED = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
     *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
@@ -35,32 +36,32 @@ IN_WORDS = {word: float(number) for number, word in enumerate(SPELLED) if word !
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class Text:
     """A text, folded for searching, and the numbers in it."""
 
     folded: str
     numbers: frozenset[float]
 
     @staticmethod
-    def of(text: str) -> _Text:
+    def of(text: str) -> Text:
         folded = " ".join(text.casefold().split())
         numbers = {float(match.replace(",", "")) for match in NUMBER.findall(folded)}
         numbers |= {IN_WORDS[word] for word in WORDS.findall(folded) if word in IN_WORDS}
-        return _Text(folded, frozenset(numbers))
+        return Text(folded, frozenset(numbers))
 
     def says(self, value: Any) -> bool:
         """Whether the text contains `value` as a whole: a number as a number, a text between word boundaries."""
         if isinstance(value, bool) or value is None:
             return False
         if isinstance(value, (int, float)):
-            return float(value) in self.numbers
+            return abs(value) < HUGE and float(value) in self.numbers
         if isinstance(value, str):
             return _contains(self.folded, " ".join(value.casefold().split()))
-        parts = list(_leaves(value))
+        parts = list(leaves(value))
         return bool(parts) and all(self.says(part) for _, part in parts)
 
 
-class _Output:
+class Output:
     """What a call brought: the leaves of its result, less the values of its own arguments."""
 
     def __init__(self, position: tuple[int, int], call: Call, result: Result) -> None:
@@ -71,21 +72,21 @@ class _Output:
                 self.whole = orjson.loads(result.text)
             except ValueError:
                 self.whole = result.text
-        own = {_key(leaf) for _, leaf in _leaves(dict(call.arguments))}
+        own = {key_of(leaf) for _, leaf in leaves(dict(call.arguments))}
         self.fields: dict[Any, set[str]] = {}  # the names of the fields that hold a value
-        for name, leaf in _leaves(self.whole, keys=True):
-            if (key := _key(leaf)) not in own:
+        for name, leaf in leaves(self.whole, keys=True):
+            if (key := key_of(leaf)) not in own:
                 self.fields.setdefault(key, set()).add(name)
 
     @cached_property
-    def text(self) -> _Text:
-        return _Text("\n".join(key for key in self.fields if isinstance(key, str)), frozenset())
+    def text(self) -> Text:
+        return Text("\n".join(key for key in self.fields if isinstance(key, str)), frozenset())
 
     def brought(self, argument: str, value: Any) -> bool:
         if isinstance(value, (list, dict)):
-            parts = [leaf for _, leaf in _leaves(value)]
+            parts = [leaf for _, leaf in leaves(value)]
             return bool(parts) and all(self.brought(argument, part) for part in parts)
-        names = self.fields.get(_key(value))
+        names = self.fields.get(key_of(value))
         if names is None:
             return False
         return (
@@ -104,12 +105,12 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Sequence[Sequence[Resu
 
     Raises KeyError for a call of a tool that is not in `tools`.
     """
-    state = {_key(leaf) for _, leaf in _leaves(task.state or {}, keys=True)}
-    earlier: list[_Text] = []
-    outputs: list[_Output] = []
+    state = {key_of(leaf) for _, leaf in leaves(task.state or {}, keys=True)}
+    earlier: list[Text] = []
+    outputs: list[Output] = []
     flows: list[list[dict[str, Flow]]] = []
     for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
-        now = _Text.of(text)
+        now = Text.of(text)
         in_vain = bool(turn) and not task.calls[turn - 1]  # what was asked then is served only now
         found: list[dict[str, Flow]] = []
         for index, call in enumerate(calls):
@@ -120,7 +121,7 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Sequence[Sequence[Resu
                     for name, value in call.arguments.items()
                 }
             )
-            outputs.append(_Output((turn, index), call, results[turn][index]))
+            outputs.append(Output((turn, index), call, results[turn][index]))
         earlier.append(now)
         flows.append(found)
     return flows
@@ -131,15 +132,15 @@ def _flow(
     value: Any,
     parameter: Parameter | None,
     turn: int,
-    now: _Text,
-    earlier: Sequence[_Text],
+    now: Text,
+    earlier: Sequence[Text],
     in_vain: bool,
-    outputs: Sequence[_Output],
+    outputs: Sequence[Output],
     state: set[Any],
 ) -> Flow:
     if now.says(value):
         return Flow("user")
-    if parameter is not None and not parameter.required and _key(parameter.default) == _key(value):
+    if parameter is not None and not parameter.required and key_of(parameter.default) == key_of(value):
         return Flow("default")
     producer = next((output.position for output in reversed(outputs) if output.brought(argument, value)), None)
     if producer is not None:
@@ -153,7 +154,7 @@ def _flow(
         return Flow("result", mention)
     schema = parameter.schema if parameter is not None else {}
     listed = "enum" in schema or "enum" in schema.get("items", {})  # the tool's document offers it, no need to look
-    if not listed and not is_small(value) and all(_key(leaf) in state for _, leaf in _leaves(value)):
+    if not listed and not is_small(value) and all(key_of(leaf) in state for _, leaf in leaves(value)):
         return Flow("state")
     return Flow("user")
 
@@ -161,7 +162,7 @@ def _flow(
 def says(text: str, value: Any) -> bool:
     """Whether `text` says `value` as a whole: a number in digits or words, a text word for word, a list in its
     parts. Nothing says a truth value or null."""
-    return _Text.of(text).says(value)
+    return Text.of(text).says(value)
 
 
 def is_small(value: Any) -> bool:
@@ -169,7 +170,7 @@ def is_small(value: Any) -> bool:
     if isinstance(value, bool) or value is None:
         return True
     if isinstance(value, (int, float)):
-        return float(value).is_integer() and abs(value) < 100
+        return abs(value) < 100 and float(value).is_integer()
     return isinstance(value, str) and len(value.strip()) < 3
 
 
@@ -192,7 +193,7 @@ def _contains(text: str, part: str) -> bool:
     return False
 
 
-def _leaves(value: Any, name: str = "", *, keys: bool = False) -> Iterator[tuple[str, Any]]:
+def leaves(value: Any, name: str = "", *, keys: bool = False) -> Iterator[tuple[str, Any]]:
     """(name of the nearest key, leaf) for every leaf of a JSON value; with `keys`, the keys of objects too."""
     if isinstance(value, dict):
         for key, item in value.items():
@@ -200,22 +201,22 @@ def _leaves(value: Any, name: str = "", *, keys: bool = False) -> Iterator[tuple
                 yield name, key
                 if key.isdecimal():  # JSON has no number keys: {"140": …} names 140
                     yield name, int(key)
-            yield from _leaves(item, key, keys=keys)
+            yield from leaves(item, key, keys=keys)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _leaves(item, name, keys=keys)
+            yield from leaves(item, name, keys=keys)
     else:
         yield name, value
 
 
-def _key(value: Any) -> Any:
+def key_of(value: Any) -> Any:
     """A hashable form in which equal values are equal: numbers by value, texts folded, True apart from 1."""
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, str):
         return " ".join(value.casefold().split())
     if isinstance(value, (list, tuple)):
-        return tuple(_key(item) for item in value)
+        return tuple(key_of(item) for item in value)
     if isinstance(value, dict):
-        return frozenset((key, _key(item)) for key, item in value.items())
+        return frozenset((key, key_of(item)) for key, item in value.items())
     return value

@@ -252,7 +252,7 @@ class Catalogue:
     - `common`: tools that a variant may share with its seed as it likes (going to a folder, logging in).
     - `repeated`: how much likelier a recipe is that the plan already has (1: as likely as any).
     - `missing_first`: what is held out or blurred belongs to the first request of its turn where it can, so that
-      nothing of that turn can be done before it is there.
+      nothing of that turn can be done before it is there; and what is blurred is rather something that no tool shows.
     - `closed`: variants call no API class that their seed does not call.
     """
 

@@ -28,6 +28,7 @@ from typing import Any
 from rods.composing.catalogue import Catalogue, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft, Flow
 from rods.environments.base import Environment, reference
+from rods.probing import shows
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
 
@@ -55,7 +56,7 @@ def apply(
             script[turn + 1] = RETURN_SENTENCE
             missing.append({"turn": turn, "tool": tool})
         else:
-            blurred, supplied, gap = _blurred(catalogue, draft, turn + 1, script, rng)
+            blurred, supplied, gap = _blurred(catalogue, environment, draft, turn + 1, script, rng)
             script[turn], script[turn + 1] = blurred, supplied
             missing.append({"turn": turn, **gap})
     return finished(catalogue, environment, draft, script, type, rng, held_out=held_out, missing=missing)
@@ -151,13 +152,18 @@ def missable(catalogue: Catalogue, draft: Draft, turn: int) -> list[str]:
 
 
 def _blurred(
-    catalogue: Catalogue, draft: Draft, turn: int, script: Sequence[str], rng: random.Random
+    catalogue: Catalogue,
+    environment: Environment,
+    draft: Draft,
+    turn: int,
+    script: Sequence[str],
+    rng: random.Random,
 ) -> tuple[str, str, dict[str, Any]]:
     """The request with one said value blurred, the sentence that supplies it, and what was taken away."""
     request = script[turn]
     earlier = " ".join(script[: turn - 1])
     results = [bound.result.text for calls in draft.turns[:turn] for bound in calls]
-    choices: list[tuple[Slot, BoundCall, str]] = []
+    choices: list[tuple[int, Slot, BoundCall, str]] = []
     for offset, bound in _firsts(catalogue, draft.turns[turn]):
         for slot in bound.slots.values():
             if slot.thing or catalogue.family(slot.domain) not in catalogue.book.vague or not slot.fills:
@@ -166,18 +172,32 @@ def _blurred(
             had = said(slot.text, earlier) or any(said(slot.text, text) for text in results)
             if len(pattern.findall(request)) == 1 and not had:
                 step, parameter = slot.fills[0]
-                choices.append((slot, draft.turns[turn][offset + step], parameter))
-        if choices and catalogue.missing_first:
-            break
+                choices.append((offset, slot, draft.turns[turn][offset + step], parameter))
     if not choices:
         raise ComposeError("no_pattern", "no value of the request can be blurred", turn=turn)
-    slot, bound, parameter = rng.choice(choices)
+    if catalogue.missing_first:
+        hidden = [each for each in choices if not _shown_before(environment, draft, turn, script, *each[2:])]
+        choices = hidden or choices
+        choices = [each for each in choices if each[0] == choices[0][0]]
+    _, slot, bound, parameter = rng.choice(choices)
     family = catalogue.family(slot.domain)
     vague = rng.choice(catalogue.book.vague[family])
     blurred = _word(slot.text).sub(lambda _: vague, request)
     supplied = rng.choice(catalogue.book.supply[family]).format(value=slot.text)
     value = bound.call.arguments[parameter]
     return blurred, supplied, {"argument": parameter, "value": value, "domain": family}
+
+
+def _shown_before(
+    environment: Environment, draft: Draft, turn: int, script: Sequence[str], bound: BoundCall, parameter: str
+) -> bool:
+    """Whether a tool of the classes in use shows the value before `turn`, so that it would hardly be missing."""
+    tools = environment.tools()
+    groups = {tools[each.call.name].group for calls in draft.turns for each in calls}
+    calls = [each.call for calls in draft.turns[:turn] for each in calls]
+    usable = [tool for tool in tools.values() if tool.group in groups]
+    value = bound.call.arguments[parameter]
+    return shows(environment, draft.state, calls, script[: turn - 1], usable, parameter, value)
 
 
 def _firsts(catalogue: Catalogue, calls: Sequence[BoundCall]) -> list[tuple[int, BoundCall]]:

@@ -4,8 +4,8 @@ Four parts, each usable alone:
 
 - `structure`: calls as drafted; the turns without calls of miss_func and miss_param really cannot be served before the
   next turn; a long context is longer.
-- `alignment`: every argument is to be had (said so far, in an earlier result, a default, implied by the recipe), every
-  recipe is asked for in its turn, and no number or name is asked about that no call uses.
+- `alignment`: every argument is to be had (said so far, in an earlier result, a default, implied by the recipe), and
+  the phrase book, read backwards (`reading`), finds the calls of each turn in its words and nothing else.
 - `leaks`: no tool or parameter is named.
 - `naturalness`: prose, without raw JSON or artefacts of generation.
 
@@ -22,16 +22,14 @@ from typing import Any, Literal
 
 from rods.composing.catalogue import Catalogue, Implied
 from rods.composing.forms import said
+from rods.composing.reading import read
 from rods.composing.records import BoundCall, Draft
-from rods.composing.wording import requests
 from rods.environments import load
+from rods.gates.leaks import artefacts, secrets
+from rods.gates.replay import run
 from rods.tasks import RETURN_SENTENCE, Task
 
 WORD = re.compile(r"[^\W_]+(?:_[^\W_]+)*")
-ARTEFACTS = re.compile(
-    r"thought process|construct query|step \d+:|ground truth|tool call|function call|api call|<\w+>|```|[{}\[\]\\|<>]",
-    re.IGNORECASE,
-)
 SLACK = 2  # words that a blur may add
 DOUBLED = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
 
@@ -107,28 +105,16 @@ def alignment(catalogue: Catalogue, task: Task, draft: Draft) -> list[Fault]:
     """Whether texts and calls ask for the same: nothing missing, nothing unasked."""
     faults: list[Fault] = []
     results: list[str] = []  # of the calls so far
-    known = {*_words(draft.plan.narrative), *_book_words(catalogue)}  # what may be spoken of
-    names: set[str] | None = None  # of everything in the world, once they are needed
     for turn, calls in enumerate(draft.turns):
         for bound in calls:
             faults += _unfounded(catalogue, task, draft, turn, bound, results)
             results.append(bound.result.text)
-            known.update(_words(dict(bound.call.arguments)), WORD.findall(bound.result.text.lower()))
-            known.update(word for slot in bound.slots.values() for word in WORD.findall(slot.text.lower()))
-        if not calls:
-            continue  # what it asks for is done in the next turn
-        asked = task.script[turn]
-        if turn and not draft.turns[turn - 1]:
-            asked = f"{task.script[turn - 1]} {asked}"
-        for request in requests(catalogue, calls):
-            if not any(pattern.search(asked) for pattern in _patterns(catalogue, request.recipe.name)):
-                faults.append(Fault(f"nobody asks for what {request.recipe.name} does", "query", turn))
-        strange = [word for word in WORD.findall(asked.lower()) if word not in known]
-        if strange and names is None:
-            names = {*_words(task.state), *_words(draft.state)}
-        for word in strange:
-            if word.isdigit() or (names and word in names):
-                faults.append(Fault(f"{word!r} is asked about and no call uses it", "query", turn))
+    environment = load(catalogue.environment)
+    for turn, reading in enumerate(read(catalogue, environment, task, run(environment, task))):
+        if reading.unexplained and not any(fault.turn == turn for fault in faults):
+            call = task.calls[turn][reading.unexplained[0]]
+            faults.append(Fault(f"nobody asks for {call}", "query", turn))
+        faults += [Fault(f"{word!r} is asked about and no call uses it", "query", turn) for word in reading.left]
     return faults
 
 
@@ -181,8 +167,7 @@ def unnatural(text: str, longest: int) -> list[str]:
     reasons = []
     if not text or text != text.strip() or "  " in text or text[-1] not in ".!?" or text[0].islower():
         reasons.append(f"not written in sentences: {text!r}")
-    if found := ARTEFACTS.search(text):
-        reasons.append(f"holds the artefact {found[0]!r}")
+    reasons += artefacts(text)
     if found := DOUBLED.search(text):
         reasons.append(f"says {found[0]!r}")
     if len(text.split()) > longest:
@@ -218,32 +203,4 @@ def _words(value: Any) -> Iterator[str]:
 
 @lru_cache(maxsize=8)
 def _secret_names(catalogue: Catalogue) -> frozenset[str]:
-    tools = load(catalogue.environment).tools()
-    names = set(tools) - catalogue.ordinary
-    for tool in tools.values():
-        names |= {name for name in tool.parameter_names if "_" in name or not name.islower()}
-    return frozenset(names)
-
-
-@lru_cache(maxsize=8)
-def _book_words(catalogue: Catalogue) -> frozenset[str]:
-    """The fixed words of the phrase book: saying one of them asks for nothing in particular."""
-    book = catalogue.book
-    groups: list[Sequence[str]] = [book.links, *book.frames.values()]
-    groups += [part for story in book.stories for part in (story.opening, story.later, story.closing)]
-    groups += [part for words in book.things.values() for part in (words.explicit, words.back)]
-    groups += [*book.vague.values(), *book.supply.values(), *book.again.values()]
-    groups += [recipe.phrases for recipe in catalogue.recipes.values()]
-    return frozenset(
-        word for group in groups for text in group for word in WORD.findall(re.sub(r"\{[^}]*\}", " ", text).lower())
-    )
-
-
-@lru_cache(maxsize=4096)
-def _patterns(catalogue: Catalogue, recipe: str) -> tuple[re.Pattern[str], ...]:
-    """What a request for `recipe` sounds like: its phrases, with anything in place of the fields."""
-    found = []
-    for phrase in catalogue.recipes[recipe].phrases:
-        parts = re.split(r"'?\{[^}]*\}'?", phrase)  # a field may have lost its quotes when it was blurred
-        found.append(re.compile(".+?".join(map(re.escape, parts)).replace(r"\ ", " "), re.IGNORECASE))
-    return tuple(found)
+    return secrets(load(catalogue.environment).tools(), catalogue.ordinary)

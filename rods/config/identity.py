@@ -197,6 +197,10 @@ class Gates(Section):
     arguments: bool = True  # gate 3: no argument larger than the two limits below
     max_string: int = Field(128, ge=1)  # characters of a ground-truth text argument
     max_list: int = Field(6, ge=1)  # elements of a ground-truth list argument
+    leaks: bool = True  # no text names a function or parameter or holds raw JSON
+    grounding: bool = True  # every value is said, shown, a default, or to be read with a visible tool
+    requests: bool = True  # no call is unasked for, nothing asked for is left undone
+    missing: bool = True  # what miss_param and miss_func take away cannot be had otherwise
     profile: bool = True  # same turns and depth as the root, calls a turn ±1
     profile_distance: float = Field(0.5, ge=0, le=1)  # at most, variant to root
     duplicates: bool = True  # near duplicates of pool and staging are refused

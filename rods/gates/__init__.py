@@ -6,6 +6,7 @@ paper's order, with the switches of the configuration (`[gates]`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +15,11 @@ from rods.environments.base import Environment
 from rods.gates.arguments import arguments
 from rods.gates.contamination import contamination, held_out_index, overlaps
 from rods.gates.duplicates import duplicates
+from rods.gates.grounding import grounding
+from rods.gates.leaks import leaks
+from rods.gates.missing import missing
 from rods.gates.replay import Results, abridged, replay, replayed
+from rods.gates.requests import requests
 from rods.gates.similarity import Match, SimilarityIndex
 from rods.gates.tools import tools
 from rods.profile import Profile, isomorphic
@@ -31,12 +36,28 @@ __all__ = [
     "check",
     "contamination",
     "duplicates",
+    "grounding",
     "held_out_index",
+    "leaks",
+    "missing",
     "overlaps",
     "replay",
+    "requests",
     "tools",
 ]
-Gate = Literal["replay", "tools", "arguments", "profile", "duplicates", "contamination"]
+Gate = Literal[
+    "replay",
+    "tools",
+    "arguments",
+    "leaks",
+    "grounding",
+    "requests",
+    "missing",
+    "profile",
+    "duplicates",
+    "contamination",
+]
+Reading = Callable[[Environment, Task, Results], list[str]]  # a gate that needs the results of the ground truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +86,22 @@ def check(
     nearly repeat, `held_out` those that it must not teach. A gate that is switched off passes everything. Raises
     InfrastructureError when the replay broke for reasons that are not the task's.
     """
-    results, unsound = replayed(environment, task) if gates.replay or gates.profile else (None, [])
+    reads: list[tuple[Gate, Reading]] = [("grounding", grounding), ("requests", requests), ("missing", missing)]
+    results: Results | None = None
+    unsound: list[str] = []
+    if any(getattr(gates, gate) for gate in ("replay", "profile", *(gate for gate, _ in reads))):
+        results, unsound = replayed(environment, task)
+    runs = results is not None and all(call.name in environment.tools() for turn in task.calls for call in turn)
     asked: list[tuple[Gate, list[str]]] = [
         ("replay", unsound if gates.replay else []),
         ("tools", tools(environment, task) if gates.tools else []),
         ("arguments", arguments(task, gates) if gates.arguments else []),
-        ("profile", _shape(environment, task, results, root, gates) if gates.profile else []),
+        ("leaks", leaks(environment, task) if gates.leaks else []),
+    ]
+    if results is not None and runs:
+        asked += [(gate, reasons(environment, task, results)) for gate, reasons in reads if getattr(gates, gate)]
+    asked += [
+        ("profile", _shape(environment, task, results if runs else None, root, gates) if gates.profile else []),
         ("duplicates", duplicates(task, pool) if gates.duplicates else []),
         ("contamination", contamination(task, held_out) if gates.contamination else []),
     ]
@@ -78,6 +109,6 @@ def check(
 
 
 def _shape(environment: Environment, task: Task, results: Results | None, root: Profile, gates: Gates) -> list[str]:
-    if results is None or any(call.name not in environment.tools() for turn in task.calls for call in turn):
+    if results is None:
         return ["its ground truth does not run here, so it has no profile"]
     return isomorphic(root, profile_of(environment, task, results), gates.profile_distance)

@@ -64,7 +64,12 @@ def fields_of(request: dict[str, Any]) -> Fields:
             }
         }
     if name == "query":
-        return {"query": [later_roles.sentence(values) for values in later_roles.must_say(asked)]}
+        return {
+            "query": [
+                later_roles.sentence(values, f"Please see to this matter ({doing})")
+                for doing, values in zip(later_roles.doings(asked), later_roles.must_say(asked), strict=True)
+            ]
+        }
     if name == "query_verification":
         return {"verdict": ["aligned"] * len(re.findall(r"^Turn \d+$", asked, re.MULTILINE)), "problem": ""}
     if name == "initial_state":

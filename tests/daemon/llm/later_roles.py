@@ -55,13 +55,25 @@ def sentence(values: list[Any], lead: str = "Please see to this matter") -> str:
     return f"{lead} with {', then '.join(map(spoken, values))}." if values else f"{lead}."
 
 
+def doings(asked: str) -> list[str]:
+    """For each turn that a prompt shows, what its calls do, in the words of their documents: what a user asks for."""
+    does = dict(re.findall(r"^(\w+)\(.*\): (.*?)\.?$", asked, re.MULTILINE))
+    turns = re.split(r"^must say: .*$", asked, flags=re.MULTILINE)[:-1]
+    names = [dict.fromkeys(re.findall(r'"call":"(\w+)"', turn)) for turn in turns]
+    return [
+        "; ".join(does.get(name, re.sub(r"_|(?<=[a-z])(?=[A-Z])", " ", name)).lower() for name in turn)
+        for turn in names
+    ]
+
+
 def good_fields(request: dict[str, Any]) -> Fields:
     asked = question(request)
     name = role(request)
     if name == "rewrite_turns":
-        return {"queries": [sentence(values) for values in must_say(asked)]}
+        asking = zip(doings(asked), must_say(asked), strict=True)
+        return {"queries": [sentence(values, f"Please see to this matter ({doing})") for doing, values in asking]}
     if name == "refine_rewrite":
-        return {"query": sentence(must_say(asked)[0], "Kindly look after this")}
+        return {"query": sentence(must_say(asked)[0], f"Kindly look after this ({doings(asked)[0]})")}
     if name == "judge_quality":
         return PASSED | ({"fault": "none", "turn": 0} if "gt_unfixable" in asked else {})
     if name == "refine_classify":

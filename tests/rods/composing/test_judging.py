@@ -53,12 +53,12 @@ AMOUNT = str(DRAFT.turns[2][0].call.arguments["amount"])
     [
         (1, lambda text: text.replace(ROOM, "somewhere"), "nobody says room"),
         (2, lambda text: text.replace(AMOUNT, "420"), "nobody says amount"),
-        (2, lambda text: text.replace(AMOUNT, f"{AMOUNT} or 60"), "'60' is asked about"),
+        (2, lambda text: text.replace(AMOUNT, f"{AMOUNT} or 60"), "nobody asks for add_income"),
         (2, lambda text: f"{text} Also tell launch.", "'launch' is asked about"),
         (
             2,
             lambda text: f"Thanks a lot. {AMOUNT}, {DRAFT.turns[2][0].call.arguments['account']}.",
-            "nobody asks for what",
+            "nobody asks for",
         ),
         (2, lambda text: f"{text} Use add_income.", "the text names 'add_income'"),
         (0, lambda text: f"{text} Thought process: none.", "artefact"),
@@ -135,4 +135,4 @@ def test_broken_form_is_a_fault_of_the_calls(task: Task, draft: Draft) -> None:
 
 def test_fault_in_a_request_made_in_vain_counts_to_the_turn_that_serves_it() -> None:
     faults = _judged(_text(MISS_FUNC, 1, lambda text: f"{text} Use pay_bill."), FUNC_DRAFT)
-    assert [(fault.part, fault.turn) for fault in faults] == [("query", 2)]
+    assert {(fault.part, fault.turn) for fault in faults} == {("query", 2)}

@@ -105,25 +105,29 @@ def ask(variant, *, gates=None, pool=(), held_out=(), root=None):
     return check(TOY, variant, root, gates or Gates(), pool=indexes[0], held_out=indexes[1])
 
 
+ORDER = [
+    *("replay", "tools", "arguments", "leaks", "grounding", "requests", "missing"),
+    *("profile", "duplicates", "contamination"),
+]
 WRONG = {
-    "script": ("one", "two", "Read it to me, please."),
+    "type": "miss_func",
+    "script": ("one", "two {}", "Read it to me, please."),
     "calls": ((Call("write", {"title": "a", "body": "x" * 79}),), (Call("read", {"note_id": 7}),), (Call("total"),)),
 }
 
 
 def test_check_gives_every_rejection_in_the_papers_order():
     gates = Gates(max_string=70)
-    rejected = ask(task(**WRONG), gates=gates, pool=[task(**WRONG, type="miss_param")], held_out=[task(**WRONG)])
-    names = ["replay", "tools", "arguments", "profile", "duplicates", "contamination"]
-    assert [each.gate for each in rejected] == names
+    rejected = ask(task(**WRONG), gates=gates, pool=[task(**{**WRONG, "type": "miss_param"})], held_out=[task(**WRONG)])
+    assert [each.gate for each in rejected] == ORDER
     assert all(each.reasons for each in rejected)
 
 
-@pytest.mark.parametrize("gate", ["replay", "tools", "arguments", "profile", "duplicates", "contamination"])
+@pytest.mark.parametrize("gate", ORDER)
 def test_every_gate_has_a_switch(gate):
     gates = Gates(max_string=70, **{gate: False})
-    rejected = ask(task(**WRONG), gates=gates, pool=[task(**WRONG, type="miss_param")], held_out=[task(**WRONG)])
-    assert gate not in {each.gate for each in rejected} and len(rejected) == 5
+    rejected = ask(task(**WRONG), gates=gates, pool=[task(**{**WRONG, "type": "miss_param"})], held_out=[task(**WRONG)])
+    assert [each.gate for each in rejected] == [each for each in ORDER if each != gate]
 
 
 def test_a_good_variant_passes_all_gates():
@@ -135,6 +139,6 @@ def test_a_good_variant_passes_all_gates():
 
 
 def test_what_cannot_run_has_no_profile():
-    rejected = ask(task(calls=((Call("fly"),), ()), tools=("fly",)), gates=Gates(replay=False, tools=False))
+    rejected = ask(task(calls=((Call("fly"),), ()), tools=("fly",)), gates=Gates(replay=False, tools=False, leaks=False))
     assert rejected == [Rejection("profile", ("its ground truth does not run here, so it has no profile",))]
     assert rejected[0].as_json()["gate"] == "profile"

@@ -1,0 +1,94 @@
+"""No argument out of nothing: whoever reads the conversation can find every ground-truth value.
+
+A value may come from what the user says in this turn or said before, from an earlier result, from what the tool's
+document says (its default, the values that it lists), or from what a visible tool would show at that moment
+(`probing`; asked last, because it executes). Flags need no mention. Of a list or an object every leaf has to be found.
+
+Listed values are often said in words of one's own ("a round trip"), so they pass, but not when the text names another
+one of the list instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from rods.environments.base import Environment, Parameter, Result
+from rods.flows import Output, Text, leaves
+from rods.probing import documented, shows
+from rods.tasks import Task
+from rods.words import stems, tells
+
+LONG = 4  # words from which on a text need not stand there word for word
+SHARE = 0.7  # of the words of such a text that must be found
+
+
+def grounding(environment: Environment, task: Task, results: Sequence[Sequence[Result]]) -> list[str]:
+    """Why the calls cannot be known; empty when every value can. `results` are those of the ground truth.
+
+    Where an environment cannot be forked, what its tools would show counts only as far as the calls themselves ask.
+    """
+    tools = environment.tools()
+    reasons: list[str] = []
+    texts: list[Text] = []
+    outputs: list[Output] = []
+    for turn, calls in enumerate(task.calls):
+        texts.append(Text.of(task.script[turn]))
+        for index, call in enumerate(calls):
+            parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
+            for name, value in call.arguments.items():
+                lost = [leaf for leaf in parts(value) if not _found(name, leaf, parameters.get(name), texts, outputs)]
+                if lost and not all(readable(environment, task, (turn, index), name, leaf) for leaf in lost):
+                    where = f"turn {turn}, call {index}, {call.name}"
+                    reasons.append(f"{where}: nobody says {name}={value!r}, and nothing shows it")
+            outputs.append(Output((turn, index), call, results[turn][index]))
+    return reasons
+
+
+@lru_cache(maxsize=4096)
+def _text(text: str) -> Text:
+    return Text.of(text)
+
+
+def parts(value: Any) -> list[Any]:
+    return [leaf for _, leaf in leaves(value)] if isinstance(value, (list, dict)) else [value]
+
+
+def _found(
+    name: str, value: Any, parameter: Parameter | None, texts: Sequence[Text], outputs: Sequence[Output]
+) -> bool:
+    if value is None or isinstance(value, bool) or value == "":
+        return True
+    if any(tells(text, value) for text in texts):
+        return True
+    if parameter is not None and parameter.default is not None and value == parameter.default:
+        return True
+    if any(output.brought(name, value) or output.mentions(value) for output in outputs):
+        return True
+    if parameter is not None:
+        listed = documented(parameter)
+        if value in listed:
+            return not any(tells(texts[-1], other) for other in listed if other != value)
+        if _text(parameter.description).says(value):
+            return True
+    return _composed(value, texts, outputs)
+
+
+def _composed(value: Any, texts: Sequence[Text], outputs: Sequence[Output]) -> bool:
+    """Whether a longer text is put together from what was said and shown."""
+    if not isinstance(value, str) or len(wanted := list(stems(value))) < LONG:
+        return False
+    had = {word for text in texts for word in stems(text.folded)}
+    had |= {word for output in outputs for word in stems(output.text.folded)}
+    return sum(word in had for word in wanted) >= SHARE * len(wanted)
+
+
+def readable(environment: Environment, task: Task, place: tuple[int, int], name: str, value: Any) -> bool:
+    """Whether a tool that is visible in the turn of `place` shows `value` right before that call."""
+    turn, index = place
+    calls = [call for number in range(turn) for call in task.calls[number]]
+    tools = [environment.tools()[tool] for tool in task.tools_at(turn)]
+    return shows(
+        environment, task.state, (*calls, *task.calls[turn][:index]), task.script[: turn + 1], tools, name, value
+    )

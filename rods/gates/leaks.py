@@ -1,0 +1,74 @@
+"""The user speaks as users do: no function or parameter is named, nothing of the machinery stands in a text.
+
+Names of tools that are plain words ("sort") may be said, but not as a name ("use sort", "the sort function"). Which
+names are plain words is what an environment's catalogue lists as `ordinary`; without a catalogue, those of letters
+alone. Of parameters only those count that no user would type (`order_id`, `ignitionMode`). What a call has as a value
+may be said whatever it looks like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+
+from rods.environments.base import Environment, Tool
+from rods.tasks import RETURN_SENTENCE, Task
+
+ARTEFACTS = re.compile(
+    r"thought process|construct query|step \d+:|ground truth|tool call|function call|api call|<\w+>|```|[{}\[\]\\|<>]",
+    re.IGNORECASE,
+)
+
+
+def leaks(environment: Environment, task: Task) -> list[str]:
+    """What a text gives away, with its turn; empty when it is a user's own words."""
+    tools = environment.tools()
+    plain = _ordinary(environment)
+    hidden = secrets(tools, plain)
+    values = "\n".join(str(value) for turn in task.calls for call in turn for value in call.arguments.values())
+    return [
+        f"turn {turn}: {reason}"
+        for turn, text in enumerate(task.script)
+        if text != RETURN_SENTENCE
+        for reason in (*_named(text, hidden, plain, values), *artefacts(text))
+    ]
+
+
+def secrets(tools: Mapping[str, Tool], ordinary: Collection[str]) -> frozenset[str]:
+    """The names of tools and parameters that no text may hold."""
+    return frozenset(tools).difference(ordinary) | {
+        name for tool in tools.values() for name in tool.parameter_names if "_" in name or not name.islower()
+    }
+
+
+def artefacts(text: str) -> list[str]:
+    """What stands in a text that belongs to the machinery: JSON, tags, the words of a pipeline."""
+    found = ARTEFACTS.search(text)
+    return [f"holds the artefact {found[0]!r}"] if found else []
+
+
+def _named(text: str, hidden: frozenset[str], plain: frozenset[str], values: str) -> Iterator[str]:
+    words = set(re.findall(r"\w+", text))
+    for name in sorted(hidden & words):
+        if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", values):
+            yield f"the text names {name!r}"
+    for name in sorted(plain & words):
+        if _as_name(name).search(text):
+            yield f"the text names the tool {name!r}"
+
+
+@lru_cache(maxsize=1024)
+def _as_name(name: str) -> re.Pattern[str]:
+    word = re.escape(name)
+    return re.compile(
+        rf"\b(?:use|using|call|run|invoke)\s+(?:the\s+)?['\"]?{word}\b|\b{word}['\"]?\s*(?:\(|function|tool\b|command\b)",
+        re.IGNORECASE,
+    )
+
+
+def _ordinary(environment: Environment) -> frozenset[str]:
+    supply = getattr(environment, "catalogue", None)
+    if callable(supply):
+        return frozenset(getattr(supply(), "ordinary", ())) & environment.tools().keys()
+    return frozenset(name for name in environment.tools() if name.isalpha() and name.islower())

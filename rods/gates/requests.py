@@ -1,0 +1,143 @@
+"""Texts and calls ask for the same: no call is unasked for, nothing asked for is left undone.
+
+- *unasked*: a call counts as asked for when the words of its turn ask for its tool (`lexicon`; few words do when the
+  text also says a value of the call), or when a later call of the turn cannot do without it: it takes something from
+  its result, or fails when it is left out. A turn that the environment's phrase book explains to the last call
+  (`composing.reading`) needs no such evidence.
+- *undone*: every number, quotation and identifier in a turn's text has to occur in the turn's calls, in their results,
+  or in what was said and shown before. A turn without calls must be one that asks in vain: its type says so, and the
+  next turn serves it.
+
+A request made in vain is read together with the turn that serves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rods.calls import Call
+from rods.composing.catalogue import Catalogue
+from rods.composing.reading import read
+from rods.environments.base import Environment, Result
+from rods.flows import Output, Text, is_small, key_of, leaves
+from rods.gates.lexicon import lexicon
+from rods.tasks import RETURN_SENTENCE, Task
+from rods.words import IDENTIFIER, NUMBER, QUOTED, stems, tells
+
+ENOUGH = 0.8  # of a lexicon's weight: about one telling word of a document, or a share of the phrases
+LITTLE = 0.05  # where the request also says a value of the call, or it takes up what was shown: any word at all
+Results = Sequence[Sequence[Result]]
+
+
+def requests(environment: Environment, task: Task, results: Results) -> list[str]:
+    """Where texts and calls ask for different things; empty when they agree. `results` are the ground truth's."""
+    return unasked(environment, task, results) + undone(task, results)
+
+
+def asked(task: Task, turn: int) -> str:
+    """What is asked in `turn`, with the request that was made in vain right before it."""
+    text = task.script[turn]
+    if turn and not task.calls[turn - 1]:
+        before = task.script[turn - 1]
+        return before if text == RETURN_SENTENCE else f"{before} {text}"
+    return text
+
+
+def unasked(environment: Environment, task: Task, results: Results) -> list[str]:
+    """Calls that nobody asks for; empty when each has a reason."""
+    book = lexicon(environment)
+    doubtful = []
+    shown: list[Output] = []
+    for turn, calls in enumerate(task.calls):
+        text = asked(task, turn)
+        scores = book.asks(stems(text), [call.name for call in calls])
+        said = Text.of(text)
+        for index, call in enumerate(calls):
+            enough = LITTLE if _about(call, said, shown) else ENOUGH
+            if scores[call.name] < enough and not _needed(environment, task, results, turn, index):
+                doubtful.append((turn, index))
+            shown.append(Output((turn, index), call, results[turn][index]))
+    if not doubtful:
+        return []
+    catalogue = _catalogue(environment)
+    readings = read(catalogue, environment, task, results) if catalogue is not None else None
+    return [
+        f"turn {turn}, call {index}: nobody asks for {task.calls[turn][index]}"
+        for turn, index in doubtful
+        if readings is None or not readings[turn].understood
+    ]
+
+
+def _catalogue(environment: Environment) -> Catalogue | None:
+    supply = getattr(environment, "catalogue", None)
+    found = supply() if callable(supply) else None
+    return found if isinstance(found, Catalogue) else None
+
+
+def _about(call: Call, said: Text, shown: Sequence[Output]) -> bool:
+    """Whether the request says one of the call's values, or what was shown before gives all of them."""
+    values = [(name, value) for name, value in leaves(dict(call.arguments)) if not is_small(value)]
+    if any(tells(said, value) for _, value in values):
+        return True
+    return bool(values) and all(any(output.brought(name, value) for output in shown) for name, value in values)
+
+
+def _needed(environment: Environment, task: Task, results: Results, turn: int, index: int) -> bool:
+    """Whether a later call of the turn takes something from the result of this one, or fails without it."""
+    calls = task.calls[turn]
+    if index + 1 == len(calls):
+        return False
+    shown = Output((turn, index), calls[index], results[turn][index])
+    for later in calls[index + 1 :]:
+        for name, value in leaves(dict(later.arguments)):
+            if shown.brought(name, value) or shown.mentions(value):
+                return True
+    world = environment.reset(task.state)
+    for number in range(turn + 1):
+        for place, call in enumerate(task.calls[number]):
+            if (number, place) == (turn, index):
+                continue
+            failed = world.call(call).error is not None
+            if failed and number == turn and place > index and results[turn][place].error is None:
+                return True
+    return False
+
+
+def undone(task: Task, results: Results) -> list[str]:
+    """What is asked about and no call uses; empty when all of it is used."""
+    reasons = []
+    shown: list[Text] = []
+    world = {key_of(leaf) for _, leaf in leaves(dict(task.state or {}), keys=True)}
+    for turn, calls in enumerate(task.calls):
+        if not calls:
+            served = turn + 1 < len(task.calls) and task.calls[turn + 1]
+            if task.type not in ("miss_func", "miss_param") or not served:
+                reasons.append(f"turn {turn}: no call does what it asks for")
+            continue
+        used = [leaf for call in calls for _, leaf in leaves(dict(call.arguments), keys=True)]
+        shown += [Text.of(result.text) for result in results[turn]]
+        vain = turn and not task.calls[turn - 1]
+        said = [Text.of(text) for text in task.script[: turn - 1 if vain else turn]]
+        for thing in things(asked(task, turn)):
+            if isinstance(thing, str) and thing.isupper() and thing.isalpha() and key_of(thing) not in world:
+                continue  # "PSI" is a word, "AAPL" a name of this world
+            if not any(_same(thing, value) for value in used) and not any(text.says(thing) for text in (*said, *shown)):
+                reasons.append(f"turn {turn}: {thing!r} is asked about and no call uses it")
+    return reasons
+
+
+def things(text: str) -> Iterator[Any]:
+    """The quotations of a text, and the identifiers and numbers outside of them, each once."""
+    rest = QUOTED.sub(" ", text)
+    found: dict[Any, None] = dict.fromkeys(next(part for part in quoted if part) for quoted in QUOTED.findall(text))
+    found |= dict.fromkeys(IDENTIFIER.findall(rest))
+    found |= dict.fromkeys(float(number.replace(",", "")) for number in NUMBER.findall(IDENTIFIER.sub(" ", rest)))
+    yield from found
+
+
+def _same(thing: Any, value: Any) -> bool:
+    if isinstance(thing, float):
+        return Text.of(str(value)).says(thing)
+    folded, other = " ".join(thing.casefold().split()).strip(".,!?"), " ".join(str(value).casefold().split())
+    return folded in other or (not is_small(value) and other in folded)
