@@ -1,5 +1,7 @@
 """`rods-train RUN [--config FILE]`: creates the run if need be, resumes it otherwise, and trains to its end.
 
+`rods-train sft …` warms up a base model instead (trainer.sft); a run folder of that name is `./sft`.
+
 Exit codes are those of `rods.errors`: 0 the run is finished, 2 bad input, 3 refused (another trainer, another
 identity), 4 the daemon did not reach its mark in time (lockstep), 5 stopped on request after a clean checkpoint (by
 SIGINT, SIGTERM or `operation.step_limit`): start the same command again.
@@ -39,6 +41,8 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """One start of the trainer; returns the exit code. A person's mistake is one line on standard error."""
+    if arguments[:1] == ["sft"]:
+        return _warm_up(arguments[1:])
     parser = argparse.ArgumentParser(prog="rods-train", description="Train the policy of a run folder.")
     parser.add_argument("run", type=Path, metavar="RUN", help="the run folder")
     parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; creates the run if there is none")
@@ -54,6 +58,18 @@ def run(arguments: list[str]) -> int:
     except Interrupted as second:
         why = "interrupted inside a step; the same command continues from the last checkpoint"
         return _say(why, 128 + second.number)
+
+
+def _warm_up(arguments: list[str]) -> int:
+    from trainer import sft
+
+    try:
+        return sft.run(arguments)
+    except RodsError as error:
+        return _say(str(error), error.exit_code)
+    except OSError as error:
+        known = disk_error(error, Path(error.filename or "."))
+        return _say(str(known), known.exit_code)
 
 
 def open_run(path: Path, config_file: Path | None) -> Run:

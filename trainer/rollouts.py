@@ -29,14 +29,15 @@ BELOW_ONE = 1 - 2**-22  # float32 keeps it, times any total, below that total
 class Engine:
     """A model with its tokenizer and the limits of a rollout. The model may be trained between calls."""
 
-    def __init__(self, model: Any, chat: Chat, limits: config.Rollouts) -> None:
-        self.model, self.chat, self.limits = model, chat, limits
+    def __init__(self, model: Any, chat: Chat, limits: config.Rollouts, *, bf16: bool = False) -> None:
+        self.model, self.chat, self.limits, self.bf16 = model, chat, limits, bf16
 
     @staticmethod
-    def load(folder: Path, limits: config.Rollouts) -> Engine:
-        """Loads weights and tokenizer from `folder`. Raises UserError when it has none or no chat template."""
+    def load(folder: Path, limits: config.Rollouts, *, bf16: bool = False) -> Engine:
+        """Loads weights and tokenizer from `folder`; `bf16`: matrix products in bfloat16. Raises UserError when it has
+        none or no chat template."""
         chat = Chat.load(folder)
-        return Engine(chat.load_model(), chat, limits)
+        return Engine(chat.load_model(), chat, limits, bf16=bf16)
 
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
         """Runs `jobs` as one batch (trainer.conversations.RolloutEngine)."""
@@ -44,7 +45,8 @@ class Engine:
         training = self.model.training
         self.model.eval()
         try:
-            with torch.inference_mode():
+            lower = torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16)
+            with torch.inference_mode(), lower:
                 traces = run_lockstep(jobs, batch.complete)
         finally:
             self.model.train(training)

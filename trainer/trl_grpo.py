@@ -62,7 +62,8 @@ def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
     if ranks.together(lambda: driven(training).finished):
         return
     _settle_torch(run.config)
-    engine = Engine.load(ranks.together(lambda: starting_weights(driven(training))), run.config.rollouts)
+    folder = ranks.together(lambda: starting_weights(driven(training)))
+    engine = Engine.load(folder, run.config.rollouts, bf16=_bf16(run.config))
     trainer = _Trainer(run, training, ranks, engine)
     if trainer.begin() is None:
         trainer.train()
@@ -257,7 +258,7 @@ def _arguments(run: Run, engine: Engine, processes: int) -> GRPOConfig:
         scale_rewards="none",  # TRL's own advantages are replaced
         loss_type="dapo",
         learning_rate=training.learning_rate,
-        bf16=gpu and large and torch.cuda.is_bf16_supported(),
+        bf16=engine.bf16,
         gradient_checkpointing=gpu and large,
         use_cpu=not gpu,
         ddp_find_unused_parameters=False,
@@ -269,6 +270,13 @@ def _arguments(run: Run, engine: Engine, processes: int) -> GRPOConfig:
         eval_strategy="no",
         report_to=[],
     )
+
+
+def _bf16(config: Config) -> bool:
+    """Whether matrix products are in bfloat16 (`operation.precision`)."""
+    if config.operation.precision == "auto":
+        return config.policy.kind == "transformers" and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    return config.operation.precision == "bf16"
 
 
 def _settle_torch(config: Config) -> None:

@@ -65,6 +65,8 @@ class Operation(Section):
     trace_bytes: int = Field(64_000_000, ge=0)  # traces/ keeps at most so many bytes; 0: no traces
     trace_every: int = Field(10, ge=1)  # steps between traced ones
     threads: int = Field(0, ge=0)  # torch threads; 0: torch's own choice
+    # bf16: matrix products in bfloat16, weights and optimizer in float32; auto: where a GPU is good at it, but for nano
+    precision: Literal["auto", "float32", "bf16"] = "auto"
     micro_batch: int = Field(0, ge=0)  # sequences a backward pass; 0: the whole batch at once
     endpoints: tuple[Endpoint, ...] = ()  # the language models that write
     # the vLLM server that rolls out the policy, at most one (several urls are replicas); none: the trainer itself does

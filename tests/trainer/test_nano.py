@@ -14,7 +14,8 @@ from rods.environments import desk
 from tests.trainer import nano_parts
 from trainer.nano import model, tokenizer
 from trainer.nano.teacher import Teacher, kind_of
-from trainer.nano.warm_start import encode, warm_started
+from trainer.nano.warm_start import warm_started
+from trainer.supervised import encode
 
 CHAT = nano_parts.chat()
 

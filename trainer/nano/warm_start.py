@@ -9,16 +9,11 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import torch
-from torch.nn.functional import cross_entropy
-from torch.optim.lr_scheduler import LambdaLR
 
 from rods import dialects, environments
 from rods.canonical import content_id, keyed_random
@@ -32,8 +27,8 @@ from trainer.chat import Chat
 from trainer.nano import model as network
 from trainer.nano import tokenizer as words
 from trainer.nano.teacher import Teacher
+from trainer.supervised import Progress, encode, fit, in_batches
 
-Progress = Callable[[int, int, float], None]  # (steps done, steps in all, loss)
 STEPS = 1200  # optimizer steps of the recipe
 SEQUENCES = 16  # demonstrations a step
 LEARNING_RATE = 0.03  # Muon's, at its peak
@@ -116,50 +111,14 @@ def _trained(config: Config, progress: Progress | None) -> tuple[Chat, Any]:
     trained = network.fresh(tokenizer, config.random_seeds.policy)
     optimizer = optimizers.make("muon", trained, LEARNING_RATE, REST)
     steps = config.policy.warm_start_steps or STEPS
-    schedule = LambdaLR(optimizer, lambda step: min((step + 1) / WARM_UP, 1 - step / steps))
     rng = keyed_random(config.random_seeds.policy, "warm start batches")
-    batches = _batches(chat, itertools.chain(first, demonstrations), rng)
-    for step in range(1, steps + 1):
-        loss = _loss(trained, *next(batches))
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        schedule.step()
-        if progress is not None:
-            progress(step, steps, loss.item())
+    encoded = ([encode(chat, trace) for trace in traces] for traces in itertools.chain(first, demonstrations))
+    fit(
+        trained,
+        in_batches(chat.pad, encoded, SEQUENCES, rng),
+        optimizer,
+        steps=steps,
+        warm_up=WARM_UP,
+        progress=progress,
+    )
     return chat, trained
-
-
-def _batches(
-    chat: Chat, demonstrations: Iterable[list[Trace]], rng: random.Random
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Token ids and a mask of the policy's own, both [SEQUENCES, longest], of demonstrations of similar length."""
-    for traces in demonstrations:
-        encoded = sorted((encode(chat, trace) for trace in traces), key=lambda pair: len(pair[0]))
-        starts = list(range(0, len(encoded) - SEQUENCES + 1, SEQUENCES))
-        rng.shuffle(starts)
-        for start in starts:
-            part = encoded[start : start + SEQUENCES]
-            longest = len(part[-1][0])
-            ids = [tokens + [chat.pad] * (longest - len(tokens)) for tokens, _ in part]
-            own = [mask + [0] * (longest - len(mask)) for _, mask in part]
-            yield torch.tensor(ids), torch.tensor(own, dtype=torch.bool)
-
-
-def encode(chat: Chat, trace: Trace) -> tuple[list[int], list[int]]:
-    """A conversation as rollouts see it: its tokens, and 1 for those that the policy wrote."""
-    replies = [index for index, message in enumerate(trace.messages) if message.role == "assistant"]
-    tokens = chat.prompt(trace.messages[: replies[0]])
-    mask = [0] * len(tokens)
-    for index, following in zip(replies, [*replies[1:], len(trace.messages)], strict=True):
-        written = [*chat.tokens(trace.messages[index].content), chat.tokenizer.eos_token_id]
-        shown = chat.continuation(trace.messages[index + 1 : following]) if following > index + 1 else []
-        tokens += written + shown
-        mask += [1] * len(written) + [0] * len(shown)
-    return tokens, mask
-
-
-def _loss(trained: Any, ids: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of the policy's tokens. Padding stands on the right, where causal attention never looks."""
-    hidden = trained.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][own[:, 1:]]
-    return cross_entropy(trained.lm_head(hidden), ids[:, 1:][own[:, 1:]])

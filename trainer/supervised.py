@@ -1,0 +1,81 @@
+"""Supervised learning on demonstrations: what nano's warm start and `rods-train sft` share.
+
+A demonstration is a trace whose replies are worth imitating. Only the policy's own tokens are learnt, in the same
+tokens, templates and order in which rollouts would show them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from rods.episodes import Trace
+from trainer.chat import Chat
+
+Progress = Callable[[int, int, float], None]  # (steps done, steps in all, loss)
+Encoded = tuple[list[int], list[int]]
+
+
+def fit(
+    model: Any,
+    batches: Iterator[tuple[torch.Tensor, torch.Tensor]],
+    optimizer: Optimizer,
+    *,
+    steps: int,
+    warm_up: int,
+    progress: Progress | None = None,
+) -> None:
+    """Takes `steps` optimizer steps over `batches`. The learning rate rises for `warm_up` steps and falls linearly."""
+    schedule = LambdaLR(optimizer, lambda step: min((step + 1) / warm_up, 1 - step / steps))
+    device = next(model.parameters()).device
+    for step in range(1, steps + 1):
+        ids, own = next(batches)
+        loss = imitation_loss(model, ids.to(device), own.to(device))
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+        if progress is not None:
+            progress(step, steps, loss.item())
+
+
+def encode(chat: Chat, trace: Trace) -> Encoded:
+    """A conversation as rollouts see it: its tokens, and 1 for those that the policy wrote."""
+    replies = [index for index, message in enumerate(trace.messages) if message.role == "assistant"]
+    tokens = chat.prompt(trace.messages[: replies[0]])
+    mask = [0] * len(tokens)
+    for index, following in zip(replies, [*replies[1:], len(trace.messages)], strict=True):
+        written = [*chat.tokens(trace.messages[index].content), chat.tokenizer.eos_token_id]
+        shown = chat.continuation(trace.messages[index + 1 : following]) if following > index + 1 else []
+        tokens += written + shown
+        mask += [1] * len(written) + [0] * len(shown)
+    return tokens, mask
+
+
+def in_batches(
+    pad: int, demonstrations: Iterable[list[Encoded]], size: int, rng: random.Random
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Token ids and a mask of the policy's own, both [size, longest]. Each list of demonstrations gives whole batches
+    of similar length, in an order drawn from `rng`; what is left over is dropped."""
+    for part in demonstrations:
+        encoded = sorted(part, key=lambda pair: len(pair[0]))
+        starts = list(range(0, len(encoded) - size + 1, size))
+        rng.shuffle(starts)
+        for start in starts:
+            rows = encoded[start : start + size]
+            longest = len(rows[-1][0])
+            ids = [tokens + [pad] * (longest - len(tokens)) for tokens, _ in rows]
+            own = [mask + [0] * (longest - len(mask)) for _, mask in rows]
+            yield torch.tensor(ids), torch.tensor(own, dtype=torch.bool)
+
+
+def imitation_loss(model: Any, ids: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy of the policy's tokens. Padding stands on the right, where causal attention never looks."""
+    hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][own[:, 1:]]
+    return cross_entropy(model.get_output_embeddings()(hidden), ids[:, 1:][own[:, 1:]])
