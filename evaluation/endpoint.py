@@ -94,7 +94,6 @@ class _Voice:
     def _request(self, need: NeedText) -> Request:
         settings, dialect = self.settings, self.job.dialect
         self._asked += 1
-        key = (self.job.task.id, self.sample, self._asked)
         native = isinstance(dialect, Native)
         return Request(
             STAGE,
@@ -103,8 +102,12 @@ class _Voice:
             max_tokens=settings.max_tokens,
             temperature=settings.temperature,
             top_p=settings.top_p,
-            random_seed=keyed_random(0, "evaluation", *key).getrandbits(31),
+            random_seed=None if settings.greedy else self._seed(),
         )
+
+    def _seed(self) -> int:
+        key = (self.job.task.id, self.sample, self._asked)
+        return keyed_random(0, "evaluation", *key).getrandbits(31)
 
     def _tools(self, need: NeedText) -> list[dict[str, object]]:
         """What is visible in this turn; every message of the user has begun one."""

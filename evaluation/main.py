@@ -23,7 +23,7 @@ import orjson
 from evaluation import checking, report, running
 from evaluation.bfcl.decoding import Form
 from evaluation.bfcl.dialects import Documents
-from evaluation.settings import PARTS, Protocol
+from evaluation.settings import COLDEST, PARTS, Protocol
 from rods.errors import EXIT_FAILED, EXIT_OK, RodsError, complain
 from rods.signals import Interrupted, ignore
 from rods.tasks import TASK_TYPES
@@ -124,7 +124,7 @@ def _add_run(verb: argparse.ArgumentParser) -> None:
         help="signatures: one line a tool instead of BFCL's documents, for contexts that these do not fit",
     )
     protocol.add_argument("--system-prompt", choices=("plain", "resourceful"), help="of the tags dialect")
-    protocol.add_argument("--temperature", type=float, default=0.001, help="default: 0.001, as BFCL")
+    protocol.add_argument("--temperature", type=float, default=COLDEST, help="default: 0.001, as BFCL")
     protocol.add_argument("--top-p", type=float, default=1.0)
     protocol.add_argument("--max-tokens", type=int, default=4096, help="of one output; default 4096")
     protocol.add_argument("--max-context", type=int, default=32_768, help="tokens of an episode (local weights)")

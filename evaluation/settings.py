@@ -25,6 +25,7 @@ from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, Split, Task, TaskTyp
 FILE = "evaluation.json"
 Protocol = Literal["official", "tags", "hermes", "compact"]
 Part = Literal["held-out", "test", "validation", "train", "all"]
+COLDEST = 0.001  # the harness's own temperature
 PARTS: dict[Part, tuple[Split, ...]] = {
     "held-out": HELD_OUT_SPLITS,  # the 400 of the papers
     "test": ("test",),  # the 300 of them that no transition between curriculum stages has seen
@@ -47,9 +48,14 @@ class Settings:
     system_prompt: Literal["plain", "resourceful"] = "plain"  # of the tags dialect
     form: Form = "prompt"
     documents: Documents = "full"
-    temperature: float = 0.001  # the harness's own
+    temperature: float = COLDEST
     top_p: float = 1.0
     max_tokens: int = 4096  # of one output
+
+    @property
+    def greedy(self) -> bool:
+        """Whether outputs are all but determined: the temperature is at most the harness's own."""
+        return self.temperature <= COLDEST
 
     @property
     def results_form(self) -> Form:

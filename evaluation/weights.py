@@ -10,12 +10,10 @@ import torch
 from evaluation.endpoint import Slot
 from evaluation.episodes import Maker
 from evaluation.journal import Episode
-from evaluation.settings import Settings
+from evaluation.settings import COLDEST, Settings
 from rods.canonical import keyed_random
 from rods.config import Rollouts
 from trainer.rollouts import Engine
-
-GREEDY = 0.001  # at most this temperature, as the official harness has it, means the likeliest token
 
 
 class WeightsPolicy:
@@ -25,7 +23,7 @@ class WeightsPolicy:
         self.maker, self.in_flight = maker, in_flight
         settings: Settings = maker.settings
         limits = Rollouts(
-            temperature=max(settings.temperature, GREEDY),
+            temperature=max(settings.temperature, COLDEST),
             top_p=settings.top_p,
             max_reply_tokens=settings.max_tokens,
             max_context_tokens=max_context,
@@ -42,8 +40,7 @@ class WeightsPolicy:
             part = slots[first : first + self.in_flight]
             jobs = [self.maker.job(task) for task, _ in part]
             key = keyed_random(0, "evaluation", *(f"{task.id} {sample}" for task, sample in part)).getrandbits(63)
-            greedy = self.maker.settings.temperature <= GREEDY
-            played = self.engine.rollouts(jobs, random_seed=key, greedy=greedy)
+            played = self.engine.rollouts(jobs, random_seed=key, greedy=self.maker.settings.greedy)
             for job, (_, sample), one in zip(jobs, part, played, strict=True):
                 if one.trace.end != "infrastructure":
                     done(self.maker.episode(job, sample, one.trace))

@@ -9,10 +9,12 @@ import json
 from functools import cache
 from typing import Any
 
+from rods.dialects import load
 from rods.environments.bfcl import tasks
 from rods.tasks import Task
 
-RESULTS = "[{'role': 'tool'"  # what messages with results begin with in prompt mode
+# What messages with results begin with, in prompt mode and in the dialects.
+RESULTS = ("[{'role': 'tool'", "<tool_response>")
 
 
 def answer(request: dict[str, Any]) -> Any:
@@ -26,23 +28,21 @@ def answer(request: dict[str, Any]) -> Any:
     way = int(task.provenance["id"].rsplit("_", 1)[1]) % 3
     if way == 0 and turn == task.expected_turns - 1:
         calls = calls[:-1]
+    dialect = load("tags") if "<answer>" in str(request["messages"][0]["content"]) else None
     if any(message["role"] == "assistant" for message in said[begun[-1] :]) or not calls or (way == 2 and turn == 1):
-        return "Everything is done (as you asked)."
+        return dialect.answer("Done.") if dialect else "Everything is done (as you asked)."
     if native:
-        names = [
-            f'{{"name": "{call.name}", "arguments": {json.dumps(json.dumps(dict(call.arguments)))}}}' for call in calls
-        ]
-        made = [{"id": f"c{i}", "type": "function", "function": json.loads(name)} for i, name in enumerate(names)]
-        return {"content": None, "tool_calls": made}
-    return f"[{', '.join(map(str, calls))}]"
+        made = [{"name": call.name, "arguments": json.dumps(dict(call.arguments))} for call in calls]
+        return {"content": None, "tool_calls": [{"id": "x", "type": "function", "function": one} for one in made]}
+    return dialect.write(calls) if dialect else f"[{', '.join(map(str, calls))}]"
 
 
 def _check_first(request: dict[str, Any], task: Task) -> None:
     """The policy sees the visible tools, and those alone."""
-    shown = json.dumps(request.get("tools") or request["messages"][0]["content"])
+    shown = json.dumps(request.get("tools") or request["messages"][0]["content"]).replace("\\", "").replace(" ", "")
     hidden = {name for names in task.held_out.values() for name in names}
     for name in task.tools:
-        there = f'\\"name\\": \\"{name}\\"' in shown or f'"name": "{name}"' in shown or f"{name}(" in shown
+        there = f'"name":"{name}"' in shown or f'"{name}(' in shown
         assert there == (name not in hidden), name
 
 

@@ -44,16 +44,17 @@ def finished(stub: Stub, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     return folder, evaluate("run", folder, *at(stub), *TASKS)
 
 
-def test_scores_and_official_verdicts_agree_in_both_modes(
+def test_scores_and_official_verdicts_agree_in_every_protocol(
     stub: Stub, finished: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     folder, prompted = finished
     native = evaluate("run", tmp_path / "n", *at(stub), *TASKS, "--calls", "native")
-    assert prompted["complete"] and prompted["scores"] == native["scores"]
+    dialect = evaluate("run", tmp_path / "d", *at(stub), *TASKS, "--protocol", "tags")
+    assert prompted["complete"] and prompted["scores"] == native["scores"] == dialect["scores"]
     scores = prompted["scores"]["held-out"]["all"]
     assert 0 < scores["official"]["mean"] < 1 and scores["progress"]["mean"] > scores["official"]["mean"]
     assert prompted["scores"]["test"]["miss_func"]["official"]["tasks"] < 9
-    for where in (folder, tmp_path / "n"):
+    for where in (folder, tmp_path / "n", tmp_path / "d"):
         checked = evaluate("check", where)
         assert (checked["episodes"], checked["equal"]) == (9, 9)
         assert checked["valid"] == round(9 * scores["official"]["mean"])
