@@ -130,16 +130,12 @@ class _Writing:
         write = self.author.rewriter.rewrite if settings.rewrite else self.author.executor.queries
         if seed.type in PLAIN:
             texts = await self._stage("rewrite", write(given, draft), draft)
-            candidate = await self._formed(given, draft, texts, seed.type)
-            candidate = await self._judged(given, candidate, "judge", settings.refine_cycles)
+            candidate = await self._accepted(given, draft, texts, seed.type, settings.refine_cycles)
         else:
             simple = plain(draft)
             texts = await self._stage("rewrite", write(given, simple), simple)
-            candidate = await self._formed(given, simple, texts, "base")
-            candidate = await self._judged(given, candidate, "judge", settings.refine_cycles)
-            texts = with_blanks(draft, candidate.texts)
-            candidate = await self._formed(given, draft, texts, seed.type)
-            candidate = await self._judged(given, candidate, "adversarial", 0)
+            candidate = await self._accepted(given, simple, texts, "base", settings.refine_cycles)
+            candidate = await self._accepted(given, draft, with_blanks(draft, candidate.texts), seed.type, 0)
         self.stage = "admission"
         task = await self.pipeline.compute(self._signed, candidate)
         if self.config.gates.duplicates and (reasons := self.admit(task)):
@@ -189,9 +185,23 @@ class _Writing:
         except ComposeError:
             return None  # no patch: replan
 
+    async def _accepted(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType, cycles: int) -> Candidate:
+        """The draft as a task of `type`, past gates and judge. Where only words are at fault, up to `cycles` turns are
+        said anew, one at a time, and everything is asked again (004 Appendix G)."""
+        while True:
+            try:
+                return await self._judged(given, await self._formed(given, draft, texts, type))
+            except Rejected as rejected:
+                if not 0 < len(rejected.wordings) <= cycles:
+                    raise
+                cycles -= 1
+                self._record(rejected, final=False)
+                reworded = self.author.rewriter.reword(given, draft, texts, rejected.wordings[0])
+                texts = await self._stage("rewrite", reworded, draft)
+
     async def _formed(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Candidate:
         """The draft as a task of `type`, past the gates that hold for it."""
-        stage: StageName = "judge" if type in PLAIN else "adversarial"
+        stage = _stage_of(type)
         task = await self._stage(stage, self.author.former.form(given, draft, texts, type), draft)
         gates = self.config.gates.model_copy(update={"duplicates": False})  # asked at admission, nothing in between
         if type != self.job.seed.type:  # an intermediate form: shape and neighbours are asked of the final one
@@ -201,9 +211,7 @@ class _Writing:
         except InfrastructureError as error:
             raise Rejected(stage, "infrastructure", str(error), abridged(task).as_json()) from error
         if faults:
-            told = "; ".join(f"{fault.gate}: {reason}" for fault in faults for reason in fault.reasons)
-            rejected = Rejected(stage, faults[0].gate, [fault.as_json() for fault in faults], abridged(task).as_json())
-            raise rejected.teaching("conversation_construct_failed", told)
+            raise Rejected.at_gates(stage, faults, abridged(task).as_json())
         return Candidate(draft, texts, task)
 
     def _checked(self, task: Task, draft: Draft, gates: Gates) -> tuple[Task, list[GateRejection]]:
@@ -222,33 +230,16 @@ class _Writing:
         instance = self.environment.reset(task.state)
         return [[instance.call(call).text for call in calls] for calls in task.calls]
 
-    async def _judged(self, given: Assignment, candidate: Candidate, stage: StageName, cycles: int) -> Candidate:
-        """The candidate with the judge's reason; refined up to `cycles` times, in the words of one turn."""
+    async def _judged(self, given: Assignment, candidate: Candidate) -> Candidate:
+        """The candidate with the judge's reason."""
         if not self.config.pipeline.judge:
             return candidate
-        while True:
-            judgement = await self._stage(
-                stage, self.author.judge.judge(given, candidate.draft, candidate.task), candidate.draft
-            )
-            if not judgement.faults:
-                return replace(candidate, reason=judgement.reason)
-            evidence = [
-                {"verdict": fault.verdict, "turn": fault.turn, "reason": fault.reason} for fault in judgement.faults
-            ]
-            rejected = Rejected(stage, "judge_rejected", evidence, abridged(candidate.task).as_json())
-            unfixable = [fault for fault in judgement.faults if fault.verdict == "gt_unfixable"]
-            if unfixable:
-                raise rejected.teaching("conversation_construct_failed", judgement.reason, unfixable[0].turn)
-            if not cycles:
-                raise rejected.teaching("query_verify_failed", judgement.reason, judgement.faults[0].turn)
-            cycles -= 1
-            self._record(rejected)
-            texts = await self._stage(
-                "rewrite",
-                self.author.rewriter.reword(given, candidate.draft, candidate.texts, judgement.faults[0]),
-                candidate.draft,
-            )
-            candidate = await self._formed(given, candidate.draft, texts, candidate.task.type)
+        stage = _stage_of(candidate.task.type)
+        judging = self.author.judge.judge(given, candidate.draft, candidate.task)
+        judgement = await self._stage(stage, judging, candidate.draft)
+        if judgement.faults:
+            raise Rejected.by_judge(stage, judgement, abridged(candidate.task).as_json())
+        return replace(candidate, reason=judgement.reason)
 
     async def _stage(self, stage: StageName, work: Awaitable[T], draft: Draft) -> T:
         """Awaits one author's work; its ComposeError becomes a Rejected of this stage."""
@@ -279,8 +270,9 @@ class _Writing:
         }
         return replace(candidate.task, split=job.seed.split, provenance=provenance)
 
-    def _record(self, rejected: Rejected) -> None:
-        if rejected.cause is not None:
+    def _record(self, rejected: Rejected, *, final: bool = True) -> None:
+        """Reports a failure; what ends an attempt (`final`), or a plan, is learnt from."""
+        if final and rejected.cause is not None:
             self._learn(rejected.cause)
         raw = "" if rejected.raw is None else json.dumps(rejected.raw, sort_keys=True, default=str)
         self._reject(Rejection(rejected.stage, rejected.error, rejected.evidence, self.attempt, raw))
@@ -291,3 +283,8 @@ class _Writing:
             self.failures += (error,)
             if error.function is not None:
                 self.blocked |= {error.function}
+
+
+def _stage_of(type: TaskType) -> StageName:
+    """The stage in which a task of this type meets gates and judge."""
+    return "judge" if type in PLAIN else "adversarial"

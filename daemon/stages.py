@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from daemon.authors.base import Fault, Judgement
 from rods.composing.records import BoundCall, ComposeError, Draft, ErrorType
-from rods.gates import Gate
+from rods.gates import OF_WORDS, Gate
+from rods.gates import Rejection as GateRejection
 from rods.tasks import Task
 
 StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admission"]
 # What a candidate can fail of: the twelve types of 004 Appendix E, a gate, the judge, broken machinery, or a limit on
 # calls.
 Failure = ErrorType | Gate | Literal["judge_rejected", "infrastructure", "budget_spent"]
+_PLACE = re.compile(r"turn (\d+)(?:, [^:]+)?: (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +54,60 @@ class Rejection:
 
 class Rejected(Exception):
     """Ends an attempt: a verdict on a candidate, not a fault of the machinery. `cause` is the structured error that
-    the next attempt may learn from."""
+    the next attempt may learn from. `wordings` are its faults where all of them lie in words, one a turn."""
 
-    def __init__(self, stage: StageName, error: Failure, evidence: Any, raw: Any = None) -> None:
+    def __init__(
+        self,
+        stage: StageName,
+        error: Failure,
+        evidence: Any,
+        raw: Any = None,
+        *,
+        cause: ComposeError | None = None,
+        wordings: Sequence[Fault] = (),
+    ) -> None:
         super().__init__(f"{stage}: {error}")
         self.stage, self.error, self.evidence, self.raw = stage, error, evidence, raw
-        self.cause: ComposeError | None = None
+        self.cause, self.wordings = cause, tuple(wordings)
 
     @staticmethod
     def by(stage: StageName, error: ComposeError, raw: Mapping[str, Any]) -> Rejected:
         """With `raw` and what a model had said last, where one had."""
         said = {"said": error.said} if error.said else {}
-        rejected = Rejected(stage, error.type, error.as_json(), {**raw, **said})
-        rejected.cause = error
-        return rejected
+        return Rejected(stage, error.type, error.as_json(), {**raw, **said}, cause=error)
 
-    def teaching(self, error: ErrorType, detail: str, turn: int | None = None) -> Rejected:
-        """Itself, with a cause of the twelve types: a gate or a judge has none of its own, and the next attempt's
-        planner should know what was held against this one."""
-        self.cause = ComposeError(error, detail, turn=turn)
-        return self
+    @staticmethod
+    def at_gates(stage: StageName, closed: Sequence[GateRejection], raw: Any) -> Rejected:
+        faults = [_gate_fault(one.gate, reason) for one in closed for reason in one.reasons]
+        return Rejected._of(stage, closed[0].gate, [one.as_json() for one in closed], raw, faults)
+
+    @staticmethod
+    def by_judge(stage: StageName, judgement: Judgement, raw: Any) -> Rejected:
+        faults = judgement.faults
+        evidence = [{"verdict": fault.verdict, "turn": fault.turn, "reason": fault.reason} for fault in faults]
+        return Rejected._of(stage, "judge_rejected", evidence, raw, faults)
+
+    @staticmethod
+    def _of(stage: StageName, error: Failure, evidence: Any, raw: Any, faults: Sequence[Fault]) -> Rejected:
+        deep = [fault for fault in faults if fault.verdict == "gt_unfixable"]
+        told = "; ".join(fault.reason for fault in deep or faults)
+        type: ErrorType = "conversation_construct_failed" if deep else "query_verify_failed"
+        cause = ComposeError(type, told, turn=(deep or faults)[0].turn)
+        return Rejected(stage, error, evidence, raw, cause=cause, wordings=() if deep else _by_turn(faults))
+
+
+def _gate_fault(gate: Gate, reason: str) -> Fault:
+    """What a gate objects to, without its place ("turn 2, call 0: …"; turns from 0)."""
+    place = _PLACE.match(reason)
+    turn, told = (int(place[1]), place[2]) if place else (None, reason)
+    return Fault("query_fixable" if gate in OF_WORDS else "gt_unfixable", f"{gate}: {told}", turn)
+
+
+def _by_turn(faults: Sequence[Fault]) -> list[Fault]:
+    """One fault a turn, with all that is held against it."""
+    turns = dict.fromkeys(fault.turn for fault in faults)
+    told = {turn: "; ".join(fault.reason for fault in faults if fault.turn == turn) for turn in turns}
+    return [Fault("query_fixable", told[turn], turn) for turn in turns]
 
 
 def plain(draft: Draft) -> Draft:

@@ -27,6 +27,7 @@ from rods.profile import profile as profile_of
 from rods.tasks import Task
 
 __all__ = [
+    "OF_WORDS",
     "Gate",
     "Match",
     "Rejection",
@@ -57,6 +58,8 @@ Gate = Literal[
     "duplicates",
     "contamination",
 ]
+# What these object to lies in the words of a turn, and other words may mend it; the others blame calls or neighbours.
+OF_WORDS: frozenset[Gate] = frozenset({"leaks", "grounding", "requests"})
 Reading = Callable[[Environment, Task, Results], list[str]]  # a gate that needs the results of the ground truth
 
 
