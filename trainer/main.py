@@ -46,8 +46,11 @@ def run(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="rods-train", description="Train the policy of a run folder.")
     parser.add_argument("run", type=Path, metavar="RUN", help="the run folder")
     parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; creates the run if there is none")
+    parser.add_argument("--dry-run", action="store_true", help="check everything, print the plan, start nothing")
     options = parser.parse_args(arguments)
     try:
+        if options.dry_run:
+            return _dry_run(options.run, options.config)
         with StopRequest() as request:
             return _train(open_run(options.run, options.config), request)
     except RodsError as error:
@@ -58,6 +61,27 @@ def run(arguments: list[str]) -> int:
     except Interrupted as second:
         why = "interrupted inside a step; the same command continues from the last checkpoint"
         return _say(why, 128 + second.number)
+
+
+def _dry_run(path: Path, config_file: Path | None) -> int:
+    """Prints what this command would do without --dry-run."""
+    from buffers.creation import check
+    from trainer.plan import lines, plan
+
+    if runfolder.exists(path):
+        known = open_run(path, config_file)
+        config, tasks, warnings = known.config, known.tasks, list(known.manifest["warnings"])
+    elif config_file is None:
+        raise UserError("there is no such run", where=str(path), remedy="give the configuration of a new one")
+    else:
+        config = read_config(config_file)
+        tasks = load_tasks(config.data, config_file.parent)
+        warnings = check(config, tasks)
+    for line in lines(plan(path, config, tasks, warnings, int(os.environ.get("WORLD_SIZE", "1")))):
+        print(line)
+    if config.policy.kind == "transformers" and not (Path(config.policy.model) / "config.json").exists():
+        raise UserError("there is no model", where=config.policy.model, remedy="put its files there before the start")
+    return EXIT_OK
 
 
 def _warm_up(arguments: list[str]) -> int:
