@@ -225,7 +225,7 @@ class _Binder:
     def _choose(self, source: Said, step: int) -> None:
         if self.state is None:
             self.state = self.look()
-        scene = Scene(self.state, self.chosen, self.narrative, self.memory.mentioned, self.memory.calls)
+        scene = Scene(self.state, self.chosen, self.narrative, self.memory.mentioned, tuple(self.memory.calls))
         values = list(self.catalogue.domains[source.domain](scene))
         if not values:
             tool = self.recipe.steps[min(step, len(self.recipe.steps) - 1)].tool

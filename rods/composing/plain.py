@@ -56,6 +56,11 @@ def is_plain(recipe: Recipe) -> bool:
     return recipe.name == tool and len(recipe.steps) == 1 and not recipe.needs and spoken_alone
 
 
+def in_own_words(argument: str) -> bool:
+    """Whether an argument of this name takes free text, such as a message."""
+    return bool(_parts(argument) & FREE)
+
+
 def _plain(environment_name: str) -> Catalogue:
     tools = load(environment_name).tools()
     domains: dict[str, Callable[[Scene], list[Any]]] = {}
@@ -138,7 +143,7 @@ def _values(tool: Tool, parameter: Parameter, scene: Scene) -> list[Any]:
     parts = _parts(parameter.name)
     verbs = _parts(tool.name)
     new = (parts & (NAMING | verbs) and MAKING & verbs) or (parts & NAMING and WRITING & verbs)
-    free = parts & FREE or (new and "id" not in parts)
+    free = in_own_words(parameter.name) or (new and "id" not in parts)
     item = schema.get("items", {}) if kind == "array" else schema
     found = [] if free else _known(tool, item, parameter, scene)
     if kind == "array":

@@ -1,9 +1,10 @@
 """What a plan leaves open: the values that a user has to say, and which of them are to be had at each moment.
 
 A plan is bound and run with the answers so far; where one is missing, or no longer possible, chance stands in for it
-and a `Blank` is noted. Asking for the blanks and running again fills the plan, in one question or in several. Values
-that exist in the world (identifiers, names) and options of a tool are `closed`: one of them must be taken. Others may
-be invented within the tool's schema, and are closed too once an invented one has failed.
+and a `Blank` is noted. Asking for the blanks and running again fills the plan, in one question or in several. Names
+and options are `closed`: one of those listed must be taken. Texts in whole phrases and amounts may be invented within
+the tool's schema, and are closed too once an invented one has failed. For single tools, where lists are guesses, a
+value is closed when the world holds those listed.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from rods.canonical import canonical
 from rods.checking.schemas import limits
 from rods.composing.binding import Choice, by_chance, meant, spoken
 from rods.composing.catalogue import LEFT_OUT, Said, Worded
+from rods.composing.plain import in_own_words, is_plain
 from rods.environments.base import Tool
 
 OPTIONS = 20  # offered for one value
 EXAMPLES = 4
 LONGEST = 80  # characters of an invented text
+PHRASE = 2.5  # words from which on the listed texts are phrases, not names
 Key = tuple[int, int, str]  # turn, place in it, slot
 
 
@@ -100,7 +103,7 @@ class Choosing:
         schema = _limited(limits(parameter))
         values = [value for value in choice.values if value is not LEFT_OUT]
         fed = self._fed(choice, values)
-        closed = bool(fed) or key in self.strict or _is_closed(choice, values, schema)
+        closed = bool(fed) or key in self.strict or _is_closed(choice, argument, values, schema)
         values = fed or values
         few = values if len(values) <= OPTIONS else self._some(values, choice)
         options = {_label(value): value for value in few}
@@ -130,14 +133,17 @@ def _filled(choice: Choice) -> tuple[str, str]:
     return choice.recipe.steps[0].tool, next(iter(choice.recipe.steps[0].arguments))
 
 
-def _is_closed(choice: Choice, values: list[Any], schema: Mapping[str, Any]) -> bool:
+def _is_closed(choice: Choice, argument: str, values: list[Any], schema: Mapping[str, Any]) -> bool:
     if "enum" in schema or schema.get("type") == "boolean" or any(isinstance(value, Worded) for value in values):
         return True
+    parts = [item for value in values for item in _items(value)]
+    texts = [item for item in parts if isinstance(item, str)]
+    if texts and not is_plain(choice.recipe):
+        return not in_own_words(argument) and sum(len(text.split()) for text in texts) < PHRASE * len(texts)
     world = {canonical(value) for value in _held(choice.scene.state)}
     for _, result in choice.scene.calls:
         world |= {canonical(value) for value in _held(result.value)}
-    inside = sum(canonical(item) in world for value in values for item in _items(value))
-    return 2 * inside >= sum(len(_items(value)) for value in values)
+    return 2 * sum(canonical(item) in world for item in parts) >= len(parts)
 
 
 def _items(value: Any) -> list[Any]:

@@ -61,7 +61,7 @@ class Executor:
             made, run = await self.compute(lambda: self._run(given, plan, state, binding))
             if run.blanks:
                 asked = self._next(list(run.blanks.values()))
-                binding.told(await self._ask(given, plan, state, asked))
+                binding.told(await self._ask(given, plan, state, asked), asked)
             elif isinstance(made, ComposeError):
                 binding.blame(made, run)
             else:
@@ -91,7 +91,7 @@ class Executor:
     ) -> dict[Key, Any]:
         optional = frozenset(blank.id for blank in blanks if blank.optional)
         form = Form({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
-        first = blanks[0].choice.scene
+        first = blanks[0].choice.scene  # its state may hold more than the initial one, which is how the world is made
 
         def read(answer: dict[str, Any]) -> dict[Key, Any]:
             values = answer["values"]
@@ -104,7 +104,7 @@ class Executor:
             fields={
                 "story": showing.narrative(plan.narrative),
                 "plan": showing.plan(self.catalogue, plan),
-                "state": showing.world(first.state, STATE_ROOM),
+                "state": showing.world(first.state if first.state.keys() == state.keys() else state, STATE_ROOM),
                 "done": "\n".join(showing.call_line(call, result) for call, result in first.calls) or "(none)",
                 "values": "\n".join(map(_line, blanks)),
             },
@@ -155,10 +155,12 @@ class _Binding:
         self.answers: dict[Key, Any] = {}
         self.problems: dict[Key, str] = {}
         self._asked: dict[Key, int] = {}
+        self._invented: set[Key] = set()
         self._failed = 0
 
-    def told(self, answers: Mapping[Key, Any]) -> None:
+    def told(self, answers: Mapping[Key, Any], blanks: Sequence[Blank]) -> None:
         """Raises ComposeError when a value has been asked for too often."""
+        self._invented |= {blank.key for blank in blanks if not blank.closed}
         for key in answers:
             self._asked[key] = self._asked.get(key, 0) + 1
             if self._asked[key] > AGAIN + 1:
@@ -167,9 +169,12 @@ class _Binding:
         self.answers |= answers
 
     def blame(self, error: ComposeError, run: Choosing) -> None:
-        """A call failed although everything is answered: its function's values are asked for anew, closed, a few times.
-        Raises the error when that does not help or there is nothing to ask."""
-        keys = [key for key in self.answers if key[:2] == run.place and key[0] == error.turn]
+        """A call failed although everything is answered: its function's values are asked for anew, closed, a few times;
+        where it has none, those that were invented before it. Raises the error when that does not help or there is
+        nothing to ask."""
+        turn = error.turn or 0
+        keys = [key for key in self.answers if key[:2] == run.place and key[0] == turn]
+        keys = keys or [key for key in self.answers if key in self._invented - self.problems.keys() and key[0] <= turn]
         self._failed += 1
         if error.type not in ("vm_exec_failed", "param_gen_failed") or not keys or self._failed > AGAIN:
             raise error

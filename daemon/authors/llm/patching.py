@@ -42,7 +42,9 @@ class Critic:
         if error.type not in PATCHABLE or not state:
             return None
         done = await self.compute(lambda: effects(given.environment, state, error.before))
-        form = Form({"patch": {"type": "array", "items": _entry(state), "minItems": 1, "maxItems": PATCHES}},
+        tool = given.environment.tools().get(error.function or "")
+        entry = _entry(state, "" if tool is None else tool.group)
+        form = Form({"patch": {"type": "array", "items": entry, "minItems": 1, "maxItems": PATCHES}},
                     guiding=frozenset({"patch"}))  # fmt: skip
 
         def read(answer: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -140,8 +142,14 @@ def _path(state: Mapping[str, Any], text: str) -> shapes.Path:
     return tuple(names)
 
 
-def _entry(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of one change: a path that the state has, with a value of any plain type; or a path of one's own."""
-    paths = [".".join(path) for path, _ in shapes.leaves(state) if path][:PATHS]
+def _entry(state: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """The schema of one change: a path that the state has, with a value of any plain type; or a path of one's own. Of
+    many paths those of the API class `group` are offered first, switches and amounts before texts."""
+    plain = [
+        (group not in path, len(path), isinstance(value, str), number, ".".join(path))
+        for number, (path, value) in enumerate(shapes.leaves(state))
+        if path and isinstance(value, (str, int, float))
+    ]
+    paths = [path for *_, path in sorted(plain)[:PATHS]]
     ways = [obj({"path": {"enum": paths}, "value": VALUE})] if paths else []
     return {"anyOf": [*ways, obj({"path": {"type": "string", "maxLength": 120}, "value": ENTRY})]}

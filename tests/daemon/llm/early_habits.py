@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from tests.daemon.llm import later_roles
-from tests.daemon.llm.early_roles import Fields, fields_of, good, role, written
+from tests.daemon.llm.early_roles import Fields, fields_of, good, open_values, role, written
 
 
 def _told(request: dict[str, Any], text: str) -> bool:
@@ -40,9 +40,8 @@ def repetitive(request: dict[str, Any]) -> str:
     """The same values wherever they can stand."""
     fields = fields_of(request)
     if role(request) == "parameters":
-        fields["values"] = {
-            key: value if isinstance(value, int) else "maple" for key, value in fields["values"].items()
-        }
+        may = open_values(request)
+        fields["values"] = {key: min(one["one of"]) if "one of" in one else "same here" for key, one in may.items()}
     return written(request, fields)
 
 
@@ -97,6 +96,6 @@ def fond_of_parties(request: dict[str, Any]) -> str:
     """Takes the mail about the party wherever it is offered."""
     fields = fields_of(request)
     if role(request) == "parameters":
-        listed = re.findall(r'^([\d.]+\w+) \(.*"one of":\[.*"party"', later_roles.question(request), re.MULTILINE)
-        fields["values"] = fields["values"] | dict.fromkeys(listed, "party")
+        may = open_values(request)
+        fields["values"] |= {key: "party" for key, one in may.items() if "party" in one.get("one of", ())}
     return written(request, fields)

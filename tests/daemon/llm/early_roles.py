@@ -46,6 +46,13 @@ def instance(schema: Any, rng: random.Random) -> Any:
     return True
 
 
+def open_values(request: dict[str, Any]) -> dict[str, Any]:
+    """What may stand for each value that is asked for, by its key."""
+    asked = later_roles.question(request)
+    lines = re.findall(r"^([\d.]+\w+) \(\w+ of \w+\): (\{.*\})$", asked, re.MULTILINE)
+    return {key: json.loads(line) for key, line in lines}
+
+
 def fields_of(request: dict[str, Any]) -> Fields:
     """Good answers. Chance is keyed by the request's own seed, as with a server."""
     rng = random.Random(request.get("seed", 0))
@@ -55,12 +62,10 @@ def fields_of(request: dict[str, Any]) -> Fields:
         chosen = {f"turn_{number}": [rng.choice(options) for options in json.loads(line)] for number, line in places}
         return {**({"narrative": "Somebody tidies up."} if "the story behind it" in asked else {}), **chosen}
     if name == "parameters":
-        lines = re.findall(r"^([\d.]+\w+) \(\w+ of \w+\): (\{.*\})$", asked, re.MULTILINE)
-        may = {key: json.loads(line) for key, line in lines}
         return {
             "values": {
                 key: rng.choice(one["one of"]) if "one of" in one else instance(one["any"], rng)
-                for key, one in may.items()
+                for key, one in open_values(request).items()
             }
         }
     if name == "query":

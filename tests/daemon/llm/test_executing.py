@@ -44,12 +44,13 @@ def blanks(*turns: tuple[str, ...], environment: str = "desk") -> dict[str, Any]
     return {blank.id: blank for blank in run.blanks.values()}
 
 
-def test_what_exists_is_listed_and_what_is_new_may_be_invented() -> None:
+def test_names_are_listed_and_phrases_may_be_invented() -> None:
     found = blanks(("mail_person", "mark_found"), ("show_file", "add_person"))
     assert found["1.1.name"].closed and set(found["1.1.name"].options) == {"paul", "mina"}
     assert found["1.2.subject"].as_schema() == {"enum": ["audit", "budget", "party"]}
     assert not found["1.1.text"].closed and found["1.1.text"].as_schema()["type"] == "string"
-    assert not found["2.2.name"].closed, "a new contact's name is free"
+    assert found["2.2.name"].closed, "names are limited to those that the environment has"
+    assert not {"paul", "mina"}.intersection(found["2.2.name"].options)
     assert "2.1.file" not in found, "there is but one file"
 
 
