@@ -1,11 +1,16 @@
 """The verdict on a recorded set of outputs is that of BFCL's own scorer, task by task."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from evaluation.bfcl.judging import Judge
+from evaluation.episodes import Maker
+from evaluation.settings import Settings
+from rods.driving import run_lockstep
 from rods.environments.bfcl.world import Bfcl
+from rods.episodes import Reply
 from rods.tasks import Task
 from tests.evaluation.bfcl.parity import compare
 
@@ -38,3 +43,37 @@ def test_turns_that_were_never_reached_are_not_resolved(bfcl: Bfcl, every_task: 
     assert not judge.judge(task, turns[:-1], "prompt").official
     assert not judge.judge(task, [*turns, turns[-1]], "prompt").official
     assert judge.judge(task, "Error during inference: …", "prompt").resolved == 0
+
+
+@pytest.mark.parametrize("endless", ["first", "last"])
+def test_steps_without_end_give_the_episode_up_as_the_harness_does(
+    bfcl: Bfcl, every_task: list[Task], endless: str
+) -> None:
+    """The harness gives up after 21 outputs with calls; its scorer only notices where turns are missing then."""
+    task = next(task for task in every_task if task.type == "base" and "pwd" in task.tools)
+    maker = Maker(bfcl, Settings({"name": "m"}))
+    turn = 0 if endless == "first" else task.expected_turns - 1
+
+    def replies() -> Iterator[str]:
+        for number, calls in enumerate(task.calls):
+            yield f"[{', '.join(map(str, calls))}]"
+            while number == turn:
+                yield "[pwd()]"
+            yield "done"
+
+    texts = replies()
+    job = maker.job(task)
+    trace = run_lockstep([job], lambda waiting: [Reply(next(texts))])[0]
+    episode = maker.episode(job, 0, trace)
+    assert trace.end == "step_limit" and len(episode.result) == turn + 1 and len(episode.result[-1]) == 21
+    assert maker.judge.judge(task, episode.result, "prompt").official == (endless == "last")
+
+
+def test_a_hidden_tool_is_carried_out_and_changes_the_verdict(bfcl: Bfcl, every_task: list[Task]) -> None:
+    task = next(t for t in every_task if t.type == "miss_func" and all(t.calls[-1:]) and not all(t.calls[:-1]))
+    blank = next(turn for turn, calls in enumerate(task.calls) if not calls)
+    turns = [[f"[{', '.join(map(str, calls))}]"] if calls else ["no"] for calls in task.calls]
+    early = [*turns[:blank], turns[blank + 1], *turns[blank + 1 :]]
+    judge = Judge(bfcl)
+    assert judge.judge(task, turns, "prompt").official
+    assert judge.judge(task, early, "prompt").strict is False

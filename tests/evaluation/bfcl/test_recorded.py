@@ -156,3 +156,28 @@ def test_a_trainer_s_traces_are_scored(
     scores = found["scores"]["held-out"]
     assert (scores["base"]["official"]["mean"], scores["miss_func"]["official"]["mean"]) == (1.0, 0.5)
     assert found["settings"]["form"] == "native"
+    written = [file.parts[-4] for file in sorted((tmp_path / "e" / "bfcl").rglob("*miss_func_result.json"))]
+    assert written == ["result", "result_1"]
+    assert run(["check", str(tmp_path / "e"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["equal"] == 3
+
+
+def test_what_people_read_names_data_protocol_and_what_is_missing(
+    four: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = results.write(tmp_path / "r", "m", [(name(task), truth(task)) for task in four], "prompt")[0]
+    assert run(["run", str(tmp_path / "e"), "--recorded", str(tmp_path / "r"), "--name", "mine"]) == 1
+    shown = capsys.readouterr().out
+    for part in (
+        f"mine: BFCL multi-turn, data of bfcl-eval {wheel.VERSION} (sha256 {wheel.SHA256[:12]}",
+        "protocol official, prompt mode, documents full",
+        "held-out (the papers' 400)",
+        "unseen by any stage (300)",
+        "4 of 400 episodes (finished 4)",
+        "INCOMPLETE",
+    ):
+        assert part in shown
+    assert "do not say which data" not in shown
+    (file.parent.parent / results.VERSION_FILE).unlink()
+    assert run(["run", str(tmp_path / "f"), "--recorded", str(tmp_path / "r"), "--name", "mine"]) == 1
+    assert "do not say which data" in capsys.readouterr().out
