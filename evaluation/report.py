@@ -16,7 +16,7 @@ from evaluation.bfcl import results, traces
 from evaluation.bfcl.judging import Judge, Judged
 from evaluation.journal import Episode, episodes
 from evaluation.scoring import estimate
-from evaluation.settings import PARTS, Part, load
+from evaluation.settings import PARTS, Part, load, recorded
 from rods.environments.bfcl.tasks import tasks as bfcl_tasks
 from rods.environments.bfcl.world import environment
 from rods.tasks import Task
@@ -41,7 +41,7 @@ def report(folder: Path) -> dict[str, Any]:
         "folder": str(folder),
         "data": results.data_version(),
         "environment": bfcl.hash,
-        "settings": settings.identity(bfcl),
+        "settings": recorded(folder),
         "episodes": len(found),
         "expected": expected,
         "complete": len(found) == expected,
@@ -95,6 +95,10 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     if found["cut_outputs"]:
         shown.append(
             f"{found['cut_outputs']} outputs were cut at {settings['max_tokens']} tokens and taken as they were"
+        )
+    if context := found["ends"].get("context"):
+        shown.append(
+            f"{context} episodes failed because prompt and {settings['max_tokens']} tokens did not fit the context"
         )
     if not found["complete"]:
         shown.append("INCOMPLETE: these are the scores of the tasks that are there")

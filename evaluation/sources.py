@@ -118,6 +118,7 @@ def _endpoint(options: argparse.Namespace) -> Source:
             patience_seconds=options.patience,
         )
     about = {"kind": "endpoint", "name": options.name or endpoint.model, "model": endpoint.model}
+    about |= {"extra": endpoint.extra} if endpoint.extra else {}
     return Source("endpoint", about, endpoint=endpoint, budgets=_made(Budgets, **budgets))
 
 

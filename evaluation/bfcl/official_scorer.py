@@ -8,6 +8,7 @@ whose attributes do nothing. Result files, decoding, execution and checking are 
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import importlib.abc
@@ -101,6 +102,9 @@ class Scorer:
         os.environ["BFCL_PROJECT_ROOT"] = str(root / "project")
         sys.path.insert(0, str(root / "wheel"))
         sys.meta_path.insert(0, _StandIns())
+        for name in ("NameConstant", "Ellipsis"):  # the decoder asks for them; Python 3.14 no longer has them
+            if not hasattr(ast, name):
+                setattr(ast, name, type(name, (ast.expr,), {}))
         with contextlib.redirect_stdout(sys.stderr):
             self.runner: Any = importlib.import_module("bfcl_eval.eval_checker.eval_runner")
             handlers: Any = importlib.import_module("bfcl_eval.model_handler.api_inference.openai_completion")
