@@ -15,6 +15,7 @@ from typing import Any
 
 import structlog
 
+from buffers.gauges import gauges
 from buffers.merging import Epoch
 from buffers.run import Run
 from buffers.trainer_log import TrainerLog
@@ -166,6 +167,10 @@ class TrainingRun:
         if self.stopping is not None or self.step % self.config.training.checkpoint_steps == 0:
             self._save()
         self.tell(self.stopping or "training")
+
+    def gauges(self) -> dict[str, int]:
+        """Zones, pool and staging as they stand, for dashboards (buffers.gauges)."""
+        return gauges(self.log.observations, self.log.view)
 
     def _settle(self) -> None:
         limit = self.config.operation.step_limit

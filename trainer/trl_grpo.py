@@ -129,6 +129,12 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
 
         return self.ranks.together(settled)
 
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """TRL's numbers for dashboards, and beside them those of the loop."""
+        if self.training is not None:
+            logs = logs | {f"rods/{name}": float(value) for name, value in self.training.gauges().items()}
+        super().log(logs, start_time)
+
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         found = super()._get_grad_norm(model, grad_norm=grad_norm)
         self.gradient_norm = float(found)
@@ -265,10 +271,12 @@ def _arguments(run: Run, engine: Engine, processes: int) -> GRPOConfig:
         seed=config.random_seeds.policy,
         full_determinism=False,
         disable_tqdm=True,
-        logging_strategy="no",
+        logging_strategy="steps" if config.operation.report_to else "no",
+        logging_steps=1,
         save_strategy="no",
         eval_strategy="no",
-        report_to=[],
+        report_to=list(config.operation.report_to),
+        run_name=run.name,
     )
 
 

@@ -10,6 +10,8 @@ import orjson
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import TrainerCallback
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
 from buffers.run import Run
 from rods.config import parse_config
@@ -196,3 +198,24 @@ def test_a_hook_decides_what_is_learnt_from_every_token(home: Path, monkeypatch:
         (norm,) = orjson.loads((last / "manifest.json").read_bytes())["curriculum"]["norms"]
         assert (norm > 0) == (hook == "")
     assert list(changed.values()) == [True, False]
+
+
+def test_dashboards_see_the_loop_beside_the_training(home: Path, monkeypatch: pytest.MonkeyPatch):
+    _uneven(monkeypatch)
+    seen: list[dict[str, float]] = []
+
+    class Board(TrainerCallback):
+        def __init__(self, *given: object) -> None: ...
+
+        def on_log(self, args, state, control, logs=None, **kwargs):
+            assert args.report_to == ["tensorboard"] and args.run_name == "run"
+            seen.append(logs)
+
+    monkeypatch.setitem(INTEGRATION_TO_CALLBACK, "tensorboard", Board)
+    run = _new_run(home, operation={"report_to": ["tensorboard"]})
+    with TrainingRun(run) as training:
+        trl_grpo.train(training)
+    first = seen[0]
+    assert {"loss", "reward", "grad_norm"} <= first.keys()
+    assert first["rods/pool/originals"] == 6 and first["rods/staging/waiting"] == 0
+    assert sum(value for name, value in first.items() if name.startswith("rods/zone/")) == TASKS
