@@ -1,7 +1,7 @@
 """A daemon with the language-model author beside a simulated trainer, for half an hour: from seed to staging in a step?
 
 The paper's step takes 222 s (004 Appendix N). Here everything is quicker by one factor: a step takes `STEP` seconds,
-and the stub, which plays all roles, answers after what a model's 4 to 20 seconds become. Trainer and daemon are the
+and the stub, which plays all roles, answers after what a model's 2 to 10 seconds become. Trainer and daemon are the
 real processes under `rods up`; what is measured is read from the run's logs afterwards.
 """
 
@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from bench.figures import Figure, run
 from buffers.costs import costs
 from buffers.creation import toml
@@ -23,7 +25,7 @@ from tests.llm_stub import Script, Stub
 
 PAPER_STEP = 222.0  # seconds
 STEP = 12.0
-ANSWER = 4.0, 20.0  # seconds, of a model of 32B parameters
+ANSWER = 2.0, 10.0  # seconds: about 200 tokens at 30 ms, a model of 32B parameters with 64 calls in flight
 RUNS = Path(__file__).parent.parent / "runs"
 QUARTER = 4  # memory at the end is compared with that after the first quarter
 
@@ -64,7 +66,7 @@ def _run(path: Path, file: Path) -> list[tuple[float, float]]:
     try:
         while process.poll() is None:
             time.sleep(2)
-            if (size := _resident(path)) is not None:
+            if size := _resident(path):
                 memory.append((time.monotonic() - began, size))
     finally:
         process.terminate()
@@ -72,14 +74,13 @@ def _run(path: Path, file: Path) -> list[tuple[float, float]]:
     return memory
 
 
-def _resident(path: Path) -> float | None:
-    import orjson
-
+def _resident(path: Path) -> float:
+    """0 while there is no daemon."""
     try:
         pid = orjson.loads((path / "heartbeat.daemon.json").read_bytes())["pid"]
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 1e6
     except (OSError, ValueError, KeyError):
-        return None
+        return 0.0
 
 
 def _figures(path: Path, memory: list[tuple[float, float]]) -> list[Figure]:

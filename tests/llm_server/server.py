@@ -47,6 +47,9 @@ class LlmServer:
         command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--model", str(MODEL)]
         command += ["--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--max-model-len", str(context), "--dtype", "bfloat16", "--enforce-eager"]
+        # A prompt taken in pieces kills this build's engine when its request carries a seed: CPU generators know no
+        # offset to go back to. So prompts are taken whole.
+        command += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(context)]
         with log.open("wb") as file:
             self._process = subprocess.Popen(
                 command, env={**os.environ, **settings}, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
