@@ -40,9 +40,9 @@ def llm_author(environment_name: str, asker: Asker, settings: Pipeline, threads:
         planner=Planner(catalogue, asker, compute, querying.check),
         executor=executor,
         critic=Critic(catalogue, asker, compute, worlds),
-        rewriter=Rewriter(catalogue, asker, settings, executor),
+        rewriter=Rewriter(asker, settings, executor),
         former=Former(catalogue, asker, settings, compute),
-        judge=Judge(catalogue, asker, settings, compute),
+        judge=Judge(asker, settings, compute),
     )
 
 

@@ -18,10 +18,9 @@ from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.rewriting import functions
 from prompts import load
 from rods.composing import judging
-from rods.composing.catalogue import Catalogue
 from rods.composing.records import Draft
 from rods.config.identity import Pipeline
-from rods.tasks import Task
+from rods.tasks import RETURN_SENTENCE, Task
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
 STATE_ROOM = 3_000  # characters of the world that a judge is shown
@@ -33,11 +32,11 @@ ISSUE: Schema = {"type": "string", "maxLength": 400}
 class Judge:
     """`compute` runs what takes a moment in a thread."""
 
-    def __init__(self, catalogue: Catalogue, asker: Asker, settings: Pipeline, compute: Compute) -> None:
-        self.catalogue, self.asker, self.settings, self.compute = catalogue, asker, settings, compute
+    def __init__(self, asker: Asker, settings: Pipeline, compute: Compute) -> None:
+        self.asker, self.settings, self.compute = asker, settings, compute
 
     async def judge(self, given: Assignment, draft: Draft, task: Task) -> Judgement:
-        if faults := await self.compute(lambda: self._rules(draft, task)):
+        if faults := await self.compute(lambda: self._rules(given, draft, task)):
             return Judgement("; ".join(fault.reason for fault in faults), faults)
         joint = self.settings.calls == "batched"
         reason, issue, fault = await self._verdict(given, draft, task, joint=joint)
@@ -47,12 +46,13 @@ class Judge:
             fault = await self._diagnosis(given, draft, task, issue)
         return Judgement(issue, (fault,))
 
-    def _rules(self, draft: Draft, task: Task) -> tuple[Fault, ...]:
-        faults = judging.structure(task, draft)
-        faults = faults or judging.leaks(self.catalogue, task) + judging.naturalness(task, spoken.LONGEST)
+    def _rules(self, given: Assignment, draft: Draft, task: Task) -> tuple[Fault, ...]:
+        if faults := judging.structure(task, draft):
+            return tuple(Fault("gt_unfixable", fault.reason, fault.turn) for fault in faults)
         return tuple(
-            Fault("query_fixable" if fault.part == "query" else "gt_unfixable", fault.reason, fault.turn)
-            for fault in faults
+            Fault("query_fixable", "; ".join(reasons), turn)
+            for turn, text in enumerate(task.script)
+            if text != RETURN_SENTENCE and (reasons := spoken.amiss(given.environment, draft.turns[turn], text))
         )
 
     async def _verdict(

@@ -75,7 +75,9 @@ class Querying:
             said = list(before)
             for turn, text in zip(turns, texts, strict=True):
                 said[turn] = text
-                if faults := spoken.amiss(self.catalogue, text) + spoken.unsaid(tools, draft, said, turn):
+                faults = spoken.amiss(given.environment, draft.turns[turn], text)
+                faults += spoken.unsaid(tools, draft, said, turn) + spoken.given_away(tools, draft, said, turn)
+                if faults:
                     raise Unreadable("; ".join(faults))
             return texts
 

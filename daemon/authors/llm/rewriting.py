@@ -14,7 +14,6 @@ from daemon.authors.base import Assignment, Executor, Fault, Texts
 from daemon.authors.llm import showing, spoken
 from daemon.authors.llm.answers import Form, Unreadable
 from daemon.authors.llm.asking import Asker
-from rods.composing.catalogue import Catalogue
 from rods.composing.records import Draft
 from rods.config.identity import Pipeline
 
@@ -23,8 +22,8 @@ class Rewriter:
     """`executor` writes the turns one by one before, in the paper's per-turn form; the rewrite then starts from these
     texts."""
 
-    def __init__(self, catalogue: Catalogue, asker: Asker, settings: Pipeline, executor: Executor) -> None:
-        self.catalogue, self.asker, self.settings, self.executor = catalogue, asker, settings, executor
+    def __init__(self, asker: Asker, settings: Pipeline, executor: Executor) -> None:
+        self.asker, self.settings, self.executor = asker, settings, executor
 
     async def rewrite(self, given: Assignment, draft: Draft) -> Texts:
         wordings = await self.executor.queries(given, draft) if self.settings.calls == "per_turn" else ()
@@ -83,7 +82,7 @@ class Rewriter:
 
     def _check(self, given: Assignment, draft: Draft, texts: Texts, turn: int) -> None:
         """Raises Unreadable, with what the model should put right."""
-        if reasons := spoken.amiss(self.catalogue, texts[turn]):
+        if reasons := spoken.amiss(given.environment, draft.turns[turn], texts[turn]):
             raise Unreadable(f"turn {turn + 1}: {'; '.join(reasons)}")
         tools = given.environment.tools()
         if reasons := spoken.unsaid(tools, draft, texts, turn) + spoken.given_away(tools, draft, texts, turn):

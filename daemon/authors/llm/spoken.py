@@ -8,11 +8,14 @@ from typing import Any
 
 from daemon.authors.llm.showing import compact, turn_lines
 from rods.canonical import canonical
-from rods.composing.catalogue import Catalogue, Slot
-from rods.composing.judging import leaked, unnatural
+from rods.composing.catalogue import Slot
+from rods.composing.judging import unnatural
 from rods.composing.records import BoundCall, Draft
-from rods.environments.base import Parameter, Tool
-from rods.flows import is_small, says
+from rods.environments.base import Environment, Parameter, Tool, reference
+from rods.flows import Text, is_small
+from rods.gates import leaks
+from rods.tasks import Task
+from rods.words import tells
 
 LONGEST = 80  # words of a turn; BFCL's own users need as many for seven calls
 TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1, "maxLength": 700}
@@ -35,7 +38,7 @@ class Said:
 
     def by(self, texts: Iterable[str]) -> bool:
         """Whether one of `texts` says it, as it is or in the slot's words."""
-        return any(says(text, self.value) or says(text, self.slot.text) for text in texts)
+        return any(tells(Text.of(text), words) for text in texts for words in (self.value, self.slot.text))
 
 
 def said(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[Said]:
@@ -78,16 +81,20 @@ def found_out(calls: Sequence[BoundCall]) -> list[Any]:
 def given_away(tools: Mapping[str, Tool], draft: Draft, texts: Sequence[str], turn: int) -> list[str]:
     """The values that calls of `turn` are to find out and its text says, as complaints to a model."""
     own = [one for calls in draft.turns[: turn + 1] for one in said(tools, calls)]
+    text = Text.of(texts[turn])
     return [
         f"turn {turn + 1} must not say {compact(value)}, which is found out by a call"
         for value in found_out(draft.turns[turn])
-        if not is_small(value) and says(texts[turn], value) and not any(one.value == value for one in own)
+        if not is_small(value) and tells(text, value) and not any(one.value == value for one in own)
     ]
 
 
-def amiss(catalogue: Catalogue, text: str) -> list[str]:
-    """Why nobody would say `text`: names of functions, artefacts, no sentence, too long."""
-    return leaked(catalogue, text) + unnatural(text, LONGEST)
+def amiss(environment: Environment, calls: Sequence[BoundCall], text: str) -> list[str]:
+    """Why nobody would say `text` for `calls`: names of functions, artefacts, no sentence, too long."""
+    truth = tuple(bound.call for bound in calls)
+    tools = tuple(dict.fromkeys(call.name for call in truth))
+    alone = Task(reference(environment), "base", (text,), (truth,), tools)
+    return [reason.removeprefix("turn 0: ") for reason in leaks(environment, alone)] + unnatural(text, LONGEST)
 
 
 def with_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> str:

@@ -59,8 +59,8 @@ async def later(
             planner=early.planner,
             executor=early.executor,
             critic=early.critic,
-            rewriter=Rewriter(catalogue, asker, config.pipeline, early.executor),
+            rewriter=Rewriter(asker, config.pipeline, early.executor),
             former=Former(catalogue, asker, config.pipeline, Compute(THREADS)),
-            judge=Judge(catalogue, asker, config.pipeline, Compute(THREADS)),
+            judge=Judge(asker, config.pipeline, Compute(THREADS)),
         )
         yield Later(Bench(config), author, calls)
