@@ -140,6 +140,21 @@ def owner(folder: Path, name: str, seconds: float = WATCH) -> Owner | None:
     return present if moves(folder, present.process, present.place, seconds) else None
 
 
+def stale_owners(folder: Path) -> list[tuple[Path, Owner]]:
+    """Locks that keep out or slow down whoever comes next, though their holders' heartbeats have stopped: files and
+    holders. What a dead process of this machine held is free by itself."""
+    found = []
+    for path in sorted((folder / LOCKS).glob("*.owner")):
+        with path.open("rb") as file:
+            present = _read_owner(file.fileno())
+            free = _lock(file.fileno(), fcntl.LOCK_SH)
+        if present is None or present.released or (free is not None and present.place.this_machine):
+            continue
+        if not moves(folder, present.process, present.place):
+            found.append((path, present))
+    return found
+
+
 def buffer_lock(folder: Path, timeout: float = 60.0) -> FileLock:
     """The lock around merges and recovery, to be used with `with`. Raises RefusedError after `timeout` seconds."""
     (folder / LOCKS).mkdir(exist_ok=True)

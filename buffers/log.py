@@ -25,7 +25,7 @@ from pathlib import Path
 import orjson
 
 from buffers.reading import Damage, Tail, last_record, quarantine, read, segments
-from buffers.records import Record, is_record, line, record
+from buffers.records import Record, leading_record, line, record
 from rods.errors import InfrastructureError, RefusedError, RodsError, UserError
 
 __all__ = ["LogWriter", "Record", "Tail", "disk_error", "read", "record", "sync_file", "sync_folder"]
@@ -84,7 +84,7 @@ class LogWriter:
 
     def rotate(self) -> Path | None:
         """Closes the live part under the name that carries its first seq; None when it is still empty."""
-        first = _first_seq(self.path)
+        first = first_seq(self.path)
         if first is None:
             return None
         closed = self.path.with_name(f"{self.path.name.removesuffix('.jsonl')}.{first:012d}.jsonl")
@@ -184,7 +184,7 @@ class LogWriter:
             self.seq = int(found["seq"])
         if end < self.size:
             tail = os.pread(self._descriptor, self.size - end, end)
-            if is_record(tail[:-1]):  # a whole record whose newline was altered: damage, not a torn write
+            if 0 < len(leading_record(tail)) < len(tail):  # its newline was altered: damage, not a torn write
                 raise Damage(self.path, end, "the last record's newline is damaged")
             aside = self.path.with_name(f"{self.path.name}.torn.{end}")
             _write_aside(aside, tail)
@@ -254,7 +254,8 @@ def _same_file(held: os.stat_result, path: Path) -> bool:
         return False
 
 
-def _first_seq(path: Path) -> int | None:
+def first_seq(path: Path) -> int | None:
+    """The seq with which a part begins; None for an empty one."""
     with path.open("rb") as file:
         first = file.readline()
     return int(orjson.loads(first)["seq"]) if first.endswith(b"\n") else None

@@ -47,7 +47,7 @@ class Step:
 
     @property
     def stage(self) -> int:
-        return int(self.records[0]["stage"])
+        return int(self.records[0]["stage"]) if self.records else 1  # all of its groups were lost
 
     @property
     def groups(self) -> list[Group]:
@@ -181,7 +181,7 @@ class Observations:
                     self.epoch = record["epoch"]
                     self.steps_made.add(self.last_step, Made(record["attempt"], record["epoch"], record["digest"]))
                     if wanted:
-                        yield Step(record, groups)
+                        yield Step(record, [one for one in groups if one["kind"] == "group"])  # none that was lost
                     del groups
 
     def _fold_anew(self) -> None:

@@ -16,7 +16,7 @@ from zlib import crc32
 
 import orjson
 
-from buffers.records import CLOSED_BY, CLOSING, TRAILER, Record, is_record
+from buffers.records import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Record, is_record
 from rods.errors import CorruptLogError
 
 BLOCK = 1 << 15  # bytes read at once: records that die young are cheap
@@ -55,6 +55,8 @@ def settled(records: Iterable[Record]) -> Iterator[Record]:
     waiting: list[Record] = []
     for found in records:
         kind = found["kind"]
+        if kind == LOST:
+            continue
         if kind in CLOSED_BY:
             waiting.append(found)
         elif kind in CLOSING:
@@ -221,7 +223,7 @@ class Tail:
             found = self._parse(lines, part, offset, seq)
             done = len(found)
             if not self.raw:
-                while done and found[done - 1]["kind"] in CLOSED_BY:
+                while done and found[done - 1]["kind"] in OPEN:
                     done -= 1
             self._seen = seq = seq + len(found)
             if done:
@@ -235,7 +237,7 @@ class Tail:
             if len(found) < len(lines):
                 return
             offset += end + 1
-        if is_record(rest[:-1]):
+        if len(rest) > TRAILER and is_record(rest[:-1]):
             raise Damage(part, offset, "the newline behind the last record is damaged")
 
     def _parse(self, lines: list[bytes], part: Path, offset: int, seq: int) -> list[Record]:
@@ -288,7 +290,7 @@ class Damage(CorruptLogError):
         super().__init__(
             f"damaged record: {why}",
             where=f"{part}, byte {offset}",
-            remedy="the log was left as it is; restore the file from a copy of the run folder",
+            remedy=f"restore the file from a copy, or see what `rods recover {part.parent}` offers",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from zlib import crc32
 
@@ -10,6 +11,7 @@ import orjson
 from rods.canonical import content_id
 
 Record = dict[str, Any]
+END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 TRAILER = len(b',"crc":"00000000"}')
 
 # The fields that are a record's key within its log; its id hashes the kind and these.
@@ -30,6 +32,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "started": ("process", "host", "pid", "time"),
     "call": ("process", "number"),
     "episode": ("task", "sample"),
+    "lost": ("log", "number"),
 }
 
 # Kinds that count only inside a group, and the kind that closes it.
@@ -42,6 +45,8 @@ CLOSED_BY = {
     "refused": "epoch",
 }
 CLOSING = frozenset(CLOSED_BY.values())
+LOST = "lost"  # stands for a record that damage took (buffers.salvage), perhaps one of a group; folds pass over it
+OPEN = frozenset(CLOSED_BY) | {LOST}  # what may stand inside a group
 
 
 def record(kind: str, **fields: Any) -> Record:
@@ -64,3 +69,11 @@ def is_record(text: bytes) -> bool:
     """Whether `text`, a line without its newline, is a record whose checksum matches. The field is compared as exact
     bytes: a lax reading of hex digits lets damage through."""
     return len(text) > TRAILER and text[-TRAILER:] == b',"crc":"%08x"}' % crc32(text[:-TRAILER])
+
+
+def leading_record(text: bytes) -> bytes:
+    """The whole record with which `text` begins; empty when it begins with none."""
+    for end in END.finditer(text):
+        if is_record(found := text[: end.end()]):
+            return found
+    return b""

@@ -37,6 +37,7 @@ class Rederivation:
         self.admission = Admission(run)
         self.members: dict[int, frozenset[str]] = {}  # epoch → tasks of its slots
         self.injected: dict[str, int] = {}
+        self.restored: dict[int, Record] = {}  # lost records of pool.jsonl that the rules give, by seq
         self.fixed: dict[int, int] = {}
         self._previous = 0
         self._stored = _stored_tracker(run.path)
@@ -99,6 +100,7 @@ class Rederivation:
             step=closing["step"],
             expanded_seq=closing["expanded_seq"],
         )
+        group = self._with_lost(group, derived)
         agreed = self._compare(group, derived)
         for record in group:
             try:
@@ -110,6 +112,22 @@ class Rederivation:
             for seq in self.injected.values():
                 self.admission.add(self.staging.task(seq))
         self.members[closing["epoch"]] = frozenset(slot.task_id for slot in recorded_slots(self.run, self.pool))
+
+    def _with_lost(self, group: list[Record], derived: Derived) -> list[Record]:
+        """A group from which records were lost, made whole: when what is left stands where the rules put it."""
+        closing = group[-1]
+        if closing["seq"] - closing["first"] == len(group) - 1:
+            return group
+        expected = group_records(closing["attempt"], derived.decisions)
+        left = {record["seq"] - closing["first"]: record for record in group[:-1]}
+        if len(expected) != closing["seq"] - closing["first"]:
+            return group
+        if any(_bare(record) != expected[place] for place, record in left.items()):
+            return group
+        for place, record in enumerate(expected):
+            if place not in left:
+                self.restored[closing["first"] + place] = record
+        return [{"seq": closing["first"] + place, **record} for place, record in enumerate(expected)] + [closing]
 
     def _compare(self, group: list[Record], derived: Derived) -> bool:
         closing = group[-1]

@@ -1,4 +1,5 @@
-"""`rods doctor`: is this installation sound, and do the language models of a configuration answer as they should?"""
+"""`rods doctor`: is this installation sound, does the file system of a run give what logs need, and do the language
+models of a configuration answer as they should?"""
 
 from __future__ import annotations
 
@@ -7,21 +8,37 @@ import os
 import platform
 import resource
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from console.output import ConfigFile, Json, plain, print_json
-from rods.errors import EXIT_FAILED, EXIT_OK
+from rods.errors import EXIT_FAILED, EXIT_OK, UserError
 from rods.findings import Finding
 
 ROOMS = ("prompts", "rods", "buffers", "daemon", "trainer", "evaluation", "console")
 ENOUGH_FILES = 4096
 
 
-def doctor(*, config: ConfigFile = None, as_json: Json = False) -> int:
-    """Check the installation and, with a configuration, its endpoints. Exits 1 when something needs mending."""
+RunFolder = Annotated[
+    Path | None, Parameter(help="A folder whose file system is tried out, that of a run for instance.")
+]
+
+
+def doctor(run: RunFolder = None, /, *, config: ConfigFile = None, as_json: Json = False) -> int:
+    """Check the installation, the file system of a run folder and, with a configuration, its endpoints.
+
+    Exits 1 when something needs mending.
+    """
+    from buffers.filesystem import probe
     from rods.config import read_config
     from rods.llm.probe import probe_all
 
     parts = {"installation": installation()}
+    if run is not None:
+        if not run.is_dir():
+            raise UserError("is no folder", where=str(run), remedy="give a run folder, or the one that will hold it")
+        parts[f"run folder {run}"] = probe(run)
     if config is not None:
         operation = read_config(config).operation
         parts |= {f"endpoint {name}": found for name, found in probe_all(operation.endpoints).items()}

@@ -28,6 +28,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "report": ("console.report:report", "Write plots and one self-contained HTML page about a run."),
     "score": ("console.score:score", "Score the run's policy on its held-out tasks."),
     "verify": ("console.verify:verify", "Re-derive every decision of a run from its logs and compare."),
+    "recover": ("console.recover:recover", "Explain what a crash or a bad disk left behind, and put it right."),
     "fork": ("console.fork:fork", "Start a new run from another one's originals and active variants."),
     "observe": ("console.observe:observe", "Play the trainer: write groups of rollouts from standard input."),
     "merge": ("console.merge:merge", "Play the trainer: merge staging into the pool and print the epoch's tasks."),

@@ -19,6 +19,7 @@ POOL = "pool.jsonl"
 DRAWN = "drawn.jsonl"  # reserved: tasks made outside the pool
 
 LOCKS = "locks"  # ownership and heartbeat files, the lock around merges
+RECOVERED = "recovered"  # what `rods recover` has moved aside
 SNAPSHOTS = "snapshots"  # of folds: they save time, and may be deleted
 TRACES = "traces"
 CHECKPOINTS = "checkpoints"
