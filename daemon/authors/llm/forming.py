@@ -97,6 +97,22 @@ class Former:
             scene = scene.with_gap(gap)
         return await self.compute(lambda: self._task(scene)) if blanks else task
 
+    async def fits(self, given: Assignment, draft: Draft) -> None:
+        """Raises ComposeError("no_pattern") for a draft of which the form of the seed's type can hardly be made, before
+        anybody words it: what will be said is taken to be what must be said."""
+        type, tools = given.seed.type, given.environment.tools()
+        if type not in ("miss_func", "miss_param"):
+            return
+        words = tuple(
+            ", ".join(str(one.slot.text) for one in spoken.said(tools, calls)) + "." if calls else ""
+            for calls in draft.turns
+        )
+        blanks = forms.blanks(draft, words, type)
+        shown = (await self.compute(lambda: self._finished(given, draft, words, type))).tools
+        for turn in blanks:
+            scene = Scene(given, draft, type, words, turn, shown, ())
+            await (self._functions(scene) if type == "miss_func" else self._open_values(scene))
+
     def _task(self, scene: Scene) -> Task:
         return self._finished(scene.given, scene.draft, scene.script, scene.type, scene.gaps)
 
@@ -126,11 +142,7 @@ class Former:
         return [number for number, gap in enumerate(gaps) if await self.compute(partial(lacks, gap))]
 
     async def _without_function(self, scene: Scene) -> Gap:
-        tools = forms.missable(self.catalogue, scene.draft, scene.turn + 1)
-        gaps = [Gap(scene.request, RETURN_SENTENCE, {"turn": scene.turn, "tool": tool}, tool) for tool in tools]
-        choices = {tools[number]: gaps[number] for number in await self._lacking(scene, gaps)}
-        if not choices:
-            raise ComposeError("no_pattern", f"other functions do what {tools} do", turn=scene.turn)
+        choices = await self._functions(scene)
         for _ in range(CHOICES):
             if not choices:
                 break
@@ -139,6 +151,16 @@ class Former:
             if await self._verified(scene, "miss_func_verify", "served", scene.request, without=tool):
                 return gap
         raise ComposeError("query_verify_failed", "the request can be served without what is missing", turn=scene.turn)
+
+    async def _functions(self, scene: Scene) -> dict[str, Gap]:
+        """The functions that may be taken away, by name. Raises ComposeError("no_pattern") when there is none."""
+        tools = forms.missable(self.catalogue, scene.draft, scene.turn + 1)
+        gaps = [Gap(scene.request, RETURN_SENTENCE, {"turn": scene.turn, "tool": tool}, tool) for tool in tools]
+        found = {tools[number]: gaps[number] for number in await self._lacking(scene, gaps)}
+        if not found:
+            detail = f"turn {scene.turn + 2} can be done without {' and '.join(tools)}: choose others there"
+            raise ComposeError("no_pattern", detail, turn=scene.turn + 1)
+        return found
 
     async def _function(self, scene: Scene, choices: Sequence[str]) -> str:
         return await self.asker.ask(
@@ -233,7 +255,8 @@ class Former:
         gaps = [self._value_gap(scene, one, _cut(scene.request, one.slot.text), one.slot.text) for one in own]
         found = [own[number] for number in await self._lacking(scene, gaps)]
         if not found:
-            raise ComposeError("no_pattern", "no value of the request can be left open", turn=scene.turn)
+            detail = f"turn {scene.turn + 2} needs nothing that only its user can know: choose functions there that do"
+            raise ComposeError("no_pattern", detail, turn=scene.turn + 1)
         found = [one for one in found if not one.free] or found
         first = [one for one in found if one.bound.recipe == scene.calls[0].recipe]
         return first if first and self.catalogue.missing_first else found
