@@ -131,9 +131,28 @@ class Recipe:
         """The kinds of things that must have been given before."""
         return frozenset(source.kind for source in self._sources() if isinstance(source, Known))
 
+    @cached_property
+    def wants(self) -> frozenset[str]:
+        """The kinds of things and the facts without which it cannot come."""
+        return self.needs.union(self.when)
+
     def fits(self, given: Set[str]) -> bool:
         """Whether it can come now, when `given` are the kinds of things and the facts so far."""
-        return self.needs.union(self.when) <= given and given.isdisjoint(self.unless)
+        return self.wants <= given and given.isdisjoint(self.unless)
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """The depth that each step reaches by itself: 1 + the deepest step whose result feeds it."""
+        reached: list[int] = []
+        for step in self.steps:
+            fed = [reached[source.step] for source in step.arguments.values() if isinstance(source, Got)]
+            reached.append(1 + max(fed, default=0))
+        return tuple(reached)
+
+    @cached_property
+    def reach(self) -> int:
+        """The deepest that it reaches by itself."""
+        return max(self.depths, default=0)
 
     @cached_property
     def says(self) -> Mapping[str, str]:

@@ -49,8 +49,10 @@ class Table:
     depth: int = 0
     links: int = 0
 
-    def depths(self, recipe: Recipe) -> list[int]:
+    def depths(self, recipe: Recipe) -> Sequence[int]:
         """The depth that each step would reach: 1 + the deepest call whose result feeds it."""
+        if not recipe.needs:
+            return recipe.depths
         reached: list[int] = []
         for step in recipe.steps:
             fed = [0]
@@ -147,10 +149,15 @@ class Candidate:
         self, recipes: Sequence[Recipe], room: int, chosen: Sequence[Recipe], classes: Counter[str] | None
     ) -> Recipe | None:
         """A recipe of at most `room` calls, by weight: rejection sampling, which weighs only what it draws."""
+        choice, chance, given = self.rng.choice, self.rng.random, self.table.things.keys()
         for _ in range(DRAWS):
-            recipe = self.rng.choice(recipes)
-            fits = len(recipe.steps) <= room and recipe not in chosen and recipe.fits(self.table.things.keys())
-            if fits and self.rng.random() * TAKE_UP < self._weight(recipe, classes):
+            recipe = choice(recipes)
+            if len(recipe.steps) > room or recipe in chosen or not recipe.fits(given):
+                continue
+            drawn = chance() * TAKE_UP
+            # a weight is at most this, and most draws fail it already
+            plain = not recipe.needs and (self.shape.depth is None or recipe.reach <= max(self.table.depth, 1))
+            if drawn < (1.0 if plain else TAKE_UP) and drawn < self._weight(recipe, classes):
                 return recipe
         return None
 
@@ -166,7 +173,7 @@ class Candidate:
             if classes is not None and not classes[self.groups[tool]]:
                 weight *= FOREIGN
         if self.shape.depth is not None:
-            reach = max(self.table.depths(recipe), default=0)
+            reach = max(self.table.depths(recipe), default=0) if recipe.needs else recipe.reach
             if reach > self.shape.depth:
                 weight *= TOO_DEEP
             elif reach > max(self.table.depth, 1):

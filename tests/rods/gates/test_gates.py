@@ -139,6 +139,8 @@ def test_a_good_variant_passes_all_gates():
 
 
 def test_what_cannot_run_has_no_profile():
-    rejected = ask(task(calls=((Call("fly"),), ()), tools=("fly",)), gates=Gates(replay=False, tools=False, leaks=False))
+    rejected = ask(
+        task(calls=((Call("fly"),), ()), tools=("fly",)), gates=Gates(replay=False, tools=False, leaks=False)
+    )
     assert rejected == [Rejection("profile", ("its ground truth does not run here, so it has no profile",))]
     assert rejected[0].as_json()["gate"] == "profile"

@@ -1,0 +1,132 @@
+"""100,000 variants of BFCL's 400 training tasks in one run: what became of them, and whether time and memory hold.
+
+A variant counts as written when it has passed every gate and the judge; then it is compared with all tasks of the
+benchmark and all variants accepted before it. (A run compares with its pool only, some hundreds.) That index grows with
+what it holds, so memory is told with and without it. Progress goes to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+
+from bench.figures import Figure, run
+from daemon.authors.procedural import procedural_author
+from daemon.pipeline import Pipeline
+from daemon.stages import Job, Rejection
+from rods.config import Config
+from rods.environments import load
+from rods.environments.bfcl import tasks
+from rods.gates import SimilarityIndex, held_out_index
+from rods.tasks import Task
+
+FULL, QUICK = 100_000, 300
+STEPS = 10  # lines of progress
+WARM = 0.02  # share of the run after which what is made once has been made
+
+
+class Run:
+    """Counts and measures while variants are written."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.pool: SimilarityIndex | None = SimilarityIndex()
+        for task in tasks():
+            if task.split == "train":
+                self.pool.add(task)
+        self.written = self.jobs = self.accepted = 0
+        self.rejected: Counter[str] = Counter()
+        self.looking = 0.0  # CPU seconds spent in the index since the last line
+        self.looked = 0
+        self.lookup: list[float] = []  # milliseconds a comparison, a value a line
+        self.warm = 0.0
+        self.began = time.process_time()
+        self.last = self.began
+        self.pace: list[float] = []  # CPU milliseconds a written variant, a value a line
+
+    def admit(self, task: Task) -> list[str]:
+        assert self.pool is not None
+        began = time.process_time()
+        match = self.pool.find(task)
+        if match is None:
+            self.pool.add(task)
+        self.looking += time.process_time() - began
+        self.looked += 1
+        self.written += 1
+        self.accepted += match is None
+        if self.written >= WARM * self.size and not self.warm:
+            self.warm = resident()
+        if self.written % max(1, self.size // STEPS) == 0:
+            self._line()
+        return [] if match is None else [match.rule]
+
+    def reject(self, rejection: Rejection) -> None:
+        rule = f" ({rejection.evidence[0]})" if rejection.error == "duplicates" else ""
+        self.rejected[f"{rejection.stage}: {rejection.error}{rule}"] += 1
+
+    def _line(self) -> None:
+        now = time.process_time()
+        self.pace.append(1000 * (now - self.last) * STEPS / self.size)
+        self.lookup.append(1000 * self.looking / self.looked)
+        self.last, self.looking, self.looked = now, 0.0, 0
+        print(
+            f"{self.written} written, {self.accepted} accepted, {self.jobs} seeds, {now - self.began:.0f} s CPU, "
+            f"{self.pace[-1]:.1f} ms a variant, {self.lookup[-1]:.3f} ms a comparison, {resident():.0f} MB",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def measure(quick: bool) -> list[Figure]:
+    """What became of the variants, the time that one takes at the start and at the end, and memory."""
+    work = Run(QUICK if quick else FULL)
+    asyncio.run(_write(work))
+    whole = resident()
+    work.pool = None
+    rest = resident()
+    return [
+        Figure("variants written", work.written, ""),
+        Figure("from so many picks of a seed", work.jobs, ""),
+        Figure("accepted: like no task and no earlier variant", work.accepted, ""),
+        *(Figure(f"attempts ended by {why}", number, "") for why, number in work.rejected.most_common()),
+        Figure("CPU time of a variant, last tenth", work.pace[-1], "ms", "first tenth", work.pace[0]),
+        Figure("a comparison with all others, last tenth", work.lookup[-1], "ms", "first tenth", work.lookup[0]),
+        Figure("memory at the end", whole, "MB", f"after {WARM:.0%} of the run", work.warm),
+        Figure("memory at the end without the index", rest, "MB", f"after {WARM:.0%} of the run", work.warm),
+    ]
+
+
+async def _write(work: Run) -> None:
+    threads = ThreadPoolExecutor(1)
+    held_out = held_out_index([task for task in tasks() if task.split != "train"])
+    pipeline, author = Pipeline(Config(), held_out, threads), procedural_author("bfcl", threads)
+    seeds = [task for task in tasks() if task.split == "train"]
+    try:
+        for number in count():
+            for seed in seeds:
+                work.jobs += 1
+                job = Job(f"{number}-{seed.id}", 0, seed, seed, 1)
+                await pipeline.write(job, author, load("bfcl"), work.admit, work.reject)
+                if work.written >= work.size:
+                    return
+    finally:
+        threads.shutdown()
+
+
+def resident() -> float:
+    """Megabytes of memory that this process holds, freed pieces given back first."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 1e6
+
+
+if __name__ == "__main__":
+    run(measure)

@@ -1,0 +1,47 @@
+"""The rules refuse nearly every task that was spoilt in one of seven ways, and nearly none that was not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+
+from rods.canonical import keyed_random
+from rods.composing.catalogue import catalogue_for
+from rods.environments import desk, load
+from rods.tasks import Task
+from tests.rods.environments.bfcl_catalogue import writing
+from tests.rods.gates.corruptions import KINDS, Corruptions, objections
+
+ENVIRONMENTS = ("desk", "bfcl")
+REFUSED, KEPT = 0.95, 0.05
+
+
+@cache
+def accepted(name: str) -> Sequence[Task]:
+    """Variants of BFCL tasks, and tasks that desk's generator composed and judged."""
+    if name == "bfcl":
+        return [made for _, made in writing.variants()]
+    return [task for task in desk.generate(5, 48, 0) if not objections(load("desk"), task)]
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_untouched_tasks_pass(name: str) -> None:
+    tasks = accepted("bfcl") if name == "bfcl" else desk.generate(5, 48, 0)
+    refused = [objections(load(name), task, catalogue_for(name)) - {"missing"} for task in tasks]
+    assert sum(map(bool, refused)) <= KEPT * len(tasks), refused
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_spoilt_tasks_are_refused(name: str, kind: str) -> None:
+    corruptions = Corruptions(load(name), accepted(name))
+    spoilt = [corruptions.corrupt(task, kind, keyed_random(2, kind, task.id)) for task in accepted(name)]
+    found = [objections(load(name), task, catalogue_for(name)) for task in spoilt if task is not None]
+    assert len(found) >= 24
+    assert sum(map(bool, found)) >= REFUSED * len(found)
+    if kind in ("name leaked", "raw JSON"):
+        assert sum("leaks" in each for each in found) >= REFUSED * len(found)
+    if kind == "stale state":
+        assert all("replay" in each for each in found)
