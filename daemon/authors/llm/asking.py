@@ -8,7 +8,7 @@ untouched: it is no candidate's fault.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -44,13 +44,15 @@ class Asker:
         sections: Sequence[str] = (),
         form: Form,
         read: Callable[[dict[str, Any]], T],
+        check: Callable[[T], Awaitable[None]] | None = None,
         error: ErrorType,
         turn: int | None = None,
         function: str | None = None,
         max_tokens: int = 1024,
     ) -> T:
         """What `read` makes of the answer's fields; it may raise Unreadable for what has the form but no sense.
-        `sections` of the template are added to the question.
+        `check` then looks at what only work can tell, and may raise it too. `sections` of the template are added to the
+        question.
 
         The first try is constrained where the endpoint can do that. An answer that was cut short leads to the tagged
         form; one that could not be read is shown to the model with what was wrong, and the question put again. Raises
@@ -80,7 +82,10 @@ class Asker:
             )
             said = completion.text
             try:
-                return read(_fields(completion, form, constrained=constrained))
+                meant = read(_fields(completion, form, constrained=constrained))
+                if check is not None:
+                    await check(meant)
+                return meant
             except Unreadable as unreadable:
                 why, kind = str(unreadable), unreadable.error or error
             if completion.finish == "context":

@@ -9,7 +9,7 @@ value is closed when the world holds those listed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -72,10 +72,13 @@ class Choosing:
     links: Mapping[tuple[int, int], Sequence[int]] = field(default_factory=dict)
     blanks: dict[Key, Blank] = field(default_factory=dict)
     place: tuple[int, int] = (-1, -1)  # of the last choice
+    reached: set[tuple[int, int]] = field(default_factory=set)  # places that had a choice to make
+    fed: set[tuple[int, int]] = field(default_factory=set)  # of these: those that found what should feed them
 
     def __call__(self, choice: Choice) -> Any:
         key = (choice.turn, choice.place, choice.slot)
         self.place = key[:2]
+        self.reached.add(self.place)
         blank = self._blank(key, choice)
         if len(blank.options) == 1 and blank.closed and not blank.optional:
             return next(iter(blank.options.values()))
@@ -103,6 +106,7 @@ class Choosing:
         schema = _limited(limits(parameter))
         values = [value for value in choice.values if value is not LEFT_OUT]
         fed = self._fed(choice, values)
+        self.fed |= {key[:2]} if fed else set()
         closed = bool(fed) or key in self.strict or _is_closed(choice, argument, values, schema)
         values = fed or values
         few = values if len(values) <= OPTIONS else self._some(values, choice)
@@ -113,9 +117,9 @@ class Choosing:
     def _fed(self, choice: Choice, values: list[Any]) -> list[Any]:
         """The values that the linked calls returned, and that no argument of theirs brought in."""
         producers = [choice.scene.calls[number] for number in self.links.get((choice.turn, choice.place), ())]
-        returned = {canonical(one) for _, result in producers for one in _held(result.value)}
-        returned -= {canonical(one) for call, _ in producers for one in _held(dict(call.arguments))}
-        return [value for value in values if canonical(meant(value)) in returned]
+        returned = {canonical(one) for _, result in producers for one in held(result.value)}
+        returned -= {canonical(one) for call, _ in producers for one in held(dict(call.arguments))}
+        return [value for value in values if brought(meant(value), returned)]
 
     def _some(self, values: list[Any], choice: Choice) -> list[Any]:
         """A few of many values, those of earlier turns first."""
@@ -140,9 +144,9 @@ def _is_closed(choice: Choice, argument: str, values: list[Any], schema: Mapping
     texts = [item for item in parts if isinstance(item, str)]
     if texts and not is_plain(choice.recipe):
         return not in_own_words(argument) and sum(len(text.split()) for text in texts) < PHRASE * len(texts)
-    world = {canonical(value) for value in _held(choice.scene.state)}
+    world = {canonical(value) for value in held(choice.scene.state)}
     for _, result in choice.scene.calls:
-        world |= {canonical(value) for value in _held(result.value)}
+        world |= {canonical(value) for value in held(result.value)}
     return 2 * sum(canonical(item) in world for item in parts) >= len(parts)
 
 
@@ -150,17 +154,22 @@ def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _held(value: Any) -> Iterator[Any]:
+def brought(value: Any, returned: Set[bytes]) -> bool:
+    """Whether a value, or each element of a list, is among those returned (as canonical JSON)."""
+    return all(canonical(item) in returned for item in _items(value))
+
+
+def held(value: Any) -> Iterator[Any]:
     """Every key and leaf of a JSON value; keys that are numbers also as such."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield key
             if key.isdecimal() and len(key) < 19:
                 yield int(key)
-            yield from _held(item)
+            yield from held(item)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _held(item)
+            yield from held(item)
     else:
         yield value
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from daemon.authors.base import Assignment, Texts
-from daemon.authors.llm import showing
+from daemon.authors.llm import linking, showing
 from daemon.authors.llm.answers import Form, obj
 from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.choosing import EXAMPLES, Blank, Choosing, Key
@@ -56,7 +56,7 @@ class Executor:
         return await self.querying.queries(given, draft)
 
     async def realise(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
-        binding = _Binding(given.environment.tools(), self._links(given, plan))
+        binding = _Binding(given.environment.tools(), linking.links(self.catalogue, given, plan))
         while True:
             made, run = await self.compute(lambda: self._run(given, plan, state, binding))
             if run.blanks:
@@ -66,7 +66,7 @@ class Executor:
                 binding.blame(made, run)
             else:
                 draft = self._with_flows(given, made)
-                if binding.links and (depth := _depth(draft)) != given.profile.depth:
+                if binding.links and (depth := linking.depth(draft)) != given.profile.depth:
                     detail = f"results feed calls over {depth} steps, it must be {given.profile.depth}"
                     raise ComposeError("conversation_construct_failed", detail)
                 return draft
@@ -115,16 +115,6 @@ class Executor:
             function=blanks[0].tool,
             max_tokens=400 + 40 * len(blanks),
         )
-
-    def _links(self, given: Assignment, plan: Plan) -> dict[tuple[int, int], list[int]]:
-        """For plans of single tools: which calls feed a place in the root, and so should here. Recipes know theirs."""
-        if not all(is_plain(self.catalogue.recipes[name]) for turn in plan.turns for name in turn.recipes):
-            return {}
-        order = {node.position: number for number, node in enumerate(given.profile.nodes)}
-        links: dict[tuple[int, int], list[int]] = {}
-        for producer, consumer, _ in given.profile.edges:
-            links.setdefault(consumer, []).append(order[producer])
-        return links
 
     def _with_flows(self, given: Assignment, draft: Draft) -> Draft:
         """The flows of single tools are found out from results and state; recipes know theirs."""
@@ -181,16 +171,6 @@ class _Binding:
         for key in keys:
             self.problems[key] = error.detail[:200]
             del self.answers[key]
-
-
-def _depth(draft: Draft) -> int:
-    """Calls on the longest path along which results feed arguments (as `Profile.depth`)."""
-    reached: dict[tuple[int, int], int] = {}
-    for turn, calls in enumerate(draft.turns):
-        for index, bound in enumerate(calls):
-            fed = [reached[flow.origin] for flow in bound.flows.values() if flow.origin is not None]
-            reached[turn, index] = 1 + max(fed, default=0)
-    return max(reached.values(), default=0)
 
 
 def _of_user(flow: Flow) -> Flow:

