@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from rods.composing import forms
 from rods.composing.catalogue import catalogue_for
+from rods.composing.records import ComposeError
 from rods.environments import load
 from rods.environments.bfcl import wheel
 from rods.environments.bfcl.tasks import tasks as bfcl_tasks
@@ -147,3 +150,21 @@ async def test_a_judge_looks_at_the_adversarial_form_too_and_refines_it_no_more(
         assert await it.bench.write(seed("miss_func"), it.author) == "judge_rejected"
     assert it.stages() == ["rewrite", "judge", "judge"]
     assert it.bench.failures() == [("adversarial", "judge_rejected")]
+
+
+@pytest.mark.parametrize("type", ["miss_func", "miss_param"])
+async def test_a_draft_that_its_form_cannot_be_made_of_is_told_before_it_is_worded(stub: Stub, type: TaskType) -> None:
+    stages = (await steady(seed(type))).planner
+    given, draft = stages.given, stages.draft  # type: ignore[attr-defined]
+    turn = next(turn for turn, calls in enumerate(draft.turns) if not calls) + 1
+    if type == "miss_func":  # everything that the turn needs is needed before, too
+        poor = replace(draft, turns=((*draft.turns[0], *draft.turns[turn]), *draft.turns[1:]))
+    else:  # nothing that the turn needs is the user's own
+        silent = tuple(replace(bound, slots={}) for bound in draft.turns[turn])
+        poor = replace(draft, turns=(*draft.turns[:turn], silent, *draft.turns[turn + 1 :]))
+    async with later(stub, of=seed(type)) as it:
+        former: Any = it.author.former
+        await former.fits(given, draft)
+        with pytest.raises(ComposeError) as caught:
+            await former.fits(given, poor)
+    assert (caught.value.type, caught.value.turn) == ("no_pattern", turn) and it.stages() == []
