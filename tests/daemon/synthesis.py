@@ -31,7 +31,7 @@ from rods.ordering import batch
 from rods.runfolder import EXPANDED, LOGS, REJECTED, SEEDS, usage
 from rods.tasks import Task
 
-BATCH = 20  # tasks a step, all of which are picked
+BATCH = 20  # tasks a step at most, all of which are picked
 ALL = ["base", "long_context", "miss_func", "miss_param"]
 HELD_OUT = 12
 
@@ -49,7 +49,8 @@ def seeds(count: int, random_seed: int = 7) -> list[Task]:
 
 def make_run(path: Path, tasks: Sequence[Task], endpoints: Sequence[dict[str, Any]], **sections: Any) -> Run:
     """A run in which a language model writes. `sections` are merged over what is needed for that."""
-    size = min(BATCH, sum(task.split == "train" for task in tasks))
+    count = sum(task.split == "train" for task in tasks)
+    size = next(size for size in range(BATCH, 0, -1) if count % size == 0)
     values: dict[str, Any] = {
         "sync": "lockstep",
         "policy": {"kind": "simulated"},
