@@ -266,3 +266,19 @@ def telltale(request: dict[str, Any]) -> str:
             ]
         }
     return written(request, fields)
+
+
+def inventive(request: dict[str, Any], turns: int = 1) -> str:
+    """A rewriter that asks for something that no call does, in the first turns."""
+    fields = good_fields(request)
+    if role(request) == "rewrite_turns":
+        texts = fields["queries"]
+        fields = {
+            "queries": [f"{text} Mind number {77123 + turn}." for turn, text in enumerate(texts[:turns])]
+            + texts[turns:]
+        }
+    return written(request, fields)
+
+
+def twice_inventive(request: dict[str, Any]) -> str:
+    return inventive(request, 2)

@@ -122,3 +122,21 @@ async def test_prose_around_an_answer_is_passed_over_and_a_wrong_type_is_asked_a
     async with later(stub, "chatty") as it:
         await it.bench.variant(seed(), it.author)
     assert it.stages() == ["rewrite", "judge", "judge"]
+
+
+@pytest.mark.parametrize(("habit", "cycles", "refined"), [("inventive", 1, 1), ("twice_inventive", 2, 2)])
+async def test_what_a_gate_holds_against_the_words_of_a_turn_is_refined_like_what_the_judge_does(
+    stub: Stub, habit: str, cycles: int, refined: int
+) -> None:
+    async with later(stub, habit, refine_cycles=cycles) as it:
+        variant = await it.bench.variant(seed(), it.author)
+    assert it.stages() == ["rewrite", *["refine"] * refined, "judge"]
+    assert it.bench.failures() == [("judge", "requests")] * refined
+    assert "7712" not in " ".join(variant.script) and variant.provenance["attempts"] == 1
+
+
+async def test_faults_in_more_turns_than_may_be_refined_end_the_attempt(stub: Stub) -> None:
+    for habit, cycles in (("twice_inventive", 1), ("inventive", 0)):
+        async with later(stub, habit, refine_cycles=cycles) as it:
+            assert await it.bench.write(seed(), it.author) == "requests"
+        assert it.stages() == ["rewrite"]
