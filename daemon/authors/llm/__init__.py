@@ -33,7 +33,8 @@ def llm_author(environment_name: str, asker: Asker, settings: Pipeline, threads:
     generated = not all(is_plain(recipe) for recipe in catalogue.recipes.values())
     worlds = Worlds(catalogue, asker, compute, generated=generated)
     querying = Querying(catalogue, asker, settings)
-    executor = Executor(catalogue, asker, settings, compute, worlds, querying)
+    former = Former(catalogue, asker, settings, compute)
+    executor = Executor(catalogue, asker, settings, compute, worlds, querying, former.fits)
     return Author(
         name=asker.backbone,
         hashes=asker.hashes,
@@ -41,7 +42,7 @@ def llm_author(environment_name: str, asker: Asker, settings: Pipeline, threads:
         executor=executor,
         critic=Critic(catalogue, asker, compute, worlds),
         rewriter=Rewriter(asker, settings, executor),
-        former=Former(catalogue, asker, settings, compute),
+        former=former,
         judge=Judge(asker, settings, compute),
     )
 

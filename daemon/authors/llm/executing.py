@@ -7,7 +7,7 @@ fail, is asked again with the reason, a few times; then the error goes to the cr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +35,7 @@ STATE_ROOM = 2_500  # characters of the world in a prompt
 class Executor:
     """Raises ComposeError: `param_gen_failed` for values that never fit, `vm_exec_failed` for calls that the world
     refuses, `duplicate_func`, `conversation_construct_failed` for single tools that do not feed each other as in the
-    root, and those of the queries."""
+    root, those of `fits` (a draft of which the seed's type cannot be made) and of the queries."""
 
     def __init__(
         self,
@@ -45,9 +45,10 @@ class Executor:
         compute: Compute,
         worlds: Worlds,
         querying: Querying,
+        fits: Callable[[Assignment, Draft], Awaitable[None]],
     ) -> None:
         self.catalogue, self.asker, self.settings, self.compute = catalogue, asker, settings, compute
-        self.worlds, self.querying = worlds, querying
+        self.worlds, self.querying, self.fits = worlds, querying, fits
 
     async def state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
         return await self.worlds.state(given, plan)
@@ -69,6 +70,7 @@ class Executor:
                 if binding.links and (depth := linking.depth(draft)) != given.profile.depth:
                     detail = f"results feed calls over {depth} steps, it must be {given.profile.depth}"
                     raise ComposeError("conversation_construct_failed", detail)
+                await self.fits(given, draft)
                 return draft
 
     def _run(
