@@ -2,14 +2,19 @@
 
 import json
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 import torch
 
+from buffers.run import Run
 from evaluation.journal import episodes
 from evaluation.main import run
+from rods.config import Config, Policy
+from rods.config.identity import Training
 from rods.environments import desk
 from rods.environments.bfcl import fetch
+from trainer.checkpoints import Checkpoints, Position
 from trainer.nano import model, tokenizer
 
 TASKS = ("--tasks-per-type", "2", "--max-tokens", "8", "--max-context", "600", "--json")
@@ -50,3 +55,15 @@ def test_official_prompts_that_do_not_fit_the_context_are_told(
 def test_native_calls_need_a_server(weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["run", str(tmp_path / "e"), "--weights", str(weights), "--calls", "native", *TASKS]) == 2
     assert "local weights have none" in capsys.readouterr().err
+
+
+def test_a_run_s_checkpoint_is_evaluated_in_the_dialect_that_it_was_trained_in(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = Policy(kind="transformers", model=str(weights), dialect="compact")
+    Run.create(tmp_path / "run", Config(policy=policy, training=Training(batch_tasks=2)), desk.generate(3, 2, 2))
+    position = Position(attempt=1, step=0, epoch=0, cursor=0, order_hash="", pool_seq=0, curriculum={}, random={})
+    Checkpoints(tmp_path / "run").write(position, lambda folder: copytree(weights, folder, dirs_exist_ok=True))
+    assert run(["run", str(tmp_path / "e"), "--run", str(tmp_path / "run"), *TASKS]) == 0
+    settings = json.loads(capsys.readouterr().out)["settings"]
+    assert (settings["protocol"], settings["policy"]["name"]) == ("compact", "run_step_0")

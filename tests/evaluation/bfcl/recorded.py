@@ -1,7 +1,15 @@
 """A recorded set of outputs for the comparison with BFCL's scorer: ground truths, mutations of them, malformed text,
 odd shapes, and what SmolLM2-135M-Instruct really said.
 
-Entry n depends on (random seed, n) alone. An entry is (task, form, turns): what a result file would hold.
+Entry n depends on (random seed, n) alone. An entry is (task, form, turns): what a result file would hold. The real ones
+were recorded from `make llm-server` by
+
+    rods-eval run A --url … --model smollm2-135m-instruct --documents signatures --tasks-per-type 20 --max-tokens 160
+    rods-eval run B --config … --documents signatures --tasks-per-type 10 --max-tokens 40 --temperature 0.7
+    python -m tests.evaluation.bfcl.recorded A B
+
+B's endpoint had an `extra` with a regular expression for structured_outputs: a bracket, a name, a parenthesis, and
+anything up to the line's end. Left alone, a model of this size answers in prose.
 """
 
 from __future__ import annotations
@@ -9,12 +17,14 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evaluation.bfcl.decoding import Form
+from evaluation.journal import episodes
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.environments.bfcl.mutations import Mutations, Rollout
@@ -239,3 +249,14 @@ SHAPES: dict[str, Callable[[list[list[Any]], random.Random], Any]] = {
     "outputs twice": lambda turns, rng: [[part for step in turn for part in (step, step)] for turn in turns],
     "turns swapped": lambda turns, rng: [*turns[1:], turns[0]],
 }
+
+
+def keep(folders: Sequence[Path]) -> None:
+    """Writes the episodes of evaluations as the real part of the set."""
+    found = [episode for folder in folders for episode in episodes(folder)]
+    lines = [json.dumps({"id": one.task, "form": one.form, "result": one.result}) for one in found]
+    REAL.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
+
+
+if __name__ == "__main__":
+    keep([Path(argument) for argument in sys.argv[1:]])
