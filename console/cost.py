@@ -22,10 +22,11 @@ def cost(run: RunFolder, /, *, as_json: Json = False) -> None:
     if as_json:
         print_json(found.as_json())
     else:
-        print(plain("\n".join(_lines(found))))
+        print(plain("\n".join(lines(found))))
 
 
-def _lines(found: Costs) -> Iterator[str]:
+def lines(found: Costs) -> Iterator[str]:
+    """The table for people."""
     if not found.stages:
         yield "no language model has been asked for this run"
         return

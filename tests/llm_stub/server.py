@@ -154,7 +154,9 @@ class Connection(asyncio.Protocol):
             return replies.chunked(replies.completion(text, script, chat=self.chat))
         if self.fault in replies.REPLIES:
             return replies.REPLIES[self.fault](text, script, self.chat)
-        return replies.http("200 OK", replies.completion(text, script, chat=self.chat))
+        # One that plays a role counts as a model would, about four characters a token.
+        usage = {"prompt_tokens": len(self.body) // 4, "completion_tokens": len(text) // 4} if answer else None
+        return replies.http("200 OK", replies.completion(text, script, chat=self.chat, usage=usage))
 
     def _break_off(self) -> None:
         whole = self._whole()
