@@ -1,4 +1,4 @@
-"""`rods data`: check task files, fetch BFCL's tasks, write and read BFCL's own format."""
+"""`rods data`: check and audit task files, fetch BFCL's tasks, write and read BFCL's own format."""
 
 from __future__ import annotations
 
@@ -24,6 +24,31 @@ def check(file: Annotated[Path, Parameter(help="A JSONL file of tasks.")], /, *,
     else:
         print("\n".join(plain(line) for line in report.lines()))
     return EXIT_OK if report.ok else EXIT_FAILED
+
+
+def audit(
+    file: Annotated[str, Parameter(help="A JSONL file of tasks, or bfcl.")],
+    /,
+    *,
+    against: Annotated[
+        list[str] | None, Parameter(help="Other files (or bfcl) to compare with; may be given again.", negative=())
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """List near duplicates in a file of tasks, and training tasks that match held-out ones.
+
+    Two tasks match when their ground truths or initial states are equal, or when a query of one nearly repeats a query
+    of the other (docs/gates.md). Exits 1 when a training task of FILE matches a held-out one of another file.
+    """
+    from rods.checking.audit import audit as look
+    from rods.checking.audit import read
+
+    found = look(read(file), [(name, read(name)) for name in against or ()], file)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        print("\n".join(plain(line) for line in found.lines()))
+    return EXIT_FAILED if found.leaks else EXIT_OK
 
 
 def bfcl(*, out: Out = None, as_json: Json = False) -> None:

@@ -39,6 +39,7 @@ GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
         "Task files.",
         {
             "check": ("console.data:check", "Check a file of tasks line by line."),
+            "audit": ("console.data:audit", "List near duplicates and leaks between splits."),
             "bfcl": ("console.data:bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
             "export": ("console.data:export", "Write tasks in BFCL's own format."),
             "import": ("console.data:read", "Read tasks in BFCL's own format."),
