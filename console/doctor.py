@@ -40,11 +40,16 @@ def doctor(run: RunFolder = None, /, *, config: ConfigFile = None, as_json: Json
             raise UserError("is no folder", where=str(run), remedy="give a run folder, or the one that will hold it")
         parts[f"run folder {run}"] = probe(run)
     if config is not None:
-        operation = read_config(config).operation
+        wanted = read_config(config)
+        operation = wanted.operation
         parts |= {f"endpoint {name}": found for name, found in probe_all(operation.endpoints).items()}
         if not operation.endpoints:
-            text = "none is configured: nothing needs one unless a language model is to write"
-            parts["endpoints"] = [Finding("operation.endpoints", None, text)]
+            needed = wanted.pipeline.author == "llm"
+            text = (
+                "none, and a language model is to write" if needed else "none: nothing needs one but a model's author"
+            )
+            remedy = "name one (docs/endpoints.md)" if needed else ""
+            parts["endpoints"] = [Finding("operation.endpoints", False if needed else None, text, remedy)]
     if as_json:
         print_json({part: [finding.as_json() for finding in findings] for part, findings in parts.items()})
     else:

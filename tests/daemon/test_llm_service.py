@@ -95,6 +95,7 @@ def test_without_an_endpoint_it_says_what_is_missing(tmp_path: Path) -> None:
         _, errors = daemon.process.communicate(timeout=120)
     assert daemon.process.returncode == 2
     assert "no endpoint is configured" in errors and "operation.endpoints" in errors and "Traceback" not in errors
+    assert rods(["doctor", "--config", str(run.path / "config.toml")]) == 1
 
 
 def test_each_variant_has_one_backbone_drawn_by_weight(tmp_path: Path, stub: Stub) -> None:
