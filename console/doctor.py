@@ -45,9 +45,7 @@ def doctor(run: RunFolder = None, /, *, config: ConfigFile = None, as_json: Json
         parts |= {f"endpoint {name}": found for name, found in probe_all(operation.endpoints).items()}
         if not operation.endpoints:
             needed = wanted.pipeline.author == "llm"
-            text = (
-                "none, and a language model is to write" if needed else "none: nothing needs one but a model's author"
-            )
+            text = "none, and a language model is to write" if needed else "none: only a model that writes needs one"
             remedy = "name one (docs/endpoints.md)" if needed else ""
             parts["endpoints"] = [Finding("operation.endpoints", False if needed else None, text, remedy)]
     if as_json:
