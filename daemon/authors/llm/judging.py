@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from daemon.authors.base import Assignment, Fault, Judgement
 from daemon.authors.llm import showing, spoken
-from daemon.authors.llm.answers import Form, Schema, Unreadable
+from daemon.authors.llm.answers import REASON, Form, Schema, Unreadable
 from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.rewriting import functions
@@ -24,9 +24,8 @@ from rods.tasks import RETURN_SENTENCE, Task
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
 STATE_ROOM = 3_000  # characters of the world that a judge is shown
-REASON = 600  # characters of thinking in a constrained verdict
 VERDICT: Schema = {"type": "string", "enum": ["pass", "fail"]}
-ISSUE: Schema = {"type": "string", "maxLength": 400}
+ISSUE: Schema = {"type": "string", "maxLength": REASON}  # lengths in common are compiled once
 
 
 class Judge:
@@ -89,7 +88,7 @@ class Judge:
                 "diagnosis_tags": tags,
                 "diagnosis_fields": said and f" Also:{said}",
             },
-            form=Form(fields, reason=REASON),
+            form=Form(fields),
             read=read,
             error="query_verify_no_tag",
         )
@@ -107,7 +106,7 @@ class Judge:
                 "diagnosis_tags": tags,
                 "diagnosis_fields": said,
             },
-            form=Form(_fault_fields(CLASSES, 1, len(task.script)), reason=REASON),
+            form=Form(_fault_fields(CLASSES, 1, len(task.script))),
             read=lambda answer: _fault(answer, issue),
             error="query_verify_no_tag",
         )
