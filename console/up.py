@@ -13,6 +13,7 @@ from console.output import ConfigFile, Json, RunFolder
 from console.progress import Progress
 from console.supervision import Supervisor, children
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
+from rods.signals import NUMBERS
 
 LOOK = 0.25  # seconds between looks at processes and files
 
@@ -49,7 +50,7 @@ def supervise(run: Path, config: Path | None, shown: View) -> int:
     def _stop(number: int, _frame: FrameType | None) -> None:
         asked.append(number)
 
-    before = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, _stop) for number in NUMBERS}
     trainer, daemon = children(run, config)
     try:
         with shown:

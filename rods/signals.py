@@ -1,4 +1,4 @@
-"""What SIGINT and SIGTERM mean from a console script's first line to its last.
+"""What SIGINT, SIGTERM and SIGUSR1 (with which Slurm warns) mean from a console script's first line to its last.
 
 Importing what a process needs takes a while, a second with torch, and a signal in that while would be a traceback or a
 bare death. So the scripts start in a module that imports nothing heavy (`console/__main__.py`, `daemon/__main__.py`,
@@ -12,7 +12,7 @@ import os
 import signal
 from types import FrameType
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM)
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class Interrupted(BaseException):
@@ -25,10 +25,10 @@ class Interrupted(BaseException):
 
 
 def leave_at_once(code: int | None) -> None:
-    """From now on both signals end the process with `code` (None: 128 + the signal's number, as shells have it) and
+    """From now on these signals end the process with `code` (None: 128 + the signal's number, as shells have it) and
     without a word: it has touched nothing yet.
 
-    Signals that the parent had blocked come through from here on. So whoever starts the process with both blocked knows
+    Signals that the parent had blocked come through from here on. So whoever starts the process with them blocked knows
     that not even one in the interpreter's first milliseconds, before any line of ours, ends it in another way.
     """
 
@@ -41,6 +41,6 @@ def leave_at_once(code: int | None) -> None:
 
 
 def ignore() -> None:
-    """From now on neither signal changes the exit code."""
+    """From now on none of these signals changes the exit code."""
     for number in NUMBERS:
         signal.signal(number, signal.SIG_IGN)

@@ -4,7 +4,8 @@
 
 Exit codes are those of `rods.errors`: 0 the run is finished, 2 bad input, 3 refused (another trainer, another
 identity), 4 the daemon did not reach its mark in time (lockstep), 5 stopped on request after a clean checkpoint (by
-SIGINT, SIGTERM or `operation.step_limit`): start the same command again.
+SIGINT, SIGTERM, SIGUSR1 or `operation.step_limit`), or inside a step that outlasted `operation.grace_seconds`: start
+the same command again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rods.errors import EXIT_OK, EXIT_REQUEUE, RodsError, UserError, complain
 from rods.signals import Interrupted, ignore
 from rods.sources import load_tasks
 from trainer.policy import TrainingStopped
-from trainer.signals import StopRequest
+from trainer.signals import GraceOver, StopRequest
 from trainer.training_run import TrainingRun
 
 log = structlog.get_logger()
@@ -58,6 +59,9 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         known = disk_error(error, Path(error.filename or options.run))
         return _say(str(known), known.exit_code)
+    except GraceOver:
+        why = "stopped inside a step, which outlasted the grace period; the last checkpoint stands"
+        return _say(why, EXIT_REQUEUE)
     except Interrupted as second:
         why = "interrupted inside a step; the same command continues from the last checkpoint"
         return _say(why, 128 + second.number)
@@ -108,6 +112,7 @@ def open_run(path: Path, config_file: Path | None) -> Run:
 
 
 def _train(run: Run, request: StopRequest) -> int:
+    request.grace = run.config.operation.grace_seconds
     logs.configure("trainer", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)
     rank, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))

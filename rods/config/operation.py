@@ -51,12 +51,24 @@ class Budgets(Section):
     variant_calls: int = Field(0, ge=0)  # calls for one variant
 
 
+class Sandbox(Section):
+    """Environments that run in confined worker processes (docs/sandbox.md); the others run in this process."""
+
+    environments: tuple[str, ...] = ()  # names such as "package.module:factory"
+    lowest_tier: Literal["limits", "landlock", "bubblewrap"] = "landlock"  # a machine that cannot do so much is refused
+    workers: int = Field(2, ge=1)  # processes an environment; each has a second one waiting behind it
+    seconds: float = Field(1.0, gt=0)  # a call may take
+    memory_bytes: int = Field(512 << 20, ge=64 << 20)  # address space of a process
+    readable: tuple[str, ...] = ()  # more files and folders that they may read; packages are among them anyway
+
+
 class Operation(Section):
     """May change at every start; logged in operation.*.jsonl."""
 
     workers: int = Field(64, ge=1)  # seeds in flight in the daemon
     poll_seconds: float = Field(0.2, gt=0)  # between looks at the other process's files
     deadline_seconds: float = Field(600.0, gt=0)  # lockstep: how long the trainer waits for the daemon
+    grace_seconds: float = Field(0.0, ge=0)  # after a signal to stop, a step is interrupted; 0: it is taken to its end
     idle_exit_seconds: float = Field(0.0, ge=0)  # daemon: leave after so long without a living trainer; 0: stay
     step_limit: int = Field(0, ge=0)  # stop this start after so many steps; 0: none
     steps_per_second: float = Field(0.0, ge=0)  # kind=simulated: pace; 0: as fast as it can
@@ -75,6 +87,7 @@ class Operation(Section):
     rollout_servers: tuple[Endpoint, ...] = ()
     weights_folder: str = ""  # where that server finds each step's weights, on a disk that both see; empty: in the run
     budgets: Budgets = Budgets()
+    sandbox: Sandbox = Sandbox()
 
     @model_validator(mode="after")
     def _names(self) -> Operation:

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -239,3 +240,23 @@ def test_a_read_only_run_folder_is_a_message(tmp_path: Path) -> None:
     assert done.returncode == EXIT_USER
     assert "make the run folder writable" in complaint(done)
     assert os.access(run, os.W_OK)
+
+
+def test_a_step_that_outlasts_the_grace_period_is_interrupted(tmp_path: Path) -> None:
+    """The exit code says "again", and the checkpoint before stands."""
+    run, config = tmp_path / "run", write_config(tmp_path / "c.toml", {"operation.grace_seconds": 0.5})
+    code = (
+        "import sys, time; from trainer import main, simulated\n"
+        "def step(self, batch):\n    print('in a step', flush=True); time.sleep(100)\n"
+        "simulated.SimulatedPolicy.groups = step\n"
+        "sys.exit(main.run(sys.argv[1:]))"
+    )
+    arguments = [sys.executable, "-c", code, str(run), "--config", str(config)]
+    child = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "in a step\n"
+    child.send_signal(signal.SIGUSR1)
+    _, error = child.communicate(timeout=60)
+    assert child.returncode == EXIT_REQUEUE
+    assert "outlasted the grace period" in error
+    assert (run / "checkpoints" / "step_00000000.a1" / "manifest.json").exists()

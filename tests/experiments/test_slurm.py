@@ -1,0 +1,97 @@
+"""The job scripts under bash. Slurm is their environment, its signal, and a `scontrol` that takes notes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from buffers.heartbeat import read_heartbeat
+from console.main import run as rods
+from tests.trainer.runs import write_config
+
+SCRIPTS = Path(__file__).parents[2] / "experiments" / "slurm"
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> dict[str, str]:
+    """The environment of a job: `rods-train` and `rods-daemon` of this installation, and the notes of `scontrol`."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name, module in (("rods-train", "trainer"), ("rods-daemon", "daemon")):
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
+    (tools / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/scontrol.txt"\n')
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    changes = {"training.steps": 300, "operation.steps_per_second": 60.0, "training.checkpoint_steps": 100}
+    return {
+        **os.environ,
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "SLURM_JOB_ID": "4711",
+        "RUN": str(tmp_path / "run"),
+        "CONFIG": str(write_config(tmp_path / "c.toml", changes)),
+    }
+
+
+def start(name: str, slurm: dict[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        ["bash", SCRIPTS / name], env=slurm, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+
+
+def until(process: subprocess.Popen[str], run: Path, name: str, states: set[str]) -> None:
+    deadline = time.monotonic() + 100
+    while read_heartbeat(run, name).get("state") not in states:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_warned_trainer_checkpoints_is_requeued_and_finishes(slurm: dict[str, str], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    job = start("trainer.sbatch", slurm)
+    until(job, run, "trainer", {"training"})
+    assert read_heartbeat(run, "trainer")["job"] == "4711"
+    job.send_signal(signal.SIGUSR1)  # to the script alone, as `--signal=B:` has it
+    said, _ = job.communicate(timeout=100)
+    assert job.returncode == 5 and "code 5" in said
+    assert (tmp_path / "scontrol.txt").read_text() == "requeue 4711\n"
+    checkpoints = sorted(path.name for path in (run / "checkpoints").iterdir())
+    assert len(checkpoints) > 1
+    again = start("trainer.sbatch", slurm)
+    again.communicate(timeout=100)
+    assert again.returncode == 0
+    assert (tmp_path / "scontrol.txt").read_text() == "requeue 4711\n"
+    assert rods(["verify", str(run)]) == 0
+
+
+def test_a_warned_daemon_leaves_and_is_requeued(slurm: dict[str, str], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert rods(["new", str(run), "--config", slurm["CONFIG"]]) == 0
+    job = start("daemon.sbatch", slurm)
+    until(job, run, "daemon", {"idle", "working"})
+    job.send_signal(signal.SIGUSR1)
+    job.communicate(timeout=60)
+    assert job.returncode == 0
+    assert (tmp_path / "scontrol.txt").read_text() == "requeue 4711\n"
+
+
+def test_bad_input_ends_the_job(slurm: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[training]\nstep = 3\n")
+    job = start("trainer.sbatch", slurm)
+    job.communicate(timeout=60)
+    assert job.returncode == 2
+    assert not (tmp_path / "scontrol.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["trainer.sbatch", "daemon.sbatch"])
+def test_slurm_s_own_lines_stand_before_the_first_command(name: str) -> None:
+    lines = (SCRIPTS / name).read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if line and line[0] != "#")
+    options = [number for number, line in enumerate(lines) if line.startswith("#SBATCH ")]
+    assert lines[0] == "#!/bin/bash" and max(options) < first
+    assert any("--signal=B:USR1@" in line for line in lines)
