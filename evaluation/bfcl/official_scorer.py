@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 TARGET = "evaluation.bfcl.official_scorer:answer"
+FUNCTIONS = "multi_turn_func_doc"
 _REAL = frozenset({"bfcl_eval", "mpmath", "filelock", "rods", "evaluation"})
 
 
@@ -118,17 +119,30 @@ class Scorer:
         self.official = Official(wheel)  # the same modules: it knows how to forget and mend what they share
 
     @cache  # noqa: B019 it lives as long as the process
-    def tasks(self, category: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The scorer's prompts and answers of a category."""
-        prompts = self.utils.load_dataset_entry(category, include_prereq=False, include_language_specific_hint=False)
-        for prompt in prompts:
-            del prompt["function"]  # as the scorer does
-        return prompts, self.utils.load_ground_truth_entry(category)
+    def tasks(self, category: str, data: Path | None = None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The scorer's prompts and answers of a category: the wheel's, or those of an export in the folder `data`."""
+        paths = {"PROMPT_PATH": "", "POSSIBLE_ANSWER_PATH": "possible_answer", "MULTI_TURN_FUNC_DOC_PATH": FUNCTIONS}
+        own = {name: getattr(self.utils, name) for name in paths}
+        try:
+            if data is not None:
+                for name, place in paths.items():
+                    setattr(self.utils, name, data / place)
+            prompts = self.utils.load_dataset_entry(
+                category, include_prereq=False, include_language_specific_hint=False
+            )
+            for prompt in prompts:
+                del prompt["function"]  # as the scorer does
+            return prompts, self.utils.load_ground_truth_entry(category)
+        finally:
+            for name, path in own.items():
+                setattr(self.utils, name, path)
 
-    def verdicts(self, form: str, category: str, file: Path) -> dict[str, bool]:
+    def verdicts(self, form: str, category: str, file: Path, data: Path | None = None) -> dict[str, bool]:
         """The scorer's verdict on each entry of a result file, by id."""
         results = self.utils.load_file(file, sort_by_id=True)
-        prompts, answers = self.runner._subset_entries_by_model_ids(results, *self.tasks(category), allow_missing=True)
+        prompts, answers = self.runner._subset_entries_by_model_ids(
+            results, *self.tasks(category, data), allow_missing=True
+        )
         found: dict[str, bool] = {}
         for result, prompt, answer in zip(results, prompts, answers, strict=True):
             self.official.mend()
@@ -155,11 +169,13 @@ _scorer: Scorer | None = None
 
 
 def answer(request: dict[str, Any]) -> Any:
-    """{"wheel", "form", "category", "file"} → verdicts by id; {"wheel", "form", "steps"} → call strings."""
+    """{"wheel", "form", "category", "file"} → verdicts by id, with {"data": folder} on exported tasks (`rods data
+    export`); {"wheel", "form", "steps"} → call strings."""
     global _scorer
     if _scorer is None:
         _scorer = Scorer(request["wheel"])
     with contextlib.redirect_stdout(sys.stderr):
         if "steps" in request:
             return _scorer.decoded(request["form"], request["steps"])
-        return _scorer.verdicts(request["form"], request["category"], Path(request["file"]))
+        data = Path(request["data"]) if "data" in request else None
+        return _scorer.verdicts(request["form"], request["category"], Path(request["file"]), data)
