@@ -74,7 +74,9 @@ def beat(path: Path) -> dict[str, Any]:
     return found
 
 
-def test_variants_are_staged_and_their_calls_are_on_record(tmp_path: Path, stub: Stub) -> None:
+def test_variants_are_staged_and_their_calls_are_on_record(
+    tmp_path: Path, stub: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = llm_run(tmp_path / "run", stub)
     with Trainer(run) as trainer, Daemon(run.path) as daemon:
         trainer.play(2)
@@ -85,6 +87,13 @@ def test_variants_are_staged_and_their_calls_are_on_record(tmp_path: Path, stub:
     for record in variants(run.path):
         assert record["task"]["provenance"]["model"] == "stub"
         assert f"{record['pick']}#{record['index']}" in accounts
+    assert rods(["cost", str(run.path), "--json"]) == 0
+    found = orjson.loads(capsys.readouterr().out)
+    assert found["calls"] == len(calls(run.path)) == sum(stage["calls"] for stage in found["stages"].values())
+    assert found["accepted"] == len(variants(run.path)) and found["variants"] == len(accounts)
+    paid = {f"{record['pick']}#{record['index']}" for record in variants(run.path)}
+    own = sum(call["account"] in paid for call in calls(run.path))
+    assert found["calls_on_the_path"] == round(own / len(paid), 2) <= found["calls_per_accepted"]
     report = verify(run.path, replay=True)
     assert report.ok, list(report.lines())
 
