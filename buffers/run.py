@@ -62,6 +62,7 @@ class Run:
                 where=str(path / runfolder.TASKS),
                 remedy="restore the file, or start a new run",
             )
+        environments.use((config or written).operation.sandbox)
         return Run(path, config or written, manifest, list(read_tasks(path / runfolder.TASKS)))
 
     @staticmethod
@@ -70,6 +71,7 @@ class Run:
         cannot be trained on (buffers.creation)."""
         from buffers.creation import create
 
+        environments.use(config.operation.sandbox)
         return create(path, config, tasks)
 
     def check_environments(self) -> None:

@@ -11,13 +11,10 @@ from typing import Any, TypeVar
 from rods.calls import Call
 from rods.canonical import canonical
 from rods.checking.report import Fault
-from rods.environments.base import Environment, Instance, Result
+from rods.environments.base import ERRORS, Environment, Instance, Result
 from rods.errors import InfrastructureError, Unsupported
 
 SLOW_SECONDS = 1.0  # every call, runaway ones too, ends within a second
-ERRORS = frozenset(
-    {"unknown_tool", "hidden_tool", "bad_arguments", "bounds", "tool", "timeout", "too_large", "infrastructure"}
-)
 T = TypeVar("T")
 
 

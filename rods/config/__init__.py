@@ -17,7 +17,7 @@ from rods.config.identity import (
     Stage,
     Zones,
 )
-from rods.config.operation import Budgets, Endpoint, Operation
+from rods.config.operation import Budgets, Endpoint, Operation, Sandbox
 from rods.config.whole import PROTOCOL, Config, identity_diff, parse_config, read_config
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Pool",
     "RandomSeeds",
     "Rollouts",
+    "Sandbox",
     "Section",
     "Selection",
     "Stage",

@@ -1,38 +1,44 @@
-"""A worker process that can be killed: for tools that no bound on their arguments keeps fast and small.
+"""A worker process that can be killed: for what no bound on its arguments keeps fast and small, and for what nobody
+vouches for.
 
-`Worker("package.module:function")` keeps one child process that answers JSON requests with JSON, one at a time. A
-request that takes too long, needs too much memory, recurses into the C stack or answers with too many bytes ends as an
-`Overrun`; the child is then killed and replaced. A machine that cannot start children is an `InfrastructureError`.
+`Worker("package.module:function")` keeps one child process that answers JSON requests with JSON, one at a time
+(`serving` is the child's side). A request that takes too long, needs too much memory, recurses into the C stack or
+answers with too many bytes ends as an `Overrun`; the child is then killed and replaced. A machine that cannot start
+children is an `InfrastructureError`.
 
 The child gets no secrets (a bare environment) and cannot outlive its parent by more than a moment: it ends when its
-input closes, and a limit on its CPU time, renewed with every request, ends it when it hangs in a computation. This is
-no sandbox: the functions are ours or the user's own; only their arguments are foreign.
+input closes, and what hangs in a computation is ended by a limit on its CPU time, or confined, by the kernel. Without a
+`Confinement` this is no sandbox: the functions are ours or the user's own, and only their arguments are foreign.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
-import resource
-import select
-import signal
+import socket
 import struct
 import subprocess
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 
+from rods.environments.serving import HEADER
+from rods.environments.wire import dumps, loads
 from rods.errors import InfrastructureError, RodsError
 
 START_SECONDS = 20.0  # a cold interpreter on a busy machine
-_HEADER = struct.Struct(">I")
-_MODULE = "rods.environments.worker"
+_CHUNK = 1 << 16
+_OPENING_BYTES = 16 << 20  # of the answer to an opening request
+_TIME = struct.Struct("@ll")
 
 
 class Overrun(RodsError):
@@ -43,41 +49,84 @@ class Overrun(RodsError):
         self.kind: Literal["timeout", "too_large", "crashed"] = kind
 
 
+class Replaced(RodsError):
+    """The child that a request was meant for is gone, and what it held with it. The request was not made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """How a child is locked in: the command that its own goes behind (empty: none), the entries of its `sys.path`, and
+    what `sandbox.confining` is to lay on it (None: only limits)."""
+
+    command: tuple[str, ...]
+    path: tuple[str, ...]
+    files: Mapping[str, Sequence[str]] | None
+
+
 class Worker:
     """One child process that runs `target` ("package.module:function", JSON to JSON).
 
-    `seconds` a request may take, `memory` bytes of address space, `reply_bytes` of JSON in the reply. Safe to share
-    between threads (requests wait for each other); after a fork each process starts a child of its own.
+    `seconds` a request may take, `memory` bytes of address space, `reply_bytes` of JSON in the reply. `opening` is a
+    first request to every child, and `spare` keeps a second one waiting behind it, so that a replacement is there at
+    once. Safe to share between threads (requests wait for each other); after a fork each process starts a child of its
+    own. `generation` counts the children.
     """
 
-    def __init__(self, target: str, *, seconds: float = 0.6, memory: int = 1 << 30, reply_bytes: int = 1 << 20) -> None:
+    def __init__(
+        self,
+        target: str,
+        *,
+        seconds: float = 0.6,
+        memory: int = 1 << 30,
+        reply_bytes: int = 1 << 20,
+        opening: Any = None,
+        confinement: Confinement | None = None,
+        spare: bool = False,
+    ) -> None:
         self.target, self.seconds, self.memory, self.reply_bytes = target, seconds, memory, reply_bytes
+        self.opening, self.confinement, self.spare = opening, confinement, spare
+        self.generation = 0
         self._lock = threading.Lock()
         self._child: _Child | None = None
+        self._next: _Child | None = None
 
-    def call(self, request: Any) -> Any:
-        """The function's answer. Raises Overrun, InfrastructureError, or RuntimeError with the text of an exception
-        that the function itself raised."""
+    def call(self, request: Any, *, seconds: float | None = None, generation: int | None = None) -> Any:
+        """The function's answer. `generation`: the child that the request is for.
+
+        Raises Overrun, InfrastructureError, Replaced, or RuntimeError with the text of an exception that the function
+        itself raised; ValueError or TypeError for a request that is no JSON.
+        """
+        content = dumps(request)
         with self._lock:
-            child = self._ready_child()
-            try:
-                reply = child.ask(orjson.dumps(request), self.seconds, self.reply_bytes)
-            except Overrun:
-                child.kill()
-                with contextlib.suppress(InfrastructureError):
-                    self._child = self._start()  # without waiting for it: the next request finds it warm
-                raise
-        status, value = reply
+            for _ in range(3):
+                child = self._child
+                if child is None or not child.ready or child.owner != os.getpid():
+                    child = self._ready_child()
+                if generation is not None and generation != self.generation:
+                    raise Replaced("the worker process was replaced")
+                try:
+                    status, value = child.ask(content, seconds or self.seconds, self.reply_bytes)
+                    if status != "ok" and status != "raised":
+                        raise Overrun("too_large", str(value))
+                except _Gone:  # before it saw the request
+                    self._replace(child)
+                    continue
+                except Overrun:
+                    self._replace(child)
+                    raise
+                break
+            else:
+                raise InfrastructureError("worker processes end as soon as they are started")
         if status == "raised":
             raise RuntimeError(value)
-        if status == "too_large":
-            raise Overrun("too_large", value)
         return value
 
-    def warm(self) -> None:
-        """Starts the child now, so that the first request does not pay for it."""
+    def open(self) -> Any:
+        """Starts the child now, so that the first request does not pay for it. The answer to the opening request."""
         with self._lock:
-            self._ready_child()
+            return self._ready_child().opened
+
+    warm = open
 
     @property
     def pid(self) -> int | None:
@@ -85,149 +134,165 @@ class Worker:
 
     def close(self) -> None:
         with self._lock:
-            if self._child is not None and self._child.owner == os.getpid():
-                self._child.kill()
-            self._child = None
+            for child in (self._child, self._next):
+                if child is not None:
+                    child.kill()
+            self._child = self._next = None
+
+    def _replace(self, child: _Child) -> None:
+        child.kill()
+        self._child, self._next = self._next, None
+        self.generation += 1
+        if self._child is None:
+            with contextlib.suppress(InfrastructureError):
+                self._child = _start(self)  # without waiting for it: the next request finds it warm
 
     def _ready_child(self) -> _Child:
         child = self._child
-        if child is None or child.owner != os.getpid() or child.process.poll() is not None:
-            child = self._child = self._start()
+        if child is None or child.owner != os.getpid() or (not child.ready and child.process.poll() is not None):
+            child = self._child = _start(self)
+            self._next = None
+            self.generation += 1
         child.wait_until_ready()
+        if self.spare and (self._next is None or self._next.process.poll() is not None):
+            self._next = _start(self)
         return child
 
-    def _start(self) -> _Child:
-        return _Child(self.target, self.seconds, self.memory, self.reply_bytes)
+
+class _Gone(Exception):
+    """The child ended before it was asked."""
 
 
 class _Child:
-    def __init__(self, target: str, seconds: float, memory: int, reply_bytes: int) -> None:
-        command = [sys.executable, "-m", _MODULE, target, str(seconds), str(memory), str(reply_bytes)]
-        bare = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONHASHSEED": "0", "LANG": "C.UTF-8"}
-        bare["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
+    def __init__(self, worker: Worker) -> None:
+        confinement = worker.confinement
+        order = {
+            "target": worker.target,
+            "seconds": worker.seconds,
+            "memory": worker.memory,
+            "reply_bytes": worker.reply_bytes,
+            "opening": worker.opening,
+            "confinement": None if confinement is None else confinement.files,
+        }
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONHASHSEED": "0", "LANG": "C.UTF-8"}
+        if confinement is None:
+            path = [entry or str(Path.cwd()) for entry in sys.path]
+            command, elsewhere = [sys.executable], None
+        else:  # what it prints is for nobody: it may be anything
+            path, elsewhere = list(confinement.path), subprocess.DEVNULL
+            command = [*confinement.command, os.path.realpath(sys.executable), "-s", "-S"]
+            if "TZ" in os.environ:
+                environment["TZ"] = os.environ["TZ"]
+        code = f"import sys; sys.path[:] = {path!r}; from rods.environments.serving import main; main()"
+        self._pipe, theirs = socket.socketpair()
         try:
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=bare)
+            self.process = subprocess.Popen(
+                [*command, "-c", code, orjson.dumps(order).decode()],
+                stdin=theirs.fileno(),
+                stdout=elsewhere,
+                stderr=elsewhere,
+                env=environment,
+            )
         except OSError as error:
+            self._pipe.close()
             raise InfrastructureError(f"cannot start a worker process: {error}") from error
+        finally:
+            theirs.close()
         self.owner = os.getpid()
         self.ready = False
-        weakref.finalize(self, _kill, self.process, self.owner)
+        self.opened: Any = None  # the answer to the opening request
+        self._patience = 0.0
+        self._end = weakref.finalize(self, _end, self.process, self._pipe, self.owner)
 
     def wait_until_ready(self) -> None:
-        if not self.ready:
-            try:
-                self.read(time.monotonic() + START_SECONDS, 64)
-            except Overrun as error:
-                self.kill()
-                raise InfrastructureError(f"the worker process did not start: {error}") from error
-            self.ready = True
-
-    def ask(self, request: bytes, seconds: float, reply_bytes: int) -> list[Any]:
-        assert self.process.stdin is not None
-        deadline = time.monotonic() + seconds
+        if self.ready:
+            return
         try:
-            self.process.stdin.write(_HEADER.pack(len(request)) + request)
-            self.process.stdin.flush()
+            status, value = self._receive(START_SECONDS, _OPENING_BYTES)
+        except Overrun as error:
+            self.kill()
+            raise InfrastructureError(f"the worker process did not start: {error}") from error
+        if status != "ok":
+            self.kill()
+            raise InfrastructureError(f"the worker process did not start: {value}")
+        self.opened = value
+        self.ready = True
+
+    def ask(self, request: bytes, seconds: float, reply_bytes: int) -> tuple[str, Any]:
+        self._wait_at_most(seconds)
+        try:
+            self._pipe.sendall(HEADER.pack(len(request)) + request)
+        except BlockingIOError as error:
+            raise Overrun("timeout", "the request was not read in time") from error
         except OSError as error:
-            raise Overrun("crashed", f"the worker process is gone: {error}") from error
-        reply: list[Any] = orjson.loads(self.read(deadline, reply_bytes + 1024))
-        return reply
+            raise _Gone from error
+        return self._receive(seconds, reply_bytes + 1024)
 
-    def read(self, deadline: float, limit: int) -> bytes:
-        (length,) = _HEADER.unpack(self._bytes(_HEADER.size, deadline))
-        if length > limit:
-            raise Overrun("too_large", f"an answer of {length} bytes; at most {limit}")
-        return self._bytes(length, deadline)
+    def _receive(self, seconds: float, limit: int) -> tuple[str, Any]:
+        self._wait_at_most(seconds)
+        content = self._part(_CHUNK)
+        if len(content) < HEADER.size or HEADER.unpack_from(content)[0] != len(content) - HEADER.size:
+            content = self._rest(content, time.monotonic() + seconds, limit)
+        try:
+            status, value = loads(memoryview(content)[HEADER.size :])
+        except (ValueError, TypeError) as error:  # a confined one may write anything
+            raise Overrun("crashed", "the worker process broke the protocol") from error
+        return status, value
 
-    def _bytes(self, count: int, deadline: float) -> bytes:
-        assert self.process.stdout is not None
-        pipe = self.process.stdout.fileno()
-        parts: list[bytes] = []
-        while count:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([pipe], [], [], left)[0]:
-                raise Overrun("timeout", "no answer in time")
-            part = os.read(pipe, count)
-            if not part:
-                raise Overrun("crashed", "the worker process died of this request")
-            parts.append(part)
-            count -= len(part)
+    def _rest(self, content: bytes, deadline: float, limit: int) -> bytes:
+        """All of a message that came in parts."""
+        parts, count = [content], len(content)
+        length = 0
+        while not length or count < length:
+            if not length and count >= HEADER.size:
+                length = HEADER.size + HEADER.unpack_from(b"".join(parts))[0]
+                if length > HEADER.size + limit:
+                    raise Overrun("too_large", f"an answer of {length - HEADER.size} bytes; at most {limit}")
+                continue
+            self._wait_at_most(max(deadline - time.monotonic(), 0.001))
+            parts.append(self._part(min(max(length - count, HEADER.size), 1 << 20)))
+            count += len(parts[-1])
+        if count != length:
+            raise Overrun("crashed", "the worker process answered more than it was asked")
         return b"".join(parts)
 
+    def _part(self, count: int) -> bytes:
+        try:
+            part = self._pipe.recv(count)
+        except BlockingIOError as error:
+            raise Overrun("timeout", "no answer in time") from error
+        except OSError as error:
+            raise Overrun("crashed", "the worker process died of this request") from error
+        if not part:
+            raise Overrun("crashed", "the worker process died of this request")
+        return part
+
+    def _wait_at_most(self, seconds: float) -> None:
+        """Cheaper than asking the system before each read: it is told once, and again only when it changes."""
+        if seconds != self._patience:
+            self._patience = seconds
+            patience = _TIME.pack(int(seconds), int(seconds % 1 * 1e6))
+            self._pipe.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
+            self._pipe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
+
     def kill(self) -> None:
-        _kill(self.process, self.owner)
+        self._end()
 
 
-def _kill(process: subprocess.Popen[bytes], owner: int) -> None:
+def _end(process: subprocess.Popen[bytes], pipe: socket.socket, owner: int) -> None:
     if owner != os.getpid():  # a forked copy of the parent: the child is not ours to end
         return
+    pipe.close()
     if process.poll() is None:
         process.kill()
         process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
 
 
-def serve(target: str, seconds: float, memory: int, reply_bytes: int) -> None:
-    """The child's loop: reads requests from standard input until it closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
-    requests, replies = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    os.dup2(2, 1)  # a function that prints must not write into the protocol
-    module, _, name = target.partition(":")
-    function: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
-    _limit(resource.RLIMIT_AS, memory)
-    _limit(resource.RLIMIT_CORE, 0)
-    _write(replies, b"ready")
-    while (header := _read(requests, _HEADER.size)) is not None:
-        (length,) = _HEADER.unpack(header)
-        request = _read(requests, length)
-        if request is None:
-            return
-        _limit(resource.RLIMIT_CPU, int(time.process_time() + seconds) + 2)
-        _write(replies, _answer(function, request, reply_bytes))
+def _start(worker: Worker) -> _Child:
+    """A confined child is ended by the kernel with the *thread* that started it: so that is one which stays."""
+    return _Child(worker) if worker.confinement is None else _starter(os.getpid()).submit(_Child, worker).result()
 
 
-def _answer(function: Callable[[Any], Any], request: bytes, reply_bytes: int) -> bytes:
-    try:
-        reply = orjson.dumps(["ok", function(orjson.loads(request))])
-    except MemoryError:
-        return orjson.dumps(["too_large", "more memory than allowed"])
-    except RecursionError:
-        return orjson.dumps(["raised", "RecursionError: maximum recursion depth exceeded"])
-    except Exception as error:  # noqa: BLE001 whatever the function raises is the answer
-        return orjson.dumps(["raised", f"{type(error).__name__}: {error}"[:2000]])
-    if len(reply) > reply_bytes:
-        return orjson.dumps(["too_large", f"an answer of {len(reply)} bytes; at most {reply_bytes}"])
-    return reply
-
-
-def _limit(kind: int, value: int) -> None:
-    """Sets a soft limit, as far as the system lets us."""
-    _, hard = resource.getrlimit(kind)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
-
-
-def _read(pipe: int, count: int) -> bytes | None:
-    parts: list[bytes] = []
-    while count:
-        part = os.read(pipe, count)
-        if not part:
-            return None
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
-
-
-def _write(pipe: int, content: bytes) -> None:
-    content = _HEADER.pack(len(content)) + content
-    while content:
-        content = content[os.write(pipe, content) :]
-
-
-if __name__ == "__main__":
-    serve(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+@cache
+def _starter(pid: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, f"workers-of-{pid}")

@@ -1,0 +1,196 @@
+"""An environment whose worlds live in confined worker processes, behind the same seam as any other.
+
+Worlds of the same initial state share a worker. When a request hangs, dies, or eats memory, its worker is replaced and
+the call raises InfrastructureError, which no policy is blamed for; the other worlds of that worker are made anew from
+their state and calls when they are next asked for, if the environment is deterministic, and are lost otherwise.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from rods.calls import Call
+from rods.environments.base import ERRORS, Features, Instance, Result, Tool
+from rods.environments.sandbox.host import TARGET
+from rods.environments.sandbox.schemas import tool_from_json
+from rods.environments.wire import dumps
+from rods.environments.worker import Confinement, Overrun, Replaced, Worker
+from rods.errors import InfrastructureError, Unsupported
+
+_TRIES = 3  # of one request, when its worker is replaced for another's sake meanwhile
+_LONGEST = 60.0  # seconds to make a world anew
+_AGAIN_AND_AGAIN = "worker processes were replaced again and again"
+
+
+class Sandboxed:
+    """The environment made by `factory` ("package.module:function"), in `workers` processes.
+
+    `seconds` a request may take, `memory` bytes of address space a process, `reply_bytes` of JSON in an answer. Raises
+    InfrastructureError when the processes do not start, with what the factory raised.
+    """
+
+    def __init__(
+        self,
+        factory: str,
+        confinement: Confinement,
+        *,
+        workers: int = 2,
+        seconds: float = 1.0,
+        memory: int = 512 << 20,
+        reply_bytes: int = 4 << 20,
+    ) -> None:
+        self.factory = factory
+        self._cells = [
+            _Cell(
+                Worker(
+                    TARGET,
+                    seconds=seconds,
+                    memory=memory,
+                    reply_bytes=reply_bytes,
+                    opening=[[], "load", factory],
+                    confinement=confinement,
+                    spare=True,
+                ),
+                factory,
+            )
+            for _ in range(workers)
+        ]
+        try:
+            told = self._cells[0].worker.open()
+            self.name, self.hash = str(told["name"]), str(told["hash"])
+            deterministic, snapshot, fork, visible = (bool(each) for each in told["features"])
+            self._tools = {str(name): tool_from_json(record) for name, record in told["tools"]}
+        except (ValueError, TypeError, KeyError) as error:
+            raise InfrastructureError(f"environment {factory!r} is not one: {error}") from error
+        self.features = Features(deterministic, snapshot, fork, visible)
+        for cell in self._cells:
+            cell.repeatable = deterministic
+
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def reset(self, state: Mapping[str, Any] | None) -> World:
+        content = dumps(state)
+        cell = self._cells[zlib.crc32(content) % len(self._cells)]
+        world = World(cell, state, [])
+        world.live()
+        return world
+
+    def warm(self) -> None:
+        """Starts all processes now."""
+        for cell in self._cells:
+            cell.worker.open()
+
+    def close(self) -> None:
+        for cell in self._cells:
+            cell.worker.close()
+
+
+class _Cell:
+    """One worker, and the numbers of worlds in it that nobody holds any more."""
+
+    def __init__(self, worker: Worker, factory: str) -> None:
+        self.worker, self.factory = worker, factory
+        self.repeatable = True
+        self.gone: list[int] = []
+        self.numbers = itertools.count()
+
+    def ask(self, generation: int | None, *request: Any, seconds: float | None = None) -> Any:
+        """Raises Replaced, Unsupported, ValueError (a refused state), or InfrastructureError for anything else."""
+        gone: list[int] = []
+        while self.gone:
+            gone.append(self.gone.pop())
+        try:
+            answer = self.worker.call([gone, *request], generation=generation, seconds=seconds)
+        except Overrun as error:
+            raise InfrastructureError(f"environment {self.factory!r}: {error} ({error.kind})") from error
+        except RuntimeError as error:
+            raise InfrastructureError(f"environment {self.factory!r} raised {error}") from error
+        if type(answer) is dict and "refused" in answer:
+            kind = Unsupported if answer["refused"] == "unsupported" else ValueError
+            raise kind(str(answer.get("text")))
+        return answer
+
+
+class World:
+    """One living world (`Instance`)."""
+
+    __slots__ = ("_calls", "_cell", "_generation", "_number", "_state")
+
+    def __init__(self, cell: _Cell, state: Mapping[str, Any] | None, calls: list[list[Any]]) -> None:
+        self._cell, self._state, self._calls = cell, state, calls
+        self._number = next(cell.numbers)
+        self._generation = -1  # not made yet
+
+    def __del__(self) -> None:
+        self._cell.gone.append(self._number)
+
+    def call(self, call: Call) -> Result:
+        answer = self._ask("call", self._number, call.name, call.arguments)
+        self._calls.append([call.name, call.arguments])
+        if type(answer) is not list or not 1 <= len(answer) <= 3:
+            raise InfrastructureError(f"environment {self._cell.factory!r} gave something else than a result")
+        text, value, error = (*answer, None, None)[:3]
+        if type(text) is not str or (error is not None and not (type(error) is str and error in ERRORS)):
+            raise InfrastructureError(f"environment {self._cell.factory!r} gave something else than a result")
+        return Result(text, value, error)
+
+    def snapshot(self) -> dict[str, Any]:
+        found = self._ask("snapshot", self._number)
+        if type(found) is not dict:
+            raise InfrastructureError(f"environment {self._cell.factory!r} gave something else than a snapshot")
+        return found
+
+    def fork(self) -> World:
+        fresh = World(self._cell, self._state, self._calls.copy())
+        self._ask("fork", self._number, fresh._number)
+        fresh._generation = self._generation
+        return fresh
+
+    def same_state(self, other: Instance) -> bool:
+        if not isinstance(other, World) or other._cell.factory != self._cell.factory:
+            return False
+        if other._cell is not self._cell:  # only worlds in one process can be compared
+            other = World(self._cell, other._state, other._calls.copy())
+        for _ in range(_TRIES):
+            self.live()
+            other.live()
+            try:
+                return self._cell.ask(self._generation, "same", self._number, other._number) is True
+            except Replaced:
+                continue
+        raise InfrastructureError(_AGAIN_AND_AGAIN)
+
+    def live(self) -> None:
+        """Makes the world, or makes it anew after its worker was replaced: from its state, and the calls that it has
+        lived through. Raises ValueError for an illegal state."""
+        cell = self._cell
+        for _ in range(_TRIES):
+            generation = cell.worker.generation
+            if self._generation == generation:
+                return
+            if self._generation >= 0 and not cell.repeatable:
+                raise InfrastructureError(f"environment {cell.factory!r}: a world was lost with its worker process")
+            try:
+                cell.ask(generation, "reset", self._number, self._state)
+                if self._calls:
+                    patience = min(cell.worker.seconds * (1 + len(self._calls)), _LONGEST)
+                    cell.ask(generation, "replay", self._number, self._calls, seconds=patience)
+            except Replaced:
+                continue
+            self._generation = generation
+            return
+        raise InfrastructureError(_AGAIN_AND_AGAIN)
+
+    def _ask(self, *request: Any) -> Any:
+        for _ in range(_TRIES):
+            if self._generation != self._cell.worker.generation:
+                self.live()
+            try:
+                return self._cell.ask(self._generation, *request)
+            except Replaced:
+                continue
+        raise InfrastructureError(_AGAIN_AND_AGAIN)

@@ -1,0 +1,88 @@
+"""Inside a confined worker: one environment and its living worlds, asked by number.
+
+Requests are lists: ["load", "package.module:factory"], ["reset", world, state], ["call", world, tool, arguments],
+["replay", world, [[tool, arguments], …]], ["fork", world, new], ["same", world, other], ["snapshot", world], each with
+the numbers of worlds that nobody holds any more in front. Refusals that belong to the environment's contract come back
+as {"refused": kind, "text": …}.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from rods.calls import Call
+from rods.environments.base import Environment, Instance, Result
+from rods.environments.sandbox.schemas import tool_as_json
+from rods.errors import Unsupported
+
+TARGET = "rods.environments.sandbox.host:answer"
+_worlds: dict[int, Instance] = {}
+_environment: Environment
+
+
+def answer(request: list[Any]) -> Any:
+    gone, do, *rest = request
+    for world in gone:
+        _worlds.pop(world, None)
+    if do == "call":
+        world, tool, arguments = rest
+        return _result(_worlds[world].call(Call(tool, arguments)))
+    try:
+        return _ANSWERS[do](*rest)
+    except Unsupported as error:
+        return {"refused": "unsupported", "text": str(error)}
+    except ValueError as error:
+        return {"refused": "illegal", "text": str(error)}
+
+
+def _result(result: Result) -> list[Any]:
+    """[text], [text, value], or [text, value, error]: what is None is mostly left out, to be quick."""
+    text, value, error = result.text, result.value, result.error
+    if error is not None:
+        return [text, value, error]
+    return [text] if value is None else [text, value]
+
+
+def _load(factory: str) -> dict[str, Any]:
+    global _environment
+    module, _, name = factory.partition(":")
+    _environment = getattr(importlib.import_module(module), name)()
+    features = _environment.features
+    return {
+        "name": _environment.name,
+        "hash": _environment.hash,
+        "features": [features.deterministic, features.snapshot, features.fork, features.state_visible],
+        "tools": [[name, tool_as_json(tool)] for name, tool in _environment.tools().items()],
+    }
+
+
+def _reset(world: int, state: dict[str, Any] | None) -> None:
+    _worlds[world] = _environment.reset(state)
+
+
+def _replay(world: int, calls: list[list[Any]]) -> None:
+    for tool, arguments in calls:
+        _worlds[world].call(Call(tool, arguments))
+
+
+def _fork(world: int, new: int) -> None:
+    _worlds[new] = _worlds[world].fork()
+
+
+def _same(world: int, other: int) -> bool:
+    return bool(_worlds[world].same_state(_worlds[other]))
+
+
+def _snapshot(world: int) -> dict[str, Any]:
+    return _worlds[world].snapshot()
+
+
+_ANSWERS: dict[str, Any] = {
+    "load": _load,
+    "reset": _reset,
+    "replay": _replay,
+    "fork": _fork,
+    "same": _same,
+    "snapshot": _snapshot,
+}

@@ -1,0 +1,100 @@
+"""System calls that a confined process is refused (seccomp): they answer EPERM from here on, for good.
+
+What an environment does is compute; it needs no sockets, no other processes, no signals to anybody, and none of the
+doors into the kernel. Threads are allowed. Known for x86-64 and 64-bit Arm; `available` says whether this is one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import platform
+import struct
+import sys
+from collections.abc import Mapping
+
+_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column of the tables, audit's name of the machine
+# number on x86-64 and on 64-bit Arm (from the kernel's unistd.h); -1: the machine has no such call
+_REFUSED: Mapping[str, tuple[int, int]] = {
+    # network
+    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "accept": (43, 202),
+    "accept4": (288, 242),
+    # other processes and programs
+    "fork": (57, -1), "vfork": (58, -1), "execve": (59, 221), "execveat": (322, 281),
+    # signals, and looking into or changing others
+    "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438),
+    "pidfd_send_signal": (424, 424), "ptrace": (101, 117), "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271), "kcmp": (312, 272), "setpriority": (141, 140), "sched_setscheduler": (144, 119),
+    "sched_setattr": (314, 274), "sched_setaffinity": (203, 122), "ioprio_set": (251, 30),
+    # memory that no limit counts, and what outlives the process
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "msgget": (68, 186),
+    "semget": (64, 190), "mq_open": (240, 180), "add_key": (248, 217), "request_key": (249, 218),
+    "keyctl": (250, 219),
+    # doors into the kernel
+    "bpf": (321, 280), "perf_event_open": (298, 241), "io_uring_setup": (425, 425), "userfaultfd": (323, 282),
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294), "iopl": (172, -1), "ioperm": (173, -1), "modify_ldt": (154, -1),
+    "personality": (135, 92), "fanotify_init": (300, 262),
+    # the machine itself: mounts, clocks, names, power
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "setns": (308, 268),
+    "unshare": (272, 97), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
+    "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442), "swapon": (167, 224),
+    "swapoff": (168, 225), "reboot": (169, 142), "settimeofday": (164, 170), "clock_settime": (227, 112),
+    "clock_adjtime": (305, 266), "adjtimex": (159, 171), "sethostname": (170, 161), "setdomainname": (171, 162),
+    "acct": (163, 89), "quotactl": (179, 60), "syslog": (103, 116), "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265), "mknod": (133, -1), "mknodat": (259, 33),
+    # its own limits
+    "setrlimit": (160, 164), "prctl": (157, 167), "seccomp": (317, 277), "capset": (126, 91),
+}  # fmt: skip
+_CLONE, _CLONE3, _PRLIMIT = (56, 220), 435, (302, 261)
+_CLONE_THREAD = 0x10000
+_X32 = 0x40000000  # from here on x86-64 counts the calls of another set
+
+_PR_SET_SECCOMP, _FILTER = 22, 2
+_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_OF, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _FLAGS, _NEW_LIMIT = 0, 4, 16, 32  # offsets of a call's number, machine, arguments 0 and 2
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+
+
+def available() -> bool:
+    return sys.platform == "linux" and platform.machine() in _MACHINES
+
+
+def refuse() -> None:
+    """Installs the filter, for this process and for good. Needs `no_new_privs`. Raises OSError when it cannot."""
+    instructions = _program()
+    code = b"".join(struct.pack("HBBI", *instruction) for instruction in instructions)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(buffer))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.c_char_p(program), 0, 0):
+        raise OSError(ctypes.get_errno(), "seccomp refused the filter")
+
+
+def _program() -> list[tuple[int, int, int, int]]:
+    """BPF: (operation, how many instructions to skip if so, if not, operand)."""
+    column, machine = _MACHINES[platform.machine()]
+    refused = sorted(numbers[column] for numbers in _REFUSED.values() if numbers[column] >= 0)
+    tests: list[tuple[int, int]] = [(_JUMP_EQUAL, number) for number in refused]
+    if column == 0:
+        tests.insert(0, (_JUMP_AT_LEAST, _X32))
+    program = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_JUMP_EQUAL, 1, 0, machine),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+        (_JUMP_EQUAL, 0, 1, _CLONE3),  # its flags cannot be seen: the C library then takes clone
+        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
+        (_JUMP_EQUAL, 0, 3, _CLONE[column]),
+        (_LOAD, 0, 0, _FLAGS),
+        (_JUMP_ANY_OF, 0, len(tests) + 6, _CLONE_THREAD),  # no thread: refused
+        (_RETURN, 0, 0, _ALLOW),
+        (_JUMP_EQUAL, 0, 3, _PRLIMIT[column]),
+        (_LOAD, 0, 0, _NEW_LIMIT),
+        (_JUMP_EQUAL, 0, len(tests) + 2, 0),  # a new limit, not only a question
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    for index, (operation, operand) in enumerate(tests):
+        program.append((operation, len(tests) - index, 0, operand))
+    return [*program, (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]

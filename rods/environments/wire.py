@@ -1,0 +1,46 @@
+"""JSON between a worker and its parent: orjson, and Python's own where that refuses.
+
+Integers beyond 64 bits, infinities and lone surrogates occur in what policies write; both sides must hold them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+
+def dumps(value: Any) -> bytes:
+    """Raises ValueError or TypeError for what is no JSON."""
+    try:
+        text = orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value).encode()
+    return json.dumps(value).encode() if b"null" in text and _has_odd_number(value) else text
+
+
+def loads(content: bytes | memoryview) -> Any:
+    """Raises ValueError for what is no JSON, or nested too deeply."""
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        try:
+            return json.loads(bytes(content))
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+
+
+def _has_odd_number(value: Any) -> bool:
+    """Whether orjson would write an infinity or a NaN as null."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, float):
+            if part - part != 0:
+                return True
+        elif isinstance(part, dict):
+            waiting.extend(part.values())
+        elif isinstance(part, (list, tuple)):
+            waiting.extend(part)
+    return False
