@@ -13,7 +13,7 @@ from rods.runfolder import expanded_segment, usage
 
 def call(number: int, stage: str, account: str, **fields: Any) -> dict[str, Any]:
     facts = {"outcome": "stop", "backbone": "a", "tokens_in": 100, "tokens_out": 10, "seconds": 2.0, "time": 100.0}
-    return record("call", number=number, stage=stage, account=account, **{**facts, **fields})
+    return record("call", process="daemon", number=number, stage=stage, account=account, **{**facts, **fields})
 
 
 def test_failures_are_paid_by_the_variants_that_were_accepted(tmp_path: Path) -> None:
