@@ -15,14 +15,14 @@ from typing import Any
 from evaluation.bfcl import results, traces
 from evaluation.bfcl.judging import Judge, Judged
 from evaluation.journal import Episode, episodes
-from evaluation.scoring import estimate
+from evaluation.scoring import estimate, share
 from evaluation.settings import PARTS, Part, load, recorded
 from rods.environments.bfcl.tasks import tasks as bfcl_tasks
 from rods.environments.bfcl.world import environment
 from rods.tasks import Task
 
 RESULTS = "bfcl"  # the folder of BFCL's result files
-MEASURES = ("official", "strict", "progress")
+MEASURES = {"official": share, "strict": share, "progress": estimate}
 COLUMNS: tuple[Part, ...] = ("held-out", "test", "train")
 _NAMES = {"held-out": "held-out (the papers' 400)", "test": "unseen by any stage (300)", "train": "training tasks"}
 
@@ -136,7 +136,10 @@ def _scores(part: Part, tasks: Sequence[Task], judged: Mapping[str, list[Judged]
             rows[task.type].append(judged[name])
             rows["all"].append(judged[name])
     return {
-        kind: {measure: estimate([_mean(one, measure) for one in rows[kind]]).as_json() for measure in MEASURES}
+        kind: {
+            measure: interval([_mean(one, measure) for one in rows[kind]]).as_json()
+            for measure, interval in MEASURES.items()
+        }
         for kind in [*(kind for kind in rows if kind != "all"), "all"]
         if rows[kind]
     }

@@ -2,7 +2,7 @@
 
 The task is the unit: rollouts of one task are averaged first, and the standard error is taken over tasks. Pairing the
 same tasks (and the same rollout seeds) at both ends removes what makes tasks easy or hard. Intervals are 95 %, from
-Student's t; below two tasks there is none.
+Student's t, of which there is none below two tasks; those of verdicts are Wilson's.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+NORMAL = 1.959964  # the 0.975 quantile of the normal distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,19 @@ def estimate(values: Sequence[float]) -> Estimate:
     error = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1) / count)
     half = t_quantile(count - 1) * error
     return Estimate(mean, error, mean - half, mean + half, count)
+
+
+def share(values: Sequence[float]) -> Estimate:
+    """The mean of verdicts (0 or 1, or their mean over a task's samples), one a task, with Wilson's interval, which
+    says something even where all are 0. Raises ValueError for none."""
+    if not values:
+        raise ValueError("no task to average")
+    count, square = len(values), NORMAL**2
+    mean = math.fsum(values) / count
+    middle = (mean + square / (2 * count)) / (1 + square / count)
+    half = NORMAL / (1 + square / count) * math.sqrt(mean * (1 - mean) / count + square / (4 * count**2))
+    error = math.sqrt(mean * (1 - mean) / count)
+    return Estimate(mean, error, max(0.0, middle - half), min(1.0, middle + half), count)
 
 
 def paired(before: Mapping[str, float], after: Mapping[str, float]) -> Estimate:

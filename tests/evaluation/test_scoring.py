@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from evaluation.scoring import estimate, paired, t_quantile
+from evaluation.scoring import estimate, paired, share, t_quantile
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,13 @@ def test_one_task_has_no_interval() -> None:
     assert estimate([0.5]).high == math.inf
     with pytest.raises(ValueError, match="no task"):
         estimate([])
+
+
+@pytest.mark.parametrize(
+    ("valid", "tasks", "low", "high"),  # Wilson's intervals, as printed for 0/10, 5/10, 20/263 and 10/10
+    [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (20, 263, 0.0498, 0.1145), (10, 10, 0.7225, 1.0)],
+)
+def test_verdicts_have_wilson_s_interval(valid: int, tasks: int, low: float, high: float) -> None:
+    found = share([1.0] * valid + [0.0] * (tasks - valid))
+    assert (found.mean, found.tasks) == (valid / tasks, tasks)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-4)
