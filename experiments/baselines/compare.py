@@ -1,0 +1,39 @@
+"""Held-out progress of several runs of one data set: each run's end, and the first run over each of the others, paired.
+
+    python experiments/baselines/compare.py runs/rods runs/static_data …
+
+Runs that have not been scored are scored now. The draws of a task are the same in every run, so differences are paired.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from evaluation.heldout import per_task, score_run
+from evaluation.scoring import Estimate, estimate, paired
+
+
+def main(folders: list[Path]) -> int:
+    ends = {folder: per_task(Path(score_run(folder, "end")["file"]))["progress"] for folder in folders}
+    first, *others = folders
+    for folder, scores in ends.items():
+        print(f"{folder.name}: {_words(estimate(list(scores.values())))} on {len(scores)} held-out tasks")
+    for other in others:
+        common = ends[first].keys() & ends[other].keys()
+        if not common:
+            print(f"{first.name} and {other.name} share no held-out task: were they started with the same [data]?")
+            return 1
+        old, new = ({task: ends[folder][task] for task in common} for folder in (other, first))
+        print(f"{first.name} over {other.name}: {_words(paired(old, new), '+')}")
+    return 0
+
+
+def _words(found: Estimate, sign: str = "") -> str:
+    return f"{found.mean:{sign}.3f} [{found.low:{sign}.3f}, {found.high:{sign}.3f}]"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit(__doc__)
+    raise SystemExit(main([Path(folder) for folder in sys.argv[1:]]))
