@@ -55,8 +55,9 @@ class Asker:
         question.
 
         The first try is constrained where the endpoint can do that. An answer that was cut short leads to the tagged
-        form; one that could not be read is shown to the model with what was wrong, and the question put again. Raises
-        ComposeError(error) when no try succeeds, EndpointError, BudgetSpent.
+        form; one that could not be read is shown to the model with what was wrong, and the question put again; a model
+        that only repeats itself is asked anew. Raises ComposeError(error) when no try succeeds, EndpointError,
+        BudgetSpent.
         """
         loaded = load(template)
         self.hashes[template] = loaded.hash
@@ -64,7 +65,7 @@ class Asker:
         question = "\n\n".join(said_to[name] for name in ("user", *sections))
         constrained = self.client.constrains(self.backbone)
         exchange: list[dict[str, str]] = []
-        why, said, kind = "", "", error
+        why, said, kind, repeated = "", "", error, False
         for number in range(self.tries):
             way = "constrained" if constrained else "tagged"
             user = {"role": "user", "content": f"{question}\n\n{said_to[way]}"}
@@ -80,7 +81,7 @@ class Asker:
                     account=self.account,
                 )
             )
-            said = completion.text
+            said, repeated = completion.text, completion.text == said
             try:
                 meant = read(_fields(completion, form, constrained=constrained))
                 if check is not None:
@@ -88,10 +89,11 @@ class Asker:
                 return meant
             except Unreadable as unreadable:
                 why, kind = str(unreadable), unreadable.error or error
-            if completion.finish == "context":
-                break  # a longer prompt would fit even less
+            if completion.finish == "context" and not exchange:
+                break  # nothing shorter can be asked
             constrained = constrained and completion.constrained and completion.finish != "length"  # a grammar can loop
-            exchange = [] if completion.finish == "length" else self._again(said, why)
+            anew = repeated or completion.finish in ("length", "context")  # who sees his answer may just repeat it
+            exchange = [] if anew else self._again(said, why)
         detail = f"{template}: {why}"
         raise ComposeError(kind, detail, function=function, turn=turn, said=said[:KEPT])
 

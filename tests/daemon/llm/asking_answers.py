@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.daemon.llm.world import assignment
+
 GOOD = {"reason": "fine", "verdict": ["aligned"], "problem": ""}
 
 
@@ -49,3 +51,13 @@ def wild(request: dict[str, Any]) -> str:
     before = str(request["messages"][-2]["content"])
     number = int(before[6]) + 1 if before.startswith("(wild ") else 0
     return f"(wild {number}) {said[number]}" if number < len(said) else json.dumps(GOOD)
+
+
+def parrot(request: dict[str, Any]) -> str:
+    """Repeats the wrong answer that it is shown. Asked anew, under another random seed, it knows better."""
+    if _complained(request):
+        return str(request["messages"][-2]["content"])
+    return '{"verdict": "what?"}' if request["seed"] == FIRST else obedient(request)
+
+
+FIRST = assignment().rng("query_verification 2 0").getrandbits(31)  # the random seed of the first try

@@ -34,14 +34,14 @@ async def ask(asker: Asker, **options: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize("habit", ["obedient", "learning", "thinking", "wild"])
+@pytest.mark.parametrize("habit", ["obedient", "learning", "thinking", "wild", "parrot"])
 async def test_a_model_is_asked_until_its_answer_can_be_read(stub: Stub, habit: str) -> None:
     stub.use(playing(habit))
     calls: list[Usage] = []
     async with asker_at(stub, calls=calls) as asker:
         asker.tries = 4
         assert await ask(asker) == ["aligned"]
-    assert len(calls) == {"obedient": 1, "learning": 2, "thinking": 1, "wild": 4}[habit]
+    assert len(calls) == {"obedient": 1, "learning": 2, "thinking": 1, "wild": 4, "parrot": 3}[habit]
     assert {(call.stage, call.account) for call in calls} == {("verification", "1-x#0")}
     assert {call.template for call in calls} == {f"query_verification@{prompts.load('query_verification').hash}"}
 
