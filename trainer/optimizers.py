@@ -31,10 +31,9 @@ class MuonWithAdamW(Optimizer):
         matrices = [parameter for parameter in trained if parameter.ndim == 2 and id(parameter) not in outer]
         inside = {id(parameter) for parameter in matrices}
         rest = [parameter for parameter in trained if id(parameter) not in inside]
-        self.parts: list[Optimizer] = [
-            Muon(matrices, lr=learning_rate, weight_decay=0.0),
-            AdamW(rest, lr=learning_rate * rest_share, weight_decay=0.0, betas=(0.9, 0.95)),
-        ]
+        self.parts: list[Optimizer] = [Muon(matrices, lr=learning_rate, weight_decay=0.0)]
+        if rest:  # nothing with LoRA, whose parameters are all matrices
+            self.parts.append(AdamW(rest, lr=learning_rate * rest_share, weight_decay=0.0, betas=(0.9, 0.95)))
         super().__init__([group for part in self.parts for group in part.param_groups], {})
         self._share()
 

@@ -35,6 +35,7 @@ from rods.canonical import keyed_random
 from rods.config import Config
 from rods.errors import UserError
 from trainer import batches, optimizers
+from trainer.adapters import adapted, save_plain
 from trainer.advantages import Array, Estimate, advantages, load_hook, reweighted
 from trainer.conversations import Sample
 from trainer.policy import Batch, Stopping
@@ -64,6 +65,7 @@ def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
     _settle_torch(run.config)
     folder = ranks.together(lambda: starting_weights(driven(training)))
     engine = Engine.load(folder, run.config.rollouts, bf16=_bf16(run.config))
+    engine.model = adapted(engine.model, run.config.policy.lora_rank, run.config.random_seeds.policy)
     trainer = _Trainer(run, training, ranks, engine)
     if trainer.begin() is None:
         trainer.train()
@@ -211,7 +213,7 @@ def _served(run: Run, engine: Engine) -> ServedEngine | None:
     folder = Path(run.config.operation.weights_folder or run.path / "served")
 
     def save(written: Path) -> None:
-        engine.model.save_pretrained(written)
+        save_plain(engine.model, written)
 
     return ServedEngine(engine.chat, run.config.rollouts, servers[0], folder.resolve(), save)
 

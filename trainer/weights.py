@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from rods.config import Config
 from rods.errors import UserError
 from rods.tasks import Task
+from trainer.adapters import load_adapter, save_adapter, save_plain
 from trainer.batches import validation_jobs
 from trainer.ranks import Ranks
 from trainer.rollouts import Engine
@@ -34,7 +35,8 @@ class Weights:
 
     def save(self, folder: Path) -> None:
         """Writes the policy into the empty `folder` (trainer.policy.Policy)."""
-        self.engine.model.save_pretrained(folder)
+        save_plain(self.engine.model, folder)
+        save_adapter(self.engine.model, folder)
         self.engine.chat.tokenizer.save_pretrained(folder)
         torch.save(self.optimizer().state_dict(), folder / OPTIMIZER)
         torch.save(self.ranks.ask("generators"), folder / GENERATORS)
@@ -72,12 +74,13 @@ class Weights:
     def _restore(self, folder: Path) -> None:
         model = self.engine.model
         try:
-            weights: dict[str, Any] = {}
-            for file in sorted(folder.glob("*.safetensors")):
-                weights |= load_file(file)
             optimizer = torch.load(folder / OPTIMIZER, weights_only=True)
             generators = torch.load(folder / GENERATORS, weights_only=True)
-            model.load_state_dict(weights, strict=not model.config.tie_word_embeddings)
+            if not load_adapter(model, folder):
+                weights: dict[str, Any] = {}
+                for file in sorted(folder.glob("*.safetensors")):
+                    weights |= load_file(file)
+                model.load_state_dict(weights, strict=not model.config.tie_word_embeddings)
             self.optimizer().load_state_dict(optimizer)
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             raise UserError(

@@ -42,6 +42,7 @@ class Policy(Section):
     kind: Literal["nano", "transformers", "simulated"] = "nano"  # see above
     model: str = ""  # kind=transformers: a folder with weights and tokenizer (relative to the configuration file)
     dialect: Literal["tags", "hermes", "compact"] = "compact"  # the text form of calls: 000, Hermes/Qwen, nano's
+    lora_rank: int = Field(0, ge=0)  # trains matrices of this rank beside frozen weights (LoRA, needs peft); 0: all
     carelessness: float = Field(0.6, ge=0, le=1)  # kind=nano: share of flawed turns in the warm start's demonstrations
     warm_start_steps: int = Field(0, ge=0)  # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
     skill: float = 0.3  # kind=simulated: skill at the start; a task of this difficulty is resolved half the time
