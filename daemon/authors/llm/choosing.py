@@ -31,13 +31,14 @@ Key = tuple[int, int, str]  # turn, place in it, slot
 
 @dataclass(frozen=True, slots=True)
 class Blank:
-    """A value to be chosen: one of `options` (by label), or one within `schema` where it is not `closed`. `problem`
-    says what was wrong with the last answer."""
+    """A value to be chosen: one of `options` (by label; a few of all the `values`), or one within `schema` where it is
+    not `closed`. `problem` says what was wrong with the last answer."""
 
     key: Key
     choice: Choice
     tool: str
     argument: str
+    values: Sequence[Any]
     options: Mapping[Any, Any]
     closed: bool
     schema: Mapping[str, Any]
@@ -80,8 +81,8 @@ class Choosing:
         self.place = key[:2]
         self.reached.add(self.place)
         blank = self._blank(key, choice)
-        if len(blank.options) == 1 and blank.closed and not blank.optional:
-            return next(iter(blank.options.values()))
+        if len(blank.values) == 1 and blank.closed and not blank.optional:
+            return blank.values[0]
         if key in self.answers:
             taken = self._taken(blank, self.answers[key])
             if taken is not None:
@@ -95,8 +96,8 @@ class Choosing:
         """The answer as one of the values, or as it is where it may be invented; None when it cannot be."""
         if answer is LEFT_OUT:
             return LEFT_OUT if blank.optional else None
-        for value in blank.options.values() if blank.closed else blank.choice.values:
-            if value is not LEFT_OUT and _equal(meant(value), meant(answer)):
+        for value in blank.values:
+            if _equal(meant(value), meant(answer)):
                 return value
         return None if blank.closed or fault(blank.schema, answer) else answer
 
@@ -112,7 +113,7 @@ class Choosing:
         few = values if len(values) <= OPTIONS else self._some(values, choice)
         options = {_label(value): value for value in few}
         problem = problem or self.strict.get(key, "")
-        return Blank(key, choice, tool, argument, options, closed, schema, LEFT_OUT in choice.values, problem)
+        return Blank(key, choice, tool, argument, values, options, closed, schema, LEFT_OUT in choice.values, problem)
 
     def _fed(self, choice: Choice, values: list[Any]) -> list[Any]:
         """The values that the linked calls returned, and that no argument of theirs brought in."""

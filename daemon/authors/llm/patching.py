@@ -15,7 +15,7 @@ from daemon.authors.llm import showing
 from daemon.authors.llm.answers import Form, Unreadable, obj
 from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.computing import Compute
-from daemon.authors.llm.worlds import Worlds, legal, nested
+from daemon.authors.llm.worlds import Worlds, nested
 from rods.calls import Call
 from rods.canonical import canonical
 from rods.composing import shapes
@@ -47,17 +47,17 @@ class Critic:
         form = Form({"patch": {"type": "array", "items": entry, "minItems": 1, "maxItems": PATCHES}},
                     guiding=frozenset({"patch"}))  # fmt: skip
 
-        def read(answer: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        def read(answer: dict[str, Any]) -> dict[str, Any]:
             patch = patch_of(state, answer["patch"])
             if found := refusals(state, patch, done):
                 raise Unreadable("; ".join(map(str, found[:3])))
-            merged = deep_merge(state, patch)
-            if not legal(given.environment, merged):
-                raise Unreadable("the world does not accept the patched state")
-            return patch, merged
+            return patch
+
+        async def check(patch: dict[str, Any]) -> None:
+            await self.worlds.accepted(given.environment, deep_merge(state, patch))
 
         try:
-            patch, merged = await self.asker.ask(
+            patch = await self.asker.ask(
                 given,
                 "config_patch",
                 stage="patch",
@@ -72,6 +72,7 @@ class Critic:
                 sections=["tested"] if done else [],
                 form=form,
                 read=read,
+                check=check,
                 error=error.type,
                 function=error.function,
                 turn=error.turn,
@@ -79,7 +80,7 @@ class Critic:
         except ComposeError:
             return None
         self.worlds.add(patch)
-        return merged
+        return deep_merge(state, patch)
 
 
 def patch_of(state: Mapping[str, Any], changes: Any) -> dict[str, Any]:

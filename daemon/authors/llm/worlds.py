@@ -8,6 +8,7 @@ override earlier ones field by field, and each next state takes over those that 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from daemon.authors.base import Assignment
@@ -38,11 +39,16 @@ class Worlds:
             state = await self.compute(lambda: fresh_state(self.catalogue, plan, given.seed, rng))
         else:
             state = await self._rewritten(given, plan)
-        return self._patched(given.environment, state)
+        return await self.compute(lambda: self._patched(given.environment, state))
 
     def add(self, patch: Mapping[str, Any]) -> None:
         """Takes up a patch for the states to come."""
         self.patches = deep_merge(self.patches, patch)
+
+    async def accepted(self, environment: Environment, state: Mapping[str, Any]) -> None:
+        """Raises Unreadable when the environment does not."""
+        if not await self.compute(lambda: legal(environment, state)):
+            raise Unreadable("the world does not accept this state")
 
     def _patched(self, environment: Environment, state: dict[str, Any]) -> dict[str, Any]:
         for path, value in shapes.leaves(self.patches):
@@ -61,10 +67,7 @@ class Worlds:
         def read(answer: dict[str, Any]) -> dict[str, Any]:
             if found := shapes.faults(old, answer["state"]):
                 raise Unreadable("; ".join(map(str, found[:3])))
-            merged = deep_merge(old, answer["state"])
-            if not legal(given.environment, merged):
-                raise Unreadable("the world does not accept this state")
-            return merged
+            return deep_merge(old, answer["state"])
 
         try:
             return await self.asker.ask(
@@ -78,6 +81,7 @@ class Worlds:
                 },
                 form=Form({"state": {"type": "object"}}),
                 read=read,
+                check=partial(self.accepted, given.environment),
                 error="param_gen_failed",
                 max_tokens=2048,
             )
