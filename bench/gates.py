@@ -1,0 +1,114 @@
+"""What the gates refuse: variants spoilt in seven ways, untouched ones, and BFCL's own tasks.
+
+Nothing but the task is looked at (no draft). "With the phrase book" is what a variant of the procedural author meets:
+gates, and the judge's reading of the text. "Gates alone" is what holds for texts in anybody's words. Shape and
+neighbours are not asked: they would only make it easier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
+
+from bench.figures import Figure, run
+from daemon.authors.procedural import procedural_author
+from daemon.pipeline import Pipeline
+from daemon.stages import Job
+from rods.canonical import keyed_random
+from rods.composing.catalogue import catalogue_for
+from rods.config import Config
+from rods.environments import desk, load
+from rods.environments.bfcl import tasks
+from rods.gates import SimilarityIndex
+from rods.tasks import Task
+from tests.rods.gates.corruptions import KINDS, Corruptions, objections
+
+FULL, QUICK = 500, 24  # variants of each environment
+READING = ("leaks", "grounding", "requests", "missing")
+
+
+def measure(quick: bool) -> list[Figure]:
+    """For each environment and kind of corruption, the share that is refused; and of the untouched."""
+    size = QUICK if quick else FULL
+    figures: list[Figure] = []
+    for name in ("desk", "bfcl"):
+        variants = accepted(name, size)
+        began = time.process_time()
+        refused = [objections(load(name), task, catalogue_for(name)) for task in variants]
+        spent = 1000 * (time.process_time() - began) / len(variants)
+        figures += [
+            Figure(f"{name}: untouched variants refused", _share(refused), "share", reach=0.05, higher=False),
+            Figure(f"{name}: CPU time of all gates and the reading", spent, "ms a variant"),
+        ]
+        corruptions = Corruptions(load(name), variants)
+        for kind in KINDS:
+            spoilt = [corruptions.corrupt(task, kind, keyed_random(1, kind, task.id)) for task in variants]
+            found = [objections(load(name), task, catalogue_for(name)) for task in spoilt if task is not None]
+            alone = _share([each - {"reading"} for each in found])
+            claim = f"{name}: {kind}, {len(found)} tasks, with the phrase book"
+            figures.append(Figure(claim, _share(found), "share", "gates alone", alone, reach=0.95))
+        figures += _without(name, size)
+    return figures + _written(quick)
+
+
+def _without(name: str, size: int) -> list[Figure]:
+    """What the gates that read texts and look for ways round find in variants written without them."""
+    config = Config.model_validate({"gates": dict.fromkeys(READING, False)})
+    refused = [objections(load(name), task) for task in accepted(name, size, config)]
+    return [
+        Figure(f"{name}: variants written without it that {gate} refuses", share, "share")
+        for gate in READING
+        if (share := sum(gate in each for each in refused) / len(refused))
+    ]
+
+
+def _written(quick: bool) -> list[Figure]:
+    """How many of BFCL's own tasks, written and checked by people, each gate would refuse."""
+    own = tasks()[:: 20 if quick else 1]
+    refused = [objections(load("bfcl"), task) for task in own]
+    counts = Counter(gate for each in refused for gate in each)
+    counts["any of them"] = sum(map(bool, refused))
+    return [
+        Figure(f"BFCL's own {len(own)} tasks that {gate} would refuse", count / len(own), "share")
+        for gate, count in counts.most_common()
+    ]
+
+
+def accepted(name: str, count: int, config: Config | None = None) -> list[Task]:
+    """Variants as the daemon accepts them, of training tasks in turn."""
+    seeds = [task for task in tasks() if task.split == "train"] if name == "bfcl" else desk.generate(7, 200, 0)
+    threads = ThreadPoolExecutor(1)
+    pipeline, author = Pipeline(config or Config(), SimilarityIndex(), threads), procedural_author(name, threads)
+
+    async def written() -> list[Task]:
+        found: list[Task] = []
+        for number, seed in enumerate(cycle(_mixed(seeds))):
+            if len(found) == count:
+                return found
+            job = Job(f"{number}-{seed.id}", 0, seed, seed, 1)
+            made = await pipeline.write(job, author, load(name), lambda _: [], lambda _: None)
+            found += [made] if isinstance(made, Task) else []
+        raise AssertionError("unreachable: a cycle never ends")
+
+    try:
+        return asyncio.run(written())
+    finally:
+        threads.shutdown()
+
+
+def _mixed(seeds: Sequence[Task]) -> list[Task]:
+    mixed = list(seeds)
+    keyed_random(0, "bench gates").shuffle(mixed)
+    return mixed
+
+
+def _share(found: Sequence[set[str]]) -> float:
+    return sum(map(bool, found)) / len(found)
+
+
+if __name__ == "__main__":
+    run(measure)
