@@ -115,3 +115,15 @@ def aloof(request: dict[str, Any]) -> str:
 
 
 MUTE = ("share_file", "lock_file", "write_file", "remove_contact")
+
+
+def _decorating(state: Any) -> Any:
+    def answer(request: dict[str, Any]) -> str:
+        return written(request, {"state": state} if role(request) == "initial_state" else fields_of(request))
+
+    return answer
+
+
+redecorating = _decorating({"notes": {"101": {"title": "attic"}, "104": {"title": "cellar", "body": "empty it"}}})
+remodelling = _decorating({"notes": {"101": {"color": "red"}}, "shelves": {}})
+forbidden = _decorating({"notes": {"cellar": {"title": "cellar", "body": "empty it"}}})  # keys are numbers
