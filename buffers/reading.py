@@ -199,6 +199,7 @@ class Tail:
         with self.files.open(part) as (file, inode):
             first = file.readline()
         if not first.endswith(b"\n"):
+            _check_newline(first, part, 0)
             return None
         if parsed(first[:-1], part, 0)["seq"] != self._seen + 1:
             return False
@@ -237,8 +238,7 @@ class Tail:
             if len(found) < len(lines):
                 return
             offset += end + 1
-        if len(rest) > TRAILER and is_record(rest[:-1]):
-            raise Damage(part, offset, "the newline behind the last record is damaged")
+        _check_newline(rest, part, offset)
 
     def _parse(self, lines: list[bytes], part: Path, offset: int, seq: int) -> list[Record]:
         """The records in `lines`, the first of which stands at `offset` and follows record `seq`; fewer when the bytes
@@ -256,6 +256,12 @@ class Tail:
                 raise Damage(part, _end(offset, lines, found), f"seq {record['seq']} stands where {seq} is due")
             found.append(record)
         return found
+
+
+def _check_newline(rest: bytes, part: Path, offset: int) -> None:
+    """Raises Damage when `rest`, the end of a part, is a whole record but for the newline: nothing is missing there."""
+    if len(rest) > TRAILER and is_record(rest[:-1]):
+        raise Damage(part, offset, "the newline behind the last record is damaged")
 
 
 def _end(offset: int, lines: list[bytes], found: list[Record]) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buffers.log import LogWriter
 from buffers.reading import Tail, read
 from buffers.records import line, record
+from rods.errors import CorruptLogError
 from rods.runfolder import EXPANDED, expanded_segment
 from tests.buffers.test_log import step, write_steps
 
@@ -28,6 +30,16 @@ def test_a_tail_sees_a_group_only_once_it_is_closed(tmp_path: Path) -> None:
     seen = len(tail.poll())
     assert seen == 4
     assert tail.poll() == []
+
+
+def test_the_only_record_with_a_damaged_newline_is_damage_and_not_an_empty_log(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    LogWriter(path).append([record("start", attempt=1, from_step=0)])
+    path.write_bytes(path.read_bytes()[:-1])
+    assert Tail(path).poll() == []  # its newline has not arrived
+    path.write_bytes(path.read_bytes() + b"\x08")
+    with pytest.raises(CorruptLogError, match="newline"):
+        list(read(path))
 
 
 def test_bytes_that_have_not_arrived_mean_not_yet(tmp_path: Path) -> None:

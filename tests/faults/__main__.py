@@ -1,0 +1,89 @@
+"""`python -m tests.faults`: every sweep in full, and the table of docs/durability.md.
+
+`--share 20` tries every twentieth point only, `--only WORD` the rows whose name holds the word, `--kills 20` fewer
+random kills. Rows go to standard output, times and what went wrong to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.faults import comparison, damage, random_kills, small_disk, sweeps
+from tests.faults.forge import Forge
+from tests.faults.table import HEAD, Row
+from tests.faults.workloads import Workload
+
+RANDOM_KILLS = 1000
+Sweep = Callable[[], Row]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Sweep faults, print the table.")
+    parser.add_argument("--share", type=int, default=1, help="try every n-th point only")
+    parser.add_argument("--only", default="", help="part of the name of the rows wanted")
+    parser.add_argument("--kills", type=int, default=RANDOM_KILLS, help="random kills")
+    asked = parser.parse_args()
+    # Most points write and read small files: where there is a file system in memory, they are quicker there.
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    bad = 0
+    with tempfile.TemporaryDirectory(dir=memory) as scratch, Forge() as forge:
+        print(HEAD, "|---|---|---|---|---|---|", sep="\n", flush=True)
+        for name, sweep in every(forge, Path(scratch), asked.share, asked.kills):
+            if asked.only not in name:
+                continue
+            began = time.monotonic()
+            row = sweep()
+            print(row, flush=True)
+            print(f"({row.fault}: {time.monotonic() - began:.0f} s)", *row.failures[:5], sep="\n", file=sys.stderr)
+            bad += row.survived < row.tried and "append and flush" not in row.fault
+    return 1 if bad else 0
+
+
+def every(forge: Forge, scratch: Path, share: int, kills: int) -> Iterator[tuple[str, Sweep]]:
+    """The sweeps by name, ours first, then those for comparison."""
+    works: dict[str, Workload] = {}
+
+    def work(program: str) -> Workload:
+        if program not in works:
+            works[program] = Workload(program, forge, scratch)
+        return works[program]
+
+    for program in ("trainer", "daemon"):
+        for sweep in sweeps.SWEEPS:
+            yield f"{sweep.__name__} {program}", lambda s=sweep, p=program: s(work(p), share)  # type: ignore[misc]
+        if small_disk.possible():
+            yield f"full_tmpfs {program}", lambda p=program: small_disk.full_tmpfs(work(p), share)  # type: ignore[misc]
+    yield "truncations", lambda: damage.truncations(damage.logs(work("daemon").whole), scratch, share)
+    yield "flips", lambda: damage.flips(damage.logs(work("daemon").whole), share)
+    yield "random_kills", lambda: random_kills.random_kills(scratch, kills)
+    for kind in ("log", "plain"):
+        for sweep in sweeps.SWEEPS:
+            yield (
+                f"comparison {sweep.__name__} {kind}",
+                lambda s=sweep, k=kind: _bare(s, k, forge, scratch, share),  # type: ignore[misc]
+            )
+    if comparison.possible():
+        for kind in ("log", "sqlite", "plain"):
+            for fault in comparison.SYSTEM_CALLS:
+                yield (
+                    f"comparison strace {fault} {kind}",
+                    lambda f=fault, k=kind: comparison.struck(k, f, scratch, share),  # type: ignore[misc]
+                )
+
+
+def _bare(sweep: Callable[[sweeps.Tested, int], Row], kind: str, forge: Forge, scratch: Path, share: int) -> Row:
+    folder = scratch / f"{kind}.{sweep.__name__}"
+    try:
+        return sweep(comparison.BareWriter(kind, forge, folder), share)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

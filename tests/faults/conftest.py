@@ -1,0 +1,36 @@
+"""What the sweeps share: one forge, and a place in memory where there is one."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.forge import Forge
+from tests.faults.workloads import Workload
+
+
+@pytest.fixture(scope="package")
+def scratch() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="package")
+def forge() -> Iterator[Forge]:
+    with Forge() as forge:
+        yield forge
+
+
+@pytest.fixture(scope="package")
+def trainer(forge: Forge, scratch: Path) -> Workload:
+    return Workload("trainer", forge, scratch)
+
+
+@pytest.fixture(scope="package")
+def daemon(forge: Forge, scratch: Path) -> Workload:
+    return Workload("daemon", forge, scratch)

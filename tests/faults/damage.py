@@ -1,0 +1,145 @@
+"""Logs cut off at any byte, and logs in which one bit has flipped.
+
+Reading a log that ends anywhere must give exactly the records that are whole, and a writer that opens it must go on
+behind them. A flipped bit must never be believed, nor hide a record in silence: the log's owner is told where it is.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from buffers.log import LogWriter
+from buffers.reading import Disk, Tail, settled
+from buffers.records import Record, record
+from rods.errors import CorruptLogError
+from tests.faults.table import Row
+from tests.faults.workloads import Verdict
+
+GOOD = Verdict()
+PATH = Path("memory.jsonl")
+
+
+class Memory(Disk):
+    """A log of one part that lies in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def parts(self, path: Path) -> list[Path]:
+        return [path]
+
+    def inode(self, part: Path) -> int:
+        return 1
+
+    @contextmanager
+    def open(self, part: Path) -> Iterator[tuple[BinaryIO, int]]:
+        yield io.BytesIO(self.data), 1
+
+
+def logs(folder: Path) -> list[Path]:
+    """The parts of all logs of a run that hold anything."""
+    return sorted(path for path in folder.glob("*.jsonl") if path.name != "tasks.jsonl" and path.stat().st_size)
+
+
+def records(data: bytes, after: int = 0, *, raw: bool = False) -> list[Record]:
+    """What a strict reader makes of `data`, a part whose first record follows record `after`."""
+    tail = Tail(PATH, strict=True, raw=raw, after=after)
+    tail.files = Memory(data)
+    return tail.poll()
+
+
+def truncations(paths: list[Path], scratch: Path, share: int = 1) -> Row:
+    """Every log, cut off at every byte: read, and opened for append."""
+    row = Row("truncation of every log at every byte")
+    for path in paths:
+        data = path.read_bytes()
+        whole = records(data, first(data) - 1, raw=True)
+        ends = [index + 1 for index, byte in enumerate(data) if byte == ord("\n")]
+        near = {end + step for end in ends for step in (-2, -1, 0, 1)}
+        for size in range(len(data)):
+            if size % share and size not in near:
+                continue
+            kept = sum(end <= size for end in ends)
+            row.add(f"{path.name} cut to {size} bytes", _cut(path, data[:size], whole[:kept], scratch))
+    return row
+
+
+def _cut(path: Path, data: bytes, whole: list[Record], scratch: Path) -> Verdict:
+    expected = list(settled(whole))
+    try:
+        seen = records(data, first(data) - 1 if whole else 0)
+    except CorruptLogError as error:
+        return Verdict(wrong=[f"the reader refuses it: {error}"])
+    if seen != expected:
+        return Verdict(lost=len([one for one in expected if one not in seen]), wrong=["the reader sees other records"])
+    folder = scratch / "cut"
+    folder.mkdir()
+    try:
+        copy = folder / "x.jsonl"
+        copy.write_bytes(data)
+        writer = LogWriter(copy)
+        seq = writer.append([record("start", attempt=99, from_step=0)])
+        writer.close()
+        found = list(Tail(copy, strict=True, raw=True, after=whole[0]["seq"] - 1 if whole else 0).records())
+        if found[:-1] != whole or seq != (whole[-1]["seq"] if whole else 0) + 1:
+            return Verdict(
+                lost=len([one for one in whole if one not in found]), wrong=["what was appended is misplaced"]
+            )
+        aside = b"".join(other.read_bytes() for other in folder.glob("x.jsonl.torn.*"))
+        if data != copy.read_bytes()[: len(data) - len(aside)] + aside:
+            return Verdict(wrong=["the torn bytes were not kept"])
+    except CorruptLogError as error:
+        return Verdict(wrong=[f"the writer refuses it: {error}"])
+    finally:
+        shutil.rmtree(folder)
+    return GOOD
+
+
+def flips(paths: list[Path], share: int = 1) -> Row:
+    """Every bit of every log, flipped: the strict reader must stop there, and must have given what stood before.
+
+    A record is read together with its neighbours, not with the whole log, since a reader looks at one line at a time;
+    every hundredth flip is read in the whole log all the same.
+    """
+    row = Row("every single-bit flip of every log")
+    for path in paths:
+        data = path.read_bytes()
+        begin, seq = 0, first(data)
+        while begin < len(data):
+            end = data.index(b"\n", begin) + 1
+            following = data.find(b"\n", end) + 1 or end
+            for bit in range(8 * (end - begin)):
+                if (bit + seq) % share == 0:
+                    where = begin + bit // 8
+                    flipped = bytes([data[where] ^ (1 << bit % 8)])
+                    around = data[begin:where] + flipped + data[where + 1 : following]
+                    row.add(f"{path.name}, byte {where}, bit {bit % 8}", _flipped(around, seq - 1, []))
+                    if row.tried % 100 == 0:
+                        before = records(data[:begin], first(data) - 1, raw=True) if begin else []
+                        damaged = data[:where] + flipped + data[where + 1 :]
+                        row.add(f"{path.name}, byte {where}, whole", _flipped(damaged, first(data) - 1, before))
+            begin, seq = end, seq + 1
+    return row
+
+
+def _flipped(data: bytes, after: int, before: list[Record]) -> Verdict:
+    tail = Tail(PATH, strict=True, raw=True, after=after)
+    tail.files = Memory(data)
+    seen: list[Record] = []
+    try:
+        for found in tail.records():
+            seen.append(found)
+    except CorruptLogError:
+        # A block that holds damage is refused as a whole, so fewer than those before may have been given, never others.
+        return GOOD if seen == before[: len(seen)] else Verdict(wrong=["a damaged record is believed"])
+    return Verdict(wrong=[f"the damage goes unnoticed; {len(seen)} records are believed"])
+
+
+def first(data: bytes) -> int:
+    """The seq of the first record in a part."""
+    return int(data[7 : data.index(b",")])

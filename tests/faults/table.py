@@ -1,0 +1,37 @@
+"""One row a fault, and the table of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tests.faults.workloads import Verdict
+
+HEAD = "| fault | points tried | survived | acknowledged records lost | duplicates | wrong recoveries |"
+
+
+@dataclass
+class Row:
+    fault: str
+    tried: int = 0
+    survived: int = 0
+    lost: int = 0
+    twice: int = 0
+    wrong: int = 0
+    failures: list[str] = field(default_factory=list)  # what went wrong where
+
+    def add(self, point: str, verdict: Verdict) -> None:
+        self.tried += 1
+        self.survived += verdict.good
+        self.lost += verdict.lost
+        self.twice += verdict.twice
+        self.wrong += bool(verdict.wrong)
+        if not verdict.good:
+            self.failures.append(f"{point}: {verdict}")
+
+    def __str__(self) -> str:
+        return f"| {self.fault} | {self.tried:,} | {self.survived:,} | {self.lost} | {self.twice} | {self.wrong} |"
+
+
+def table(rows: Iterable[Row]) -> str:
+    return "\n".join([HEAD, "|---|---|---|---|---|---|", *map(str, rows)])

@@ -1,0 +1,51 @@
+"""The sweeps at a size that a quick run can afford; `make faults` tries every point (docs/durability.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults import damage, random_kills, small_disk, sweeps
+from tests.faults.table import Row
+from tests.faults.workloads import Workload
+
+
+def all_survived(row: Row, least: int) -> None:
+    assert row.survived == row.tried >= least, "\n".join([str(row), *row.failures[:5]])
+    assert (row.lost, row.twice, row.wrong) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "least"),
+    [("kills", 8, 10), ("full_disk", 12, 5), ("failing_fsync", 12, 5), ("power_cuts", 16, 8)],
+)
+def test_the_trainer_survives(trainer: Workload, name: str, share: int, least: int) -> None:
+    all_survived(getattr(sweeps, name)(trainer, share), least)
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "least"),
+    [("kills", 32, 4), ("full_disk", 32, 3), ("failing_fsync", 32, 2), ("power_cuts", 40, 4)],
+)
+def test_the_daemon_survives(daemon: Workload, name: str, share: int, least: int) -> None:
+    all_survived(getattr(sweeps, name)(daemon, share), least)
+
+
+def test_a_disk_that_is_too_small_is_survived(trainer: Workload, daemon: Workload) -> None:
+    if not small_disk.possible():
+        pytest.skip("no mount namespaces here")
+    all_survived(small_disk.full_tmpfs(trainer, 8), 2)
+    all_survived(small_disk.full_tmpfs(daemon, 8), 2)
+
+
+def test_a_log_may_end_anywhere(daemon: Workload, scratch: Path) -> None:
+    all_survived(damage.truncations(damage.logs(daemon.whole), scratch, share=500), 200)
+
+
+def test_no_flipped_bit_is_believed(daemon: Workload) -> None:
+    all_survived(damage.flips(damage.logs(daemon.whole), share=61), 2000)
+
+
+def test_random_kills_under_load_take_nothing_back(scratch: Path) -> None:
+    all_survived(random_kills.random_kills(scratch, 20), 21)
