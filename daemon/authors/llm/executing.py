@@ -29,6 +29,7 @@ from rods.flows import infer
 from rods.tasks import Task
 
 AGAIN = 2  # times that a value is asked for anew
+SURVEYS = 3  # runs by chance until one shows all blanks
 STATE_ROOM = 2_500  # characters of the world in a prompt
 
 
@@ -76,11 +77,21 @@ class Executor:
     def _run(
         self, given: Assignment, plan: Plan, state: Mapping[str, Any], binding: _Binding
     ) -> tuple[Draft | ComposeError, Choosing]:
-        run = Choosing(binding.tools, binding.answers, binding.problems, given.rng("chance"), binding.links)
-        try:
-            return realise(given.environment, self.catalogue, plan, state, run), run
-        except ComposeError as error:
-            return error, run
+        """One run, in which chance fills the blanks. Where it fails on the way, some others: the one that gets farthest
+        shows most of what is to be asked."""
+        runs = []
+        for number in range(SURVEYS):
+            chance = given.rng(f"chance {number}")
+            run = Choosing(binding.tools, binding.answers, binding.problems, chance, binding.links)
+            try:
+                return realise(given.environment, self.catalogue, plan, state, run), run
+            except ComposeError as error:
+                runs.append((error, run))
+            if not run.blanks:
+                break
+        if all(error.domain for error, _ in runs):  # nothing to choose from, whatever is chosen before
+            raise runs[0][0]
+        return max(runs, key=lambda pair: len(pair[1].blanks))
 
     def _next(self, blanks: Sequence[Blank]) -> Sequence[Blank]:
         """The blanks to ask for now: all, or those of the first function that has any."""
