@@ -8,6 +8,7 @@ What is wrong is told to the model, which then tries again; a text that never ge
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from daemon.authors.base import Assignment, Executor, Fault, Texts
@@ -32,8 +33,7 @@ class Rewriter:
 
         def read(answer: dict[str, Any]) -> Texts:
             texts = tuple(text.strip() for text in answer["queries"])
-            for turn in range(count):
-                self._check(given, draft, texts, turn)
+            _check(given, draft, texts, range(count))
             return texts
 
         return await self.asker.ask(
@@ -58,7 +58,7 @@ class Rewriter:
 
         def read(answer: dict[str, Any]) -> Texts:
             mended = (*texts[:turn], answer["query"].strip(), *texts[turn + 1 :])
-            self._check(given, draft, mended, turn)
+            _check(given, draft, mended, [turn])
             return mended
 
         return await self.asker.ask(
@@ -80,20 +80,24 @@ class Rewriter:
             turn=turn,
         )
 
-    def _check(self, given: Assignment, draft: Draft, texts: Texts, turn: int) -> None:
-        """Raises Unreadable, with what the model should put right."""
-        if reasons := spoken.amiss(given.environment, draft.turns[turn], texts[turn]):
-            raise Unreadable(f"turn {turn + 1}: {'; '.join(reasons)}")
-        tools = given.environment.tools()
-        if reasons := spoken.unsaid(tools, draft, texts, turn) + spoken.given_away(tools, draft, texts, turn):
-            raise Unreadable("; ".join(reasons), error="query_verify_failed")
-
 
 def functions(given: Assignment, draft: Draft) -> str:
     """The signatures of the functions that a draft uses."""
     tools = given.environment.tools()
     used = {bound.call.name for calls in draft.turns for bound in calls}
     return showing.signatures(tool for name, tool in tools.items() if name in used)
+
+
+def _check(given: Assignment, draft: Draft, texts: Texts, turns: Iterable[int]) -> None:
+    """Raises Unreadable, with all that the model should put right in these turns."""
+    tools = given.environment.tools()
+    amiss, values = [], []
+    for turn in turns:
+        reasons = spoken.amiss(given.environment, draft.turns[turn], texts[turn])
+        amiss += [f"turn {turn + 1}: {reason}" for reason in reasons]
+        values += spoken.unsaid(tools, draft, texts, turn) + spoken.given_away(tools, draft, texts, turn)
+    if amiss or values:
+        raise Unreadable("; ".join(amiss + values), error=None if amiss else "query_verify_failed")
 
 
 def _turns(given: Assignment, draft: Draft, wordings: Texts) -> str:
