@@ -26,7 +26,7 @@ from rods.environments.base import Environment
 from rods.errors import InfrastructureError
 from rods.gates import Rejection as GateRejection
 from rods.gates import SimilarityIndex, abridged, check
-from rods.llm import BudgetSpent, EndpointError
+from rods.llm import BudgetSpent
 from rods.profile import Profile, distance, profile
 from rods.tasks import Task, TaskType
 
@@ -109,7 +109,7 @@ class _Writing:
             except BudgetSpent as error:
                 self._record(Rejected(self.stage, "budget_spent", str(error)))
                 last = "budget_spent"
-            except EndpointError as error:  # given up after all that the client tried; the next attempt may meet better
+            except InfrastructureError as error:  # an endpoint or a world broke; the next attempt may meet better
                 self._record(Rejected(self.stage, "infrastructure", str(error)))
                 last = "infrastructure"
             except Exception:  # noqa: BLE001 - one seed's bug must not stop the service; recorded in full

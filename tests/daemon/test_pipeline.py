@@ -156,6 +156,15 @@ async def test_broken_machinery_is_not_mistaken_for_a_bad_candidate(monkeypatch:
     assert bench.failures() == [("judge", "infrastructure")] * 3
 
 
+@pytest.mark.parametrize(("part", "method"), [("executor", "realise"), ("former", "form")])
+async def test_an_environment_that_breaks_under_an_author_is_nobody_s_failure(part: str, method: str) -> None:
+    bench = Bench()
+    spoiled = spoil(await steady(seed()), part, method, InfrastructureError("the worker is gone"))
+    variant = await bench.variant(seed(), spoiled)
+    assert [rejection.error for rejection in bench.rejections] == ["infrastructure"]
+    assert variant.provenance["attempts"] == 2
+
+
 class Critical:
     """A judge that finds the given faults in its first verdicts, then none."""
 
