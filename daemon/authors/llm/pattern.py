@@ -20,7 +20,7 @@ from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plain import is_plain
 from rods.composing.planning import plan as sketched
 from rods.composing.records import ComposeError
-from rods.composing.search import Table
+from rods.composing.search import Table, deniable
 
 CHOICES = 12  # functions offered for one place
 
@@ -80,7 +80,10 @@ def _from_recipes(
     number = 0
     for turn, recipes in enumerate(chosen):
         places = []
+        before = frozenset(table.used)
+        asked_in_vain = turn > 0 and not chosen[turn - 1]
         for recipe in recipes:
+            lacking = asked_in_vain and deniable(catalogue, (recipe,), given.seed.type, before)
             needed = frozenset().union(*(_wants(later) for later in flat[number + 1 :]))
             options = [
                 other.name
@@ -90,6 +93,7 @@ def _from_recipes(
                 and _exchangeable(recipe, other, table, turn, needed)
                 and not given.blocked.intersection((other.name, *other.tools))
                 and not (other.short and given.seed.type == "long_context")
+                and (not lacking or deniable(catalogue, (other,), given.seed.type, before))
                 and (classes is None or classes.issuperset(tools[name].group for name in other.tools))
                 and (other.tools == recipe.tools if functions == "same" else not seeds.intersection(other.tools))
             ]
