@@ -159,12 +159,6 @@ def _flow(
     return Flow("user")
 
 
-def says(text: str, value: Any) -> bool:
-    """Whether `text` says `value` as a whole: a number in digits or words, a text word for word, a list in its
-    parts. Nothing says a truth value or null."""
-    return Text.of(text).says(value)
-
-
 def is_small(value: Any) -> bool:
     """Whether `value` is so short that finding it somewhere proves nothing."""
     if isinstance(value, bool) or value is None:

@@ -15,7 +15,7 @@ from rods.environments import load
 from rods.environments.bfcl import wheel
 from rods.environments.bfcl.tasks import tasks as bfcl_tasks
 from rods.errors import UserError
-from rods.flows import says
+from rods.flows import Text
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.llm.later import later
 from tests.daemon.pipelines import seed, steady, tasks
@@ -50,8 +50,8 @@ def check_form(variant: Task) -> None:
         value = gap["value"]
         assert any(call.arguments.get(gap["argument"]) == value for call in variant.calls[turn + 1])
         results = [text for texts in variant.provenance["results"][: turn + 1] for text in texts]
-        assert not any(says(text, value) for text in [*variant.script[: turn + 1], *results])
-        assert says(variant.script[turn + 1], value) and not variant.held_out
+        assert not any(Text.of(text).says(value) for text in [*variant.script[: turn + 1], *results])
+        assert Text.of(variant.script[turn + 1]).says(value) and not variant.held_out
 
 
 @pytest.mark.parametrize("calls", ["batched", "per_turn"])

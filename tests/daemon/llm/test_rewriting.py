@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rods.flows import says
+from rods.flows import Text
 from rods.tasks import Task
 from tests.daemon.llm.later import later
 from tests.daemon.pipelines import seed
@@ -27,7 +27,7 @@ async def test_one_call_words_all_turns_with_every_value_that_only_the_user_know
     for turn, flows in enumerate(variant.provenance["flows"]):
         for call, of in zip(variant.calls[turn], flows, strict=True):
             said = [call.arguments[name] for name, flow in of.items() if flow["source"] == "user"]
-            assert all(says(variant.script[turn], value) for value in said)
+            assert all(Text.of(variant.script[turn]).says(value) for value in said)
 
 
 async def test_a_dropped_value_is_told_to_the_model_and_the_rewrite_repeated(stub: Stub) -> None:

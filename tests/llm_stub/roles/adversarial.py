@@ -7,7 +7,7 @@ import random
 import re
 from typing import Any
 
-from rods.flows import says
+from rods.flows import Text
 from tests.llm_stub.roles.reading import Asked
 
 CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
@@ -25,7 +25,7 @@ def leave_open(asked: Asked, chance: random.Random) -> dict[str, Any]:
     for number, value in found:
         words = " and ".join(map(str, value)) if isinstance(value, list) else str(value)
         request = re.sub(rf"'?{re.escape(words)}'?", chance.choice(VAGUE), query, flags=re.IGNORECASE)
-        if not says(request, value):
+        if not Text.of(request).says(value):
             return {"choice": number, "request": request, "supply": f"I mean {words}, of course."}
     number, value = found[0]
     return {"choice": number, "request": "Please do what I have in mind.", "supply": f"I mean {value}, of course."}

@@ -10,7 +10,7 @@ from typing import Any
 
 from rods.composing.catalogue import Catalogue, Implied, Known, Recipe, Said, catalogue_for
 from rods.environments import load
-from rods.flows import says
+from rods.flows import Text
 from tests.llm_stub.roles.reading import Asked
 
 Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call
@@ -53,7 +53,7 @@ def request(calls: Sequence[Shown], values: Sequence[Any], chance: random.Random
         clause = _clause(recipe, part, chance) if recipe is not None else "see to the next thing"
         sentences.append(f"Please {clause[0].lower()}{clause[1:]}.")
     text = " ".join(sentences)
-    unsaid = [_words(value) for value in values if not says(text, value)]
+    unsaid = [_words(value) for value in values if not Text.of(text).says(value)]
     return text if not unsaid else f"{text} What matters here is {'; and '.join(unsaid)}."
 
 
