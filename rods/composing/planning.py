@@ -43,9 +43,10 @@ def plan(
     blocked: frozenset[str],
     functions: Literal["other", "same"],
     narrative: bool,
+    tries: int = TRIES,
     rng: random.Random,
 ) -> Plan:
-    """A plan with the profile of `seed`: the same turns and depth, calls per turn within one.
+    """A plan with the profile of `seed`: the same turns and depth, calls per turn within one; the best of `tries`.
 
     `functions="other"` avoids the seed's functions as far as the shape allows and never repeats their multiset; "same"
     calls exactly the seed's functions, turn by turn. `blocked` names functions and recipes not to be used (Appendix F).
@@ -65,6 +66,7 @@ def plan(
         usable=frozenset(profile.classes) if catalogue.closed else None,
         root=profile,
         narrative=narrative,
+        tries=tries,
         rng=rng,
     )
 

@@ -10,7 +10,7 @@ value is closed when the world holds those listed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -90,7 +90,8 @@ class Choosing:
             problem = f"{_shown(self.answers[key])} is not to be had at that moment"
             blank = self._blank(key, choice, problem)
         self.blanks[key] = blank
-        return by_chance(self.rng)(choice)
+        left_out = [LEFT_OUT] if blank.optional else []
+        return by_chance(self.rng)(replace(choice, values=[*blank.values, *left_out]))
 
     def _taken(self, blank: Blank, answer: Any) -> Any:
         """The answer as one of the values, or as it is where it may be invented; None when it cannot be."""
@@ -113,7 +114,8 @@ class Choosing:
         few = values if len(values) <= OPTIONS else self._some(values, choice)
         options = {_label(value): value for value in few}
         problem = problem or self.strict.get(key, "")
-        return Blank(key, choice, tool, argument, values, options, closed, schema, LEFT_OUT in choice.values, problem)
+        optional = LEFT_OUT in choice.values and not fed
+        return Blank(key, choice, tool, argument, values, options, closed, schema, optional, problem)
 
     def _fed(self, choice: Choice, values: list[Any]) -> list[Any]:
         """The values that the linked calls returned, and that no argument of theirs brought in."""

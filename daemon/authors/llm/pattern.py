@@ -13,6 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from daemon.authors.base import Assignment
 from daemon.authors.llm.linking import pairs
@@ -23,6 +24,7 @@ from rods.composing.records import ComposeError
 from rods.composing.search import Table, deniable
 
 CHOICES = 12  # functions offered for one place
+SKETCHES = 16  # that are compared: a model chooses among what comes of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ def pattern(catalogue: Catalogue, given: Assignment, functions: str, rng: random
 def _from_recipes(
     catalogue: Catalogue, own: Mapping[str, Recipe], given: Assignment, functions: str, rng: random.Random
 ) -> Pattern:
-    plan = sketched(
+    draw = partial(
+        sketched,
         replace(catalogue, recipes=own),
         given.seed,
         given.profile,
@@ -70,6 +73,10 @@ def _from_recipes(
         narrative=False,
         rng=rng,
     )
+    try:
+        plan = draw(tries=SKETCHES)
+    except ComposeError:  # a rare shape: look for long
+        plan = draw()
     tools = given.environment.tools()
     classes = {tools[call.name].group for calls in given.seed.calls for call in calls} if catalogue.closed else None
     seeds = _used(given) - catalogue.common
