@@ -6,7 +6,7 @@ verified for itself. Texts that are rejected are written again, with what is wro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from daemon.authors.base import Assignment, Texts
@@ -16,7 +16,7 @@ from daemon.authors.llm.asking import Asker
 from prompts import load
 from rods.canonical import content_id
 from rods.composing.catalogue import Catalogue
-from rods.composing.records import ComposeError, Draft
+from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.config.identity import Pipeline
 from rods.environments.base import Environment
 
@@ -68,7 +68,7 @@ class Querying:
         self, given: Assignment, draft: Draft, turns: Sequence[int], before: Sequence[str], problem: str
     ) -> list[str]:
         tools = given.environment.tools()
-        used = {tools[bound.call.name].group for turn in turns for bound in draft.turns[turn]}
+        used = [bound for turn in turns for bound in draft.turns[turn]]
 
         def read(answer: dict[str, Any]) -> list[str]:
             texts = [text.strip() for text in answer["query"]]
@@ -88,7 +88,7 @@ class Querying:
             stage="query",
             fields={
                 "story": showing.narrative(draft.plan.narrative),
-                "voices": "\n".join(self._voice(given.environment, group) for group in sorted(used)),
+                "voices": voices(self.asker, given.environment, used, fallback=self.settings.fallback_prompt),
                 "earlier": "\n".join(earlier) or "(nothing)",
                 "turns": "\n\n".join(
                     f"Turn {turn + 1}:\n{spoken.with_values(tools, draft.turns[turn])}" for turn in turns
@@ -125,10 +125,16 @@ class Querying:
             function=draft.turns[turns[0]][0].recipe,
         )  # fmt: skip
 
-    def _voice(self, environment: Environment, group: str) -> str:
-        name, text, hash = voice(environment, group, fallback=self.settings.fallback_prompt)
-        self.asker.hashes[name] = hash
-        return f"- {text}"
+
+def voices(asker: Asker, environment: Environment, calls: Iterable[BoundCall], *, fallback: bool) -> str:
+    """The query templates of the API classes of `calls`, one a line; `asker` remembers them. Raises
+    ComposeError("no_prompts")."""
+    tools = environment.tools()
+    found = [
+        voice(environment, group, fallback=fallback) for group in sorted({tools[one.call.name].group for one in calls})
+    ]
+    asker.hashes.update((name, hash) for name, _, hash in found)
+    return "\n".join(f"- {text}" for text in dict.fromkeys(text for _, text, _ in found))
 
 
 def voice(environment: Environment, group: str, *, fallback: bool) -> tuple[str, str, str]:

@@ -9,12 +9,14 @@ What is wrong is told to the model, which then tries again; a text that never ge
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from daemon.authors.base import Assignment, Executor, Fault, Texts
 from daemon.authors.llm import showing, spoken
 from daemon.authors.llm.answers import Form, Unreadable
 from daemon.authors.llm.asking import Asker
+from daemon.authors.llm.querying import voices
 from rods.composing.records import Draft
 from rods.config.identity import Pipeline
 
@@ -44,6 +46,7 @@ class Rewriter:
                 "narrative": showing.narrative(draft.plan.narrative),
                 "count": str(count),
                 "functions": functions(given, draft),
+                "voices": self._voices(given, draft),
                 "turns": _turns(given, draft, wordings),
                 "longest": str(spoken.LONGEST),
             },
@@ -71,6 +74,7 @@ class Rewriter:
                 "query": texts[turn],
                 "issue": fault.reason,
                 "functions": functions(given, draft),
+                "voices": self._voices(given, replace(draft, turns=(draft.turns[turn],))),
                 "calls": spoken.with_values(given.environment.tools(), draft.turns[turn]),
                 "longest": str(spoken.LONGEST),
             },
@@ -79,6 +83,10 @@ class Rewriter:
             error="query_gen_failed",
             turn=turn,
         )
+
+    def _voices(self, given: Assignment, draft: Draft) -> str:
+        calls = [bound for turn in draft.turns for bound in turn]
+        return voices(self.asker, given.environment, calls, fallback=self.settings.fallback_prompt)
 
 
 def functions(given: Assignment, draft: Draft) -> str:
