@@ -23,7 +23,8 @@ WATCH = 4.0  # seconds a counter must stand still before its process counts as g
 PATIENCE = 600.0  # seconds without progress from which on a process may be stuck …
 USUAL = 5.0  # … and times the longest it has ever needed
 SILENCE = 30.0  # seconds without a beat after which a process that still holds its lock counts as stuck
-RESTING = frozenset({"idle", "paused", "waiting for the daemon"})  # states in which nothing need get on
+# States in which nothing need get on.
+RESTING = frozenset({"idle", "paused", "waiting for the daemon", "budget spent", "no endpoint answers"})
 
 Life = Literal["never started", "running", "idle", "stuck", "stopped", "dead"]
 

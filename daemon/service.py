@@ -139,7 +139,7 @@ class Service:
 
     def _beat(self) -> None:
         self.log.heartbeat.beat(
-            progress=self.log.written,
+            progress=(self.log.written, self.writers.calls),
             state=self._state(),
             step=self.watch.newest,
             considered=self.log.state.last_considered,

@@ -71,6 +71,11 @@ class Writers:
         return self._client is not None and self._client.budget.spent
 
     @property
+    def calls(self) -> int:
+        """Requests on record so far: a sign that things go on."""
+        return 0 if self._usage is None else self._usage.requests
+
+    @property
     def cut_off(self) -> bool:
         """Whether all endpoints are known to be down: calls wait."""
         return self._client is not None and all(one["why"] for one in self._client.status())
