@@ -1,12 +1,15 @@
-"""Running `rods-eval` as people do: a process, its exit code, and what it printed."""
+"""Running `rods-eval`: in this process, or as a process of its own where one is to be killed."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from evaluation.main import run
 
 ROOT = Path(__file__).parents[3]
 
@@ -16,9 +19,9 @@ def command(*arguments: object) -> list[str]:
 
 
 def evaluate(*arguments: object, code: int = 0) -> Any:
-    """Runs it with --json; returns what it printed (None when nothing), or standard error for codes 2 and 3."""
-    done = subprocess.run(
-        command(*arguments, "--json"), cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
-    )
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    return done.stderr if code in (2, 3) else json.loads(done.stdout)
+    """Runs it with --json; returns what it printed, or standard error for codes 2 and 3."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        found = run([*map(str, arguments), "--json"])
+    assert found == code, (found, out.getvalue(), err.getvalue())
+    return err.getvalue() if code in (2, 3) else json.loads(out.getvalue())
