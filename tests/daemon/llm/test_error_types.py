@@ -62,8 +62,10 @@ async def test_decompose_failed_leads_to_single_tools(stub: Stub) -> None:
 
 async def test_func_sample_failed_is_told_to_the_next_plan(stub: Stub) -> None:
     async with early(stub, "inventive", structured=False, attempts=1) as who:
-        assert isinstance(await who.write(seed()), Task)
+        await who.write(seed())
         assert "'solve_everything' is no function" in recorded(who, "func_sample_failed")["detail"]
+        errors = [one.error for one in who.bench.rejections]
+        assert errors.count("func_sample_failed") == 1 and "parameters" in who.stages(), "once told, it planned better"
 
 
 async def test_vm_exec_failed_is_mended_by_a_patch_and_refused_patches_are_told(stub: Stub) -> None:
@@ -113,9 +115,11 @@ async def test_query_errors_replan_with_guidance_and_never_patch(
 
 
 async def test_rejected_wordings_are_mended_before_they_are_given_up(stub: Stub) -> None:
-    async with early(stub, "pleased_at_last", attempts=1, rewrite=False) as who:
-        assert isinstance(await who.write(seed()), Task)
-        assert who.stages().count("query") == who.stages().count("verification") == 2
+    async with early(stub, "pleased_at_last") as who:
+        plan, given, executor = planned("desk", ("mail_person",), ("add_person",)), assignment(), who.author.executor
+        draft = await executor.realise(given, plan, await executor.state(given, plan))
+        texts = await executor.queries(given, draft)
+        assert len(texts) == 2 and who.stages().count("query") == who.stages().count("verification") == 2
 
 
 async def test_conversation_construct_failed_when_no_turn_stands_on_an_earlier_one(stub: Stub) -> None:
