@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from rods.calls import Call
 from rods.composing import forms
 from rods.composing.catalogue import catalogue_for
-from rods.composing.records import ComposeError
+from rods.composing.records import BoundCall, ComposeError, Draft, Flow, Plan, PlannedTurn
 from rods.environments import load
 from rods.environments.bfcl import wheel
 from rods.environments.bfcl.tasks import tasks as bfcl_tasks
@@ -18,6 +19,7 @@ from rods.errors import UserError
 from rods.flows import Text
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.llm.later import later
+from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed, steady, tasks
 from tests.llm_stub import Stub
 
@@ -168,3 +170,25 @@ async def test_a_draft_that_its_form_cannot_be_made_of_is_told_before_it_is_word
         with pytest.raises(ComposeError) as caught:
             await former.fits(given, poor)
     assert (caught.value.type, caught.value.turn) == ("no_pattern", turn) and it.stages() == []
+
+
+async def test_a_function_that_two_others_replace_is_not_taken_away(stub: Stub) -> None:
+    """Moving money is spending it here and getting it there; the balance of an account is nobody else's to tell."""
+    given, desk = assignment(seed("miss_func")), load("desk")
+    state = {"today": "monday", "ledger": {"accounts": {"cash": 500, "office": 200}, "bills": {}, "next": 1}}
+    moving = Call("transfer_money", {"amount": 80, "source": "cash", "target": "office"})
+    looking = Call("get_balance", {"account": "cash"})
+
+    def draft(call: Call) -> Draft:
+        bound = BoundCall(
+            call, desk.reset(state).call(call), {name: Flow("user") for name in call.arguments}, call.name
+        )
+        plan = Plan((PlannedTurn((), ()), PlannedTurn((call.name,), (call.name,))))
+        return Draft(plan, state, ((), (bound,)))
+
+    async with later(stub, of=seed("miss_func")) as it:
+        former: Any = it.author.former
+        with pytest.raises(ComposeError, match="can be done without transfer_money"):
+            await former.fits(given, draft(moving))
+        await former.fits(given, draft(looking))
+    assert it.stages() == []
