@@ -7,7 +7,7 @@ override earlier ones field by field, and each next state takes over those that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -51,11 +51,9 @@ class Worlds:
             raise Unreadable("the world does not accept this state")
 
     def _patched(self, environment: Environment, state: dict[str, Any]) -> dict[str, Any]:
-        for path, value in shapes.leaves(self.patches):
-            part = nested(path, value)
-            if path and not shapes.faults(state, part):
-                patched = deep_merge(state, part)
-                state = patched if legal(environment, patched) else state
+        for part in fitting(state, self.patches):
+            patched = deep_merge(state, part)
+            state = patched if legal(environment, patched) else state
         return state
 
     async def _rewritten(self, given: Assignment, plan: Plan) -> dict[str, Any]:
@@ -87,6 +85,15 @@ class Worlds:
             )
         except ComposeError:
             return old
+
+
+def fitting(state: Mapping[str, Any], patch: Any, path: shapes.Path = ()) -> Iterator[dict[str, Any]]:
+    """The parts of a patch that fit a state, as large as they can be: a whole entry, else its single fields."""
+    if path and not shapes.faults(state, nested(path, patch)):
+        yield nested(path, patch)
+    elif isinstance(patch, Mapping):
+        for key, item in patch.items():
+            yield from fitting(state, item, (*path, key))
 
 
 def nested(path: shapes.Path, value: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from daemon.authors.llm.computing import Compute
-from daemon.authors.llm.worlds import Worlds
+from daemon.authors.llm.worlds import Worlds, fitting
 from rods.composing.plain import library
 from rods.environments import load
 from tests.daemon.llm.early import planned
@@ -46,3 +46,11 @@ async def test_a_generated_world_costs_no_call_and_is_not_the_seed_s(stub: Stub)
         state = await worlds.state(assignment(), planned("desk", ("mail_person",), ("plan_event",)))
         assert asker.account.calls == 0 and state != assignment().seed.state
         load("desk").reset(state)
+
+
+def test_of_a_patch_that_fits_in_part_the_largest_parts_are_taken() -> None:
+    entry = {"title": "cellar", "body": "empty it"}
+    patch = {"notes": {"104": entry, "101": {"title": "attic"}, "cellar": entry}, "shelves": {"one": 1}}
+    assert list(fitting(STATE, patch)) == [{"notes": {"104": entry}}, {"notes": {"101": {"title": "attic"}}}]
+    assert list(fitting(STATE, {"counters": {"visits": 9, "sales": 2}})) == [{"counters": {"visits": 9, "sales": 2}}]
+    assert list(fitting(STATE, {})) == []
