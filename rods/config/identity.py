@@ -181,7 +181,7 @@ class Pipeline(Section):
     variants_per_seed: int = Field(1, ge=1)  # at most so many accepted variants a pick
     attempts: int = Field(3, ge=1)  # pipeline attempts a seed
     planner_retries: int = Field(3, ge=1)  # plans an attempt, each with a longer blocklist
-    refine_cycles: int = Field(1, ge=0)  # rewordings after the judge objected to words
+    refine_cycles: int = Field(1, ge=0)  # turns said anew after a gate or the judge objected to their words
     narrative: bool = True  # stage I plans a story that ties the turns together
     rewrite: bool = True  # stage III words all turns together; false: turn by turn
     feedback: bool = True  # false: blind retry
