@@ -44,17 +44,6 @@ def faults(state: Mapping[str, Any], patch: Mapping[str, Any]) -> list[Fault]:
     return list(_object(state, patch, (), record=True))
 
 
-def changed(before: Any, after: Any, where: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """(path, value after) of every leaf that differs; an object that is new counts leaf by leaf, one that is gone does
-    not count."""
-    if isinstance(after, Mapping):
-        old = before if isinstance(before, Mapping) else {}
-        for key, item in after.items():
-            yield from changed(old.get(key, _ABSENT), item, (*where, key))
-    elif type(before) is not type(after) or before != after:
-        yield where, after
-
-
 def leaves(patch: Any, where: Path = ()) -> Iterator[tuple[Path, Any]]:
     """(path, value) of every leaf of a patch."""
     if isinstance(patch, Mapping) and patch:
@@ -71,9 +60,6 @@ def at(state: Any, path: Sequence[str]) -> Any:
             raise KeyError(key)
         state = state[key]
     return state
-
-
-_ABSENT = object()
 
 
 def _object(old: Mapping[str, Any], patch: Mapping[str, Any], where: Path, *, record: bool) -> Iterator[Fault]:

@@ -1,8 +1,8 @@
 """The error critic: a model mends the initial state in which a call failed (004 Appendices C.2 and F).
 
-What it proposes is checked before it is tried: against the shape of the state, against what the calls themselves bring
-about (a patch must not do in advance what the task tests), and by the environment. A refusal is typed and goes back to
-the model. What is accepted is remembered for the attempts to come.
+What it proposes is checked before it is tried: against the shape of the state, by the environment, and by running the
+calls before the failed one: each that changed the world must still change it, or the patch does in advance what the
+task tests. A refusal is typed and goes back to the model. What is accepted is remembered for the attempts to come.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.worlds import Worlds, nested
 from rods.calls import Call
-from rods.canonical import canonical
 from rods.composing import shapes
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import PATCHABLE, ComposeError, Plan
@@ -41,7 +40,7 @@ class Critic:
         """`state` with the patch merged in; None when the error is no matter of state or no patch is acceptable."""
         if error.type not in PATCHABLE or not state:
             return None
-        done = await self.compute(lambda: effects(given.environment, state, error.before))
+        acting = await self.compute(lambda: effective(given.environment, state, error.before))
         tool = given.environment.tools().get(error.function or "")
         entry = _entry(state, "" if tool is None else tool.group)
         form = Form({"patch": {"type": "array", "items": entry, "minItems": 1, "maxItems": PATCHES}},
@@ -49,12 +48,16 @@ class Critic:
 
         def read(answer: dict[str, Any]) -> dict[str, Any]:
             patch = patch_of(state, answer["patch"])
-            if found := refusals(state, patch, done):
+            if found := refusals(state, patch):
                 raise Unreadable("; ".join(map(str, found[:3])))
             return patch
 
         async def check(patch: dict[str, Any]) -> None:
-            await self.worlds.accepted(given.environment, deep_merge(state, patch))
+            mended = deep_merge(state, patch)
+            await self.worlds.accepted(given.environment, mended)
+            still = await self.compute(lambda: effective(given.environment, mended, error.before))
+            if idle := [call for call in acting if call not in still]:
+                raise Unreadable(str(shapes.Fault("preempts", (), f"{idle[0]} would have nothing left to do")))
 
         try:
             patch = await self.asker.ask(
@@ -67,9 +70,9 @@ class Critic:
                     "detail": error.detail,
                     "plan": showing.plan(self.catalogue, plan),
                     "state": showing.world(state, STATE_ROOM),
-                    "tested": "; ".join(f"{'.'.join(path)} = {showing.compact(value, 60)}" for path, value in done[:8]),
+                    "tested": "; ".join(map(str, acting)),
                 },
-                sections=["tested"] if done else [],
+                sections=["tested"] if acting else [],
                 form=form,
                 read=read,
                 check=check,
@@ -101,33 +104,27 @@ def patch_of(state: Mapping[str, Any], changes: Any) -> dict[str, Any]:
     return patch
 
 
-def refusals(
-    state: Mapping[str, Any], patch: Mapping[str, Any], done: Sequence[tuple[shapes.Path, Any]]
-) -> list[shapes.Fault]:
-    """Why a patch is refused: its shape, or that it does what the calls do (`done`: what they change, and to what)."""
+def refusals(state: Mapping[str, Any], patch: Mapping[str, Any]) -> list[shapes.Fault]:
+    """Why a patch is refused on sight: it has another shape than the state, or changes nothing."""
     found = shapes.faults(state, patch)
-    if found:
-        return found
-    new = dict(shapes.changed(state, deep_merge(state, patch)))
-    if not new:
+    if not found and deep_merge(state, patch) == state:
         return [shapes.Fault("no_change", (), "the state is like this already")]
-    made = {path: canonical(value) for path, value in done}
-    return [
-        shapes.Fault("preempts", path, "this is what the calls of the task bring about")
-        for path, value in new.items()
-        if path in made and made[path] == canonical(value)
-    ]
+    return found
 
 
-def effects(environment: Environment, state: Mapping[str, Any], calls: Sequence[Call]) -> list[tuple[shapes.Path, Any]]:
-    """What `calls` change in the world, as (path, value afterwards); nothing where the world does not show itself."""
+def effective(environment: Environment, state: Mapping[str, Any], calls: Sequence[Call]) -> list[Call]:
+    """Those of `calls` that change the world when they run one after the other; none where it does not show itself."""
     if not calls or not environment.features.snapshot:
         return []
     instance = environment.reset(state)
-    before = instance.snapshot()
+    before, found = instance.snapshot(), []
     for call in calls:
         instance.call(call)
-    return list(shapes.changed(before, instance.snapshot()))
+        after = instance.snapshot()
+        if after != before:
+            found.append(call)
+        before = after
+    return found
 
 
 def _path(state: Mapping[str, Any], text: str) -> shapes.Path:

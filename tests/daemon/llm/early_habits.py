@@ -127,3 +127,13 @@ def _decorating(state: Any) -> Any:
 redecorating = _decorating({"notes": {"101": {"title": "attic"}, "104": {"title": "cellar", "body": "empty it"}}})
 remodelling = _decorating({"notes": {"101": {"color": "red"}}, "shelves": {}})
 forbidden = _decorating({"notes": {"cellar": {"title": "cellar", "body": "empty it"}}})  # keys are numbers
+
+
+def zealous(request: dict[str, Any]) -> str:
+    """A critic that also does what the user is going to ask for, until it is told."""
+    if role(request) != "config_patch":
+        return good(request)
+    patches = [{"path": "files.memo.locked", "value": False}]
+    if len(request["messages"]) == 2:
+        patches.append({"path": "contacts.paul.team", "value": "legal"})
+    return written(request, {"patch": patches})

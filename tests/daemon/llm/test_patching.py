@@ -8,7 +8,7 @@ import pytest
 
 from daemon.authors.llm.answers import Unreadable
 from daemon.authors.llm.computing import Compute
-from daemon.authors.llm.patching import Critic, effects, patch_of, refusals
+from daemon.authors.llm.patching import Critic, effective, patch_of, refusals
 from daemon.authors.llm.worlds import Worlds
 from rods.calls import Call
 from rods.composing.plain import library
@@ -46,12 +46,23 @@ def test_what_is_no_change_is_unreadable(changes: Any) -> None:
         patch_of(STATE, changes)
 
 
-def test_a_patch_may_not_do_what_the_calls_do() -> None:
-    done = effects(DESK, STATE, [Call("change_team", {"name": "paul", "team": "legal"})])
-    assert done == [(("contacts", "paul", "team"), "legal")]
-    assert [fault.kind for fault in refusals(STATE, {"contacts": {"paul": {"team": "legal"}}}, done)] == ["preempts"]
-    assert refusals(STATE, {"contacts": {"paul": {"team": "press"}}}, done) == []
-    assert [fault.kind for fault in refusals(STATE, {"today": "monday"}, done)] == ["no_change"]
+def test_calls_that_change_the_world_are_told_from_those_that_look() -> None:
+    calls = [Call("list_team", {"team": "sales"}), Call("change_team", {"name": "paul", "team": "legal"})]
+    assert effective(DESK, STATE, calls) == calls[1:]
+    assert effective(DESK, {**STATE, "contacts": {"paul": {"address": "box1", "team": "legal"}}}, calls) == []
+    assert [fault.kind for fault in refusals(STATE, {"today": "monday"})] == ["no_change"]
+
+
+async def test_a_patch_may_not_do_in_advance_what_the_task_tests(stub: Stub) -> None:
+    stub.use(playing("tests.daemon.llm.early_habits:zealous"))
+    async with asker_at(stub) as asker:
+        catalogue, compute = library("desk"), Compute(THREADS)
+        critic = Critic(catalogue, asker, compute, Worlds(catalogue, asker, compute, generated=True))
+        before = (Call("change_team", {"name": "paul", "team": "legal"}),)
+        plan = planned("desk", ("switch_team",), ("move_file",))
+        mended = await critic.mend(assignment(), plan, STATE, error(before=before))
+        assert mended is not None and mended["contacts"]["paul"]["team"] == "sales"
+        assert mended["files"]["memo"]["locked"] is False and asker.account.calls == 2
 
 
 async def test_patches_are_remembered_for_the_worlds_to_come_where_they_fit(stub: Stub) -> None:
