@@ -137,3 +137,12 @@ def zealous(request: dict[str, Any]) -> str:
     if len(request["messages"]) == 2:
         patches.append({"path": "contacts.paul.team", "value": "legal"})
     return written(request, {"patch": patches})
+
+
+def lavish(request: dict[str, Any]) -> str:
+    """Invents amounts that nobody has."""
+    fields = fields_of(request)
+    if role(request) == "parameters":
+        may = open_values(request)
+        fields["values"] |= {key: 99_999 for key, one in may.items() if one.get("any", {}).get("type") == "integer"}
+    return written(request, fields)

@@ -77,6 +77,16 @@ async def test_values_that_are_gone_when_their_turn_comes_are_asked_for_again(st
         assert len(who.calls) > 6
 
 
+async def test_what_was_invented_and_refused_is_chosen_from_a_list_then(stub: Stub) -> None:
+    money = {"accounts": {"office": 900, "travel": 800}, "bills": {}, "next": 4}
+    async with early(stub, "lavish") as who:
+        plan = planned("desk", ("move_money",))
+        draft = await who.author.executor.realise(assignment(), plan, {**STATE, "ledger": money})
+        assert len(who.calls) == 2
+    (transfer,) = draft.turns[0]
+    assert transfer.result.error is None and transfer.call.arguments["amount"] <= 400
+
+
 async def test_single_tools_feed_each_other_where_the_root_s_calls_do(stub: Stub) -> None:
     name = bare_environment.NAME
     given = assignment(bare_environment.moved(seed("base")), load(name))
