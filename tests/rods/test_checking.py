@@ -146,6 +146,16 @@ def test_overlaps_of_the_given_splits_are_noted_and_no_fault(tmp_path):
     assert "line 1 (training)" in report.notes[0]
 
 
+def test_what_gates_would_hold_against_sound_tasks_is_noted_and_no_fault(tmp_path):
+    user = {"script": ["Use write: milk, two bottles.", "Read it to me, and note 12, too."]}
+    report = check(tmp_path, record(), record(user=user, state={"counters": {"tea": 1}}))
+    assert report.ok
+    assert report.facts["refused_as_variants"] == {"leaks": 1, "grounding": 0, "requests": 1, "missing": 0}
+    assert "gate leaks would refuse 1 of these as variants, first line 2: turn 0: the text names the tool" in str(
+        report.notes
+    )
+
+
 def test_a_missing_or_empty_file_is_told(tmp_path):
     with pytest.raises(UserError, match="cannot read"):
         check_file(tmp_path / "none.jsonl")
