@@ -100,6 +100,8 @@ def lines(found: Mapping[str, Any]) -> list[str]:
         shown.append(
             f"{context} episodes failed because prompt and {settings['max_tokens']} tokens did not fit the context"
         )
+    if length := found["ends"].get("length"):
+        shown.append(f"{length} episodes failed because an output was cut at {settings['max_tokens']} tokens")
     if not found["complete"]:
         shown.append("INCOMPLETE: these are the scores of the tasks that are there")
     return shown
