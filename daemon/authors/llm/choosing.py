@@ -18,7 +18,7 @@ from daemon.authors.llm.answers import fault
 from rods.canonical import canonical
 from rods.checking.schemas import limits
 from rods.composing.binding import Choice, by_chance, meant, spoken
-from rods.composing.catalogue import LEFT_OUT, Said, Worded
+from rods.composing.catalogue import LEFT_OUT, Said, Scene, Worded
 from rods.composing.plain import in_own_words, is_plain
 from rods.environments.base import Tool
 
@@ -35,7 +35,6 @@ class Blank:
     not `closed`. `problem` says what was wrong with the last answer."""
 
     key: Key
-    choice: Choice
     tool: str
     argument: str
     values: Sequence[Any]
@@ -72,6 +71,7 @@ class Choosing:
     rng: Random
     links: Mapping[tuple[int, int], Sequence[int]] = field(default_factory=dict)
     blanks: dict[Key, Blank] = field(default_factory=dict)
+    scene: Scene | None = None  # at the first blank
     place: tuple[int, int] = (-1, -1)  # of the last choice
     reached: set[tuple[int, int]] = field(default_factory=set)  # places that had a choice to make
     fed: set[tuple[int, int]] = field(default_factory=set)  # of these: those that found what should feed them
@@ -90,6 +90,7 @@ class Choosing:
             problem = f"{_shown(self.answers[key])} is not to be had at that moment"
             blank = self._blank(key, choice, problem)
         self.blanks[key] = blank
+        self.scene = self.scene or choice.scene
         left_out = [LEFT_OUT] if blank.optional else []
         return by_chance(self.rng)(replace(choice, values=[*blank.values, *left_out]))
 
@@ -115,7 +116,7 @@ class Choosing:
         options = {_label(value): value for value in few}
         problem = problem or self.strict.get(key, "")
         optional = LEFT_OUT in choice.values and not fed
-        return Blank(key, choice, tool, argument, values, options, closed, schema, optional, problem)
+        return Blank(key, tool, argument, values, options, closed, schema, optional, problem)
 
     def _fed(self, choice: Choice, values: list[Any]) -> list[Any]:
         """The values that the linked calls returned, and that no argument of theirs brought in."""

@@ -8,7 +8,7 @@ fail, is asked again with the reason, a few times; then the error goes to the cr
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from daemon.authors.base import Assignment, Texts
@@ -20,7 +20,7 @@ from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.querying import Querying
 from daemon.authors.llm.worlds import Worlds
 from rods.composing.binding import realise
-from rods.composing.catalogue import LEFT_OUT, Catalogue
+from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
 from rods.composing.plain import is_plain
 from rods.composing.records import ComposeError, Draft, Flow, Plan
 from rods.config.identity import Pipeline
@@ -31,6 +31,14 @@ from rods.tasks import Task
 AGAIN = 2  # times that a value is asked for anew
 SURVEYS = 3  # runs by chance until one shows all blanks
 STATE_ROOM = 2_500  # characters of the world in a prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The blanks to ask for, and the fields of the template. Holds no world: many wait for an answer at a time."""
+
+    blanks: tuple[Blank, ...]
+    fields: Mapping[str, str]
 
 
 class Executor:
@@ -60,19 +68,43 @@ class Executor:
     async def realise(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
         binding = _Binding(given.environment.tools(), linking.links(self.catalogue, given, plan))
         while True:
-            made, run = await self.compute(lambda: self._run(given, plan, state, binding))
+            made = await self.compute(lambda: self._bound(given, plan, state, binding))
+            if isinstance(made, Draft):
+                await self.fits(given, made)
+                return made
+            binding.told(await self._ask(given, made), made.blanks)
+
+    async def _ask(self, given: Assignment, question: Question) -> dict[Key, Any]:
+        blanks = question.blanks
+        optional = frozenset(blank.id for blank in blanks if blank.optional)
+        form = Form({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
+
+        def read(answer: dict[str, Any]) -> dict[Key, Any]:
+            values = answer["values"]
+            return {blank.key: blank.value(values[blank.id]) if blank.id in values else LEFT_OUT for blank in blanks}
+
+        return await self.asker.ask(
+            given,
+            "parameters",
+            stage="parameters",
+            fields=question.fields,
+            form=form,
+            read=read,
+            error="param_gen_failed",
+            turn=blanks[0].key[0],
+            function=blanks[0].tool,
+            max_tokens=400 + 40 * len(blanks),
+        )
+
+    def _bound(self, given: Assignment, plan: Plan, state: Mapping[str, Any], binding: _Binding) -> Draft | Question:
+        """The draft, or what is still to be asked for it."""
+        while True:
+            made, run = self._run(given, plan, state, binding)
             if run.blanks:
-                asked = self._next(list(run.blanks.values()))
-                binding.told(await self._ask(given, plan, state, asked), asked)
-            elif isinstance(made, ComposeError):
-                binding.blame(made, run)
-            else:
-                draft = self._with_flows(given, made)
-                if binding.links and (depth := linking.depth(draft)) != given.profile.depth:
-                    detail = f"results feed calls over {depth} steps, it must be {given.profile.depth}"
-                    raise ComposeError("conversation_construct_failed", detail)
-                await self.fits(given, draft)
-                return draft
+                return self._question(plan, state, list(run.blanks.values()), run.scene)
+            if isinstance(made, Draft):
+                return self._checked(given, made, binding)
+            binding.blame(made, run)
 
     def _run(
         self, given: Assignment, plan: Plan, state: Mapping[str, Any], binding: _Binding
@@ -93,41 +125,28 @@ class Executor:
             raise runs[0][0]
         return max(runs, key=lambda pair: len(pair[1].blanks))
 
-    def _next(self, blanks: Sequence[Blank]) -> Sequence[Blank]:
-        """The blanks to ask for now: all, or those of the first function that has any."""
-        if self.settings.calls == "batched":
-            return blanks
-        return [blank for blank in blanks if blank.key[:2] == blanks[0].key[:2]]
+    def _question(self, plan: Plan, state: Mapping[str, Any], blanks: list[Blank], scene: Scene | None) -> Question:
+        """What to ask for now: all blanks, or those of the first function that has any. `scene` is the first's."""
+        assert scene is not None
+        if self.settings.calls == "per_turn":
+            blanks = [blank for blank in blanks if blank.key[:2] == blanks[0].key[:2]]
+        # A snapshot may hold more than an initial state, which is how the world describes itself.
+        world = scene.state if scene.state.keys() == state.keys() else state
+        fields = {
+            "story": showing.narrative(plan.narrative),
+            "plan": showing.plan(self.catalogue, plan),
+            "state": showing.world(world, STATE_ROOM),
+            "done": "\n".join(showing.call_line(call, result) for call, result in scene.calls) or "(none)",
+            "values": "\n".join(map(_line, blanks)),
+        }
+        return Question(tuple(blanks), fields)
 
-    async def _ask(
-        self, given: Assignment, plan: Plan, state: Mapping[str, Any], blanks: Sequence[Blank]
-    ) -> dict[Key, Any]:
-        optional = frozenset(blank.id for blank in blanks if blank.optional)
-        form = Form({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
-        first = blanks[0].choice.scene  # its state may hold more than the initial one, which is how the world is made
-
-        def read(answer: dict[str, Any]) -> dict[Key, Any]:
-            values = answer["values"]
-            return {blank.key: blank.value(values[blank.id]) if blank.id in values else LEFT_OUT for blank in blanks}
-
-        return await self.asker.ask(
-            given,
-            "parameters",
-            stage="parameters",
-            fields={
-                "story": showing.narrative(plan.narrative),
-                "plan": showing.plan(self.catalogue, plan),
-                "state": showing.world(first.state if first.state.keys() == state.keys() else state, STATE_ROOM),
-                "done": "\n".join(showing.call_line(call, result) for call, result in first.calls) or "(none)",
-                "values": "\n".join(map(_line, blanks)),
-            },
-            form=form,
-            read=read,
-            error="param_gen_failed",
-            turn=blanks[0].key[0],
-            function=blanks[0].tool,
-            max_tokens=400 + 40 * len(blanks),
-        )
+    def _checked(self, given: Assignment, draft: Draft, binding: _Binding) -> Draft:
+        draft = self._with_flows(given, draft)
+        if binding.links and (depth := linking.depth(draft)) != given.profile.depth:
+            detail = f"results feed calls over {depth} steps, it must be {given.profile.depth}"
+            raise ComposeError("conversation_construct_failed", detail)
+        return draft
 
     def _with_flows(self, given: Assignment, draft: Draft) -> Draft:
         """The flows of single tools are found out from results and state; recipes know theirs."""
