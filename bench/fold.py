@@ -1,18 +1,22 @@
 """Recovery without a snapshot: opening a run's observations and folding them, against merely parsing the same bytes.
 
 A start reads every record, checks its checksum and seq, follows steps and attempts, and fills the tracker's windows.
+Then the same behind a snapshot of the closed parts, and what the fold keeps in memory.
 """
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 
 from bench.figures import Figure, run
+from buffers.log import LogWriter
 from buffers.observations import Observations
 from buffers.records import line, record
 from buffers.run import Run
@@ -31,7 +35,10 @@ def measure(quick: bool) -> list[Figure]:
         run_folder = Path(folder) / "run"
         config = parse_config({"training": {"batch_tasks": 4}}, where="bench")
         opened = Run.create(run_folder, config, desk.generate(7, 12, 0))
-        small, large = (_measure(opened, count) for count in sizes)
+        kept = [0, 0]
+        small, kept[0] = _measure(opened, sizes[0]), _kept(opened)
+        large, kept[1] = _measure(opened, sizes[1]), _kept(opened)
+        behind = _behind_snapshot(opened)
     parsing, folding, records = large
     per_record = folding / records, small[1] / small[2]
     return [
@@ -45,6 +52,9 @@ def measure(quick: bool) -> list[Figure]:
             higher=False,
         ),
         Figure("seconds to fold a million records", per_record[0] * 1e6, "s"),
+        Figure(f"opening the same {records:,} records behind a snapshot", behind * 1000, "ms"),
+        Figure(f"memory kept after {records:,} records against {small[2]:,}, tasks alike", kept[1] / kept[0], "×"),
+        Figure("memory kept for a known task", kept[1] / TASKS, "bytes"),
         Figure(f"time a record at {records:,} against {small[2]:,} (1 is linear)", per_record[0] / per_record[1], "×"),
     ]
 
@@ -61,6 +71,29 @@ def _measure(opened: Run, count: int) -> tuple[float, float, int]:
     return min(parse), min(fold), records
 
 
+def _kept(opened: Run) -> int:
+    """Bytes that a fold holds once it is done."""
+    tracemalloc.start()
+    observations = Observations(opened, strict=True, history=False)
+    observations.catch_up()
+    gc.collect()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return kept
+
+
+def _behind_snapshot(opened: Run) -> float:
+    """Seconds to open a log whose live part has just begun."""
+    path = opened.path / "observations.jsonl"
+    writer = LogWriter(path, part_bytes=1)
+    writer.append([record("start", attempt=2, from_step=10**6, time=0.0)])
+    writer.close()
+    owner = Observations(opened, strict=True, history=False, keep=True)
+    owner.catch_up()
+    assert owner.snapshot > 0
+    return min(_seconds(lambda: _fold(opened)) for _ in range(3))
+
+
 def _parse(path: Path) -> None:
     with path.open("rb") as file:
         for text in file:
@@ -68,7 +101,7 @@ def _parse(path: Path) -> None:
 
 
 def _fold(opened: Run) -> None:
-    observations = Observations(opened, strict=True)
+    observations = Observations(opened, strict=True, history=False)
     observations.catch_up()
     assert observations.last_step > 0
 

@@ -99,6 +99,7 @@ class Tracker:
 
     def __init__(self, zones: Zones, reward: BoundaryReward = "progress") -> None:
         self.zones, self.reward = zones, reward
+        self._window_size = zones.window
         self._rows: dict[tuple[str, str, str], _Row] = {}
         self._kinds: tuple[str, ...] = ("progress",) if reward == "progress" else (reward, "progress")
         self._current: dict[str, _Row] = {}  # task → the window of its latest group with a zone
@@ -178,6 +179,8 @@ class Tracker:
         task, step, rollouts = record["task"], record["step"], record["rollouts"]
         self._last[task] = step
         kind = record["reward"]["kind"]
+        if self._progress is self._current and kind not in FORMATS and self._count_plain(record):
+            return
         ends = list(map(END, rollouts))
         cut = 0
         played = rollouts
@@ -201,6 +204,29 @@ class Tracker:
             row.step = step
             if counted:
                 self._count(row, record, played)
+
+    def _count_plain(self, record: Mapping[str, Any]) -> bool:
+        """Nearly every group: all rollouts played to their end, of one length, read as progress. False for others."""
+        rollouts = record["rollouts"]
+        scale = rollouts[0]["expected"]
+        total = squares = 0
+        for rollout in rollouts:
+            if rollout["end"] != "finished" or rollout["expected"] != scale:
+                return False
+            value = rollout["resolved"]
+            total += value
+            squares += value * value
+        task, interface = record["task"], record["interface"]
+        row = self._current.get(task)
+        if row is None or row.key[2] != interface:
+            key = task, "progress", interface
+            row = self._current[task] = self._rows.get(key) or self._new_row(key)
+        row.truncated = False
+        row.step = step = record["step"]
+        place = row.start + row.counted % self._window_size
+        row.counted += 1
+        PACK(self._memory, place * SIZE, step, len(rollouts), total, squares, scale)
+        return True
 
     def _count(self, row: _Row, record: Mapping[str, Any], played: list[Mapping[str, Any]]) -> None:
         kind = row.key[1]
