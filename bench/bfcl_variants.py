@@ -96,6 +96,7 @@ def measure(quick: bool) -> list[Figure]:
     apart = sorted(variant.provenance["profile_distance"] for variant in variants)
     chance = sorted(distance(one, two) for one, two in _random_pairs(theirs))
     kept, broken = _official(variants)
+    measured = held_out_index(tasks())
     ours_texts, their_texts = _queries(v for v in variants if v.type == "base"), _queries(e.seed for e in base)
     size = min(len(ours_texts), len(their_texts))
     figures = [
@@ -118,6 +119,13 @@ def measure(quick: bool) -> list[Figure]:
         Figure(
             "variants that repeat their seed's calls",
             sum(_calls(seed) == _calls(variant) for seed, variant in pairs),
+            "",
+            reach=0,
+            higher=False,
+        ),
+        Figure(
+            "variants that match a held-out task",
+            sum(measured.find(variant) is not None for variant in variants),
             "",
             reach=0,
             higher=False,

@@ -105,8 +105,9 @@ def attempts(world: Instance, calls: Iterable[Call]) -> Iterator[Tried]:
 
 
 def plausible(tools: Iterable[Tool], pool: Pool, most: int) -> Iterator[Call]:
-    """At most `most` calls of each tool with arguments from `pool`, the likeliest first."""
-    for tool in tools:
+    """At most `most` calls of each tool with arguments from `pool`, the likeliest first. Tools that are not bounded may
+    take long and are left out."""
+    for tool in (tool for tool in tools if tool.bounded):
         choices: list[list[tuple[int, Any]]] = []
         wide = max(2, int(SPREAD ** (1 / max(1, len(tool.parameters)))))
         for parameter in tool.parameters:
