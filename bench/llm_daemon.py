@@ -105,6 +105,7 @@ def _figures(path: Path, memory: list[tuple[float, float]]) -> list[Figure]:
         Figure("seed to staging, median", late_at(0.5), "s", step, STEP, STEP, False),
         Figure("seed to staging, 99th percentile", late_at(0.99), "s", step, STEP, STEP, False),
         Figure("seed to staging, longest", late_at(1.0), "s", step, STEP),
+        Figure("seed to staging, within a step", 100 * sum(one <= STEP for one in late) / max(1, len(late)), "%"),
         Figure("calls for an accepted variant", spent["calls_per_accepted"] or float("nan"), "calls"),
         Figure("daemon's memory at the end", last, "MB", "after the first quarter", early),
     ]
