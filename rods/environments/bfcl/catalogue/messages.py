@@ -55,6 +55,8 @@ _add(
     "ms_id",
     "get_user_id user=name:colleague",
     "(tell me|look up|find out) the user id of {name}",
+    "see under which user id I can reach {name}",
+    "get me the id that {name} has in the workspace",
     gives="person=0.user_id/name",
 )
 _member(

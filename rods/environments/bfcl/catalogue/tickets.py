@@ -137,6 +137,7 @@ _add(
     "tk_old_edit",
     "edit_ticket ticket_id=number:ticket_number updates=update:update",
     "(edit|update) the ticket {number} and set its {update}",
+    "go to the ticket {number} and change its {update}",
 )
 _add(
     "tk_old_check_close",

@@ -55,7 +55,13 @@ _add(
     "see if my trading session is (active|still active)",
     "find out if I have an open session for trading",
 )
-_add("tr_time", "get_current_time", "(tell me|check) (what time it is now|the current time)")
+_add(
+    "tr_time",
+    "get_current_time",
+    "(tell me|check) (what time it is now|the current time)",
+    "look up how late it is",
+    "see what the clock of the exchange says",
+)
 # --- quotes
 _add(
     "tr_quote",
@@ -128,6 +134,9 @@ for _type, _verb in (("Buy", "buy"), ("Sell", "sell")):
         f"tr_{_verb}_quoted",
         f"{_order} symbol=^stock price=^quote amount=shares:shares",
         f"{_verb} {{shares}} shares of {{stock}} at {{quote}}",
+        f"place an order to {_verb} {{shares}} shares of {{stock}} at {{quote}}",
+        f"put in a {_verb} order: {{shares}} shares of {{stock}}, at {{quote}}",
+        f"let me {_verb} {{shares}} shares of {{stock}} and take {{quote}} for it",
         unless="tr_empty" if _type == "Buy" else "",
         gives="order=0.order_id/",
     )
@@ -234,6 +243,9 @@ _member(
     "tr_watch_it",
     "add_to_watchlist stock=^stock",
     "(add {stock} to|put {stock} on) my watchlist",
+    "track {stock} for me from now on",
+    "make {stock} a part of my watchlist",
+    "keep an eye on {stock} for me, by way of my watchlist",
 )
 _member(
     "tr_watch_name",
@@ -307,6 +319,8 @@ _add(
     "notify_price_change stocks=basket:basket threshold=threshold:threshold",
     "(tell me|check) whether any of {basket} moved by {threshold} percent or more",
     "watch {basket} for changes of at least {threshold} percent",
+    "see which of {basket} went up or down by {threshold} percent or more",
+    "find out if there was a move of {threshold} percent or more in {basket}",
 )
 # --- money
 _member(
@@ -320,6 +334,8 @@ _member(
     "fund_account amount=deposit:deposit",
     "(add {deposit} dollars to|transfer {deposit} dollars to|put {deposit} dollars into) my trading account",
     "fund my account with {deposit} dollars",
+    "top up my trading account by {deposit} dollars",
+    "move {deposit} dollars from my bank to my trading account",
 )
 _member(
     "tr_fund_account",

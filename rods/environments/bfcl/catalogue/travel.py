@@ -49,6 +49,12 @@ _add(
     " {refresh}, and my name is {first} {last}",
     "authenticate me for travel with the client id {client}, the secret {secret} and the refresh token {refresh};"
     " I need {grant} access, my first name is {first} and my last name {last}",
+    "log me in for travel bookings as {first} {last}: client id {client}, secret {secret}, refresh token {refresh}, "
+    "{grant} access",
+    "open a travel session with {grant} access for {first} {last}; the client id is {client}, the secret is {secret} "
+    "and the refresh token is {refresh}",
+    "get me into the travel system: I am {first} {last}, {client} is my client id, {secret} my secret, {refresh} my "
+    "refresh token, and {grant} access will do",
     unless="token",
     gives="token=0.access_token/",
 )
@@ -169,6 +175,9 @@ _guarded(
     "tv_book_again",
     f"book_flight access_token=TOKEN card_id=^card travel_from=start:airport travel_to=goal:goal {_FLIGHT}",
     "book me a (flight|seat) in {cabin} class from {start} to {goal} on {date} with {card}",
+    "reserve me a {cabin} class seat from {start} to {goal} on {date}, to be paid with {card}",
+    "get me from {start} to {goal} in {cabin} class on {date} and pay with {card}",
+    "put me on a flight from {start} to {goal} on {date}, {cabin} class, using {card}",
     gives="booking=0.booking_id/goal",
 )
 _guarded(
@@ -271,6 +280,10 @@ _guarded(
     "number {code}",
     "add the card {number} to my account, it belongs to {holder}, expires {expiry} and has the verification "
     "number {code}",
+    "store the card number {number} of {holder} for my trips; it expires {expiry} and its verification number is "
+    "{code}",
+    "put one more credit card on file, {number} in the name of {holder}, good until {expiry} and with {code} as "
+    "verification number",
     gives="card=0.card_id/the-new-card",
 )
 _guarded(
@@ -287,6 +300,8 @@ _guarded(
     "set my travel budget to {budget} dollars",
     "limit my travel spending to {budget} dollars",
     "cap the travel budget at {budget} dollars",
+    "make {budget} dollars the limit of my travel budget",
+    "see to it that my trips cost {budget} dollars at most, as the budget limit",
 )
 _guarded(
     "tv_budget_fare",

@@ -188,6 +188,8 @@ _add(
     "adjustClimateControl temperature=degrees:degrees fanSpeed=fan:fan",
     "set the climate control to {degrees} degrees Celsius and the fan to {fan} percent",
     "run the fan at {fan} percent with {degrees} degrees Celsius inside the car",
+    "bring the car to {degrees} degrees Celsius, with the fan at {fan} percent",
+    "have {degrees} degrees Celsius in here and let the fan blow at {fan} percent",
 )
 _add(
     "car_climate_fahrenheit",
