@@ -136,7 +136,7 @@ for _type, _verb in (("Buy", "buy"), ("Sell", "sell")):
         f"{_verb} {{shares}} shares of {{stock}} at {{quote}}",
         f"place an order to {_verb} {{shares}} shares of {{stock}} at {{quote}}",
         f"put in a {_verb} order: {{shares}} shares of {{stock}}, at {{quote}}",
-        f"let me {_verb} {{shares}} shares of {{stock}} and take {{quote}} for it",
+        f"{_verb} {{shares}} shares of {{stock}}, {{quote}} is fine with me",
         unless="tr_empty" if _type == "Buy" else "",
         gives="order=0.order_id/",
     )
