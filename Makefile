@@ -5,12 +5,13 @@ SHELL := /bin/sh
 BIN := .venv/bin
 export PYTHON TORCH_INDEX
 
-.PHONY: help demo test lint bench llm-server llm-smoke
+.PHONY: help demo test lint bench faults llm-server llm-smoke
 help:
 	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
 	@echo "make test   run all tests"
 	@echo "make lint   style, types and the one-way imports"
 	@echo "make bench  measure what the project claims"
+	@echo "make faults sweep kills, full disks, power cuts and damage over everything that is written; about an hour"
 	@echo "make llm-server  serve a small language model on this machine's CPU (about 4 GB, once)"
 	@echo "make llm-smoke   test against that server"
 
@@ -36,6 +37,11 @@ bench:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
 	@$(BIN)/python -m bench --quick
+
+# The table of docs/durability.md. SHARE=20 tries every twentieth point only.
+faults:
+	@sh console/setup.sh dev
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --share $(or $(SHARE),1)
 
 llm-server:
 	@sh console/setup.sh dev

@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.faults import comparison, damage, random_kills, small_disk, sweeps
 from tests.faults.forge import Forge
 from tests.faults.table import HEAD, Row
-from tests.faults.workloads import Workload
+from tests.faults.workloads import FUNCTIONS, Workload
 
 RANDOM_KILLS = 1000
 Sweep = Callable[[], Row]
@@ -54,7 +54,7 @@ def every(forge: Forge, scratch: Path, share: int, kills: int) -> Iterator[tuple
             works[program] = Workload(program, forge, scratch)
         return works[program]
 
-    for program in ("trainer", "daemon"):
+    for program in FUNCTIONS:
         for sweep in sweeps.SWEEPS:
             yield f"{sweep.__name__} {program}", lambda s=sweep, p=program: s(work(p), share)  # type: ignore[misc]
         if small_disk.possible():

@@ -32,5 +32,10 @@ def trainer(forge: Forge, scratch: Path) -> Workload:
 
 
 @pytest.fixture(scope="package")
+def new_run(forge: Forge, scratch: Path) -> Workload:
+    return Workload("new run", forge, scratch)
+
+
+@pytest.fixture(scope="package")
 def daemon(forge: Forge, scratch: Path) -> Workload:
     return Workload("daemon", forge, scratch)

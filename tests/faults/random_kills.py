@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from buffers.creation import toml
@@ -25,6 +26,7 @@ from tests.llm_stub import Script, Stub
 
 PROGRAMS = ("trainer", "daemon")
 CODES = {"trainer": EXIT_REQUEUE, "daemon": EXIT_OK}  # of one that was asked to stop
+Known = tuple[int, str]  # so many bytes of a log, and their hash
 LONGEST = 0.8  # seconds that a process lives, at most, once it has begun to work
 
 
@@ -69,25 +71,24 @@ class Pair:
 
 
 def random_kills(scratch: Path, count: int, random_seed: int = 0) -> Row:
-    """`count` kills, then one look at everything."""
+    """`count` kills, or as many as there is patience for (Ctrl-C); then one look at everything."""
     row = Row("kill -9 at random moments, under load from the stub endpoint")
     folder, chance = scratch / "random" / "run", random.Random(random_seed)
     with Stub(Script(answer="tests.llm_stub.roles:answer", latency=0.05)) as stub:
         _create(folder, stub)
-        pair, seen = Pair(folder), {}
-        for number in range(count):
-            name = chance.choice(PROGRAMS)
-            if chance.random() < 0.8:  # the others die while they start
-                _until_working(pair, name)
-            time.sleep(chance.uniform(0, LONGEST))
-            ended = pair.kill(name)
-            for log in LOGS:
-                seen[log] = _whole_lines(folder / log, seen.get(log))
-            row.add(f"kill {number}, {name}", Verdict(wrong=[ended] if ended else []))
+        pair = Pair(folder)
+        seen: dict[str, Known] = {}
+        with suppress(KeyboardInterrupt):  # what was tried so far counts
+            for number in range(count):
+                name = chance.choice(PROGRAMS)
+                if chance.random() < 0.8:  # the others die while they start
+                    _until_working(pair, name)
+                time.sleep(chance.uniform(0, LONGEST))
+                ended = pair.kill(name)
+                row.add(f"kill {number}, {name}", Verdict(_vanished(folder, seen), wrong=[ended] if ended else []))
         wrong = pair.stop()
     told = judge(folder)
-    lost = sum(not _begins_with(folder / log, *known) for log, known in seen.items())
-    row.add("the run in the end", Verdict(lost, told["twice"], wrong + told["problems"]))
+    row.add("the run in the end", Verdict(_vanished(folder, seen), told["twice"], wrong + told["problems"]))
     return row
 
 
@@ -112,17 +113,19 @@ def _until_working(pair: Pair, name: str) -> None:
         time.sleep(0.01)
 
 
-Known = tuple[int, str]  # so many bytes of a log, and their hash
+def _vanished(folder: Path, seen: dict[str, Known]) -> int:
+    """How many logs no longer begin with the whole lines that were `seen` in them before; then takes down today's."""
+    vanished = 0
+    for log in LOGS:
+        data = _content(folder / log)
+        if log in seen:
+            vanished += _known(data[: seen[log][0]]) != seen[log]
+        seen[log] = _known(data[: data.rfind(b"\n") + 1])
+    return vanished
 
 
-def _whole_lines(log: Path, before: Known | None) -> Known:
-    data = _content(log)
-    size = data.rfind(b"\n") + 1
-    return size, hashlib.sha256(data[:size]).hexdigest()
-
-
-def _begins_with(log: Path, size: int, digest: str) -> bool:
-    return hashlib.sha256(_content(log)[:size]).hexdigest() == digest
+def _known(data: bytes) -> Known:
+    return len(data), hashlib.sha256(data).hexdigest()
 
 
 def _content(log: Path) -> bytes:

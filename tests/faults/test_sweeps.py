@@ -24,6 +24,11 @@ def test_the_trainer_survives(trainer: Workload, name: str, share: int, least: i
     all_survived(getattr(sweeps, name)(trainer, share), least)
 
 
+@pytest.mark.parametrize(("name", "share", "least"), [("kills", 12, 5), ("full_disk", 24, 3), ("power_cuts", 16, 5)])
+def test_a_run_is_made_whole_or_not_at_all(new_run: Workload, name: str, share: int, least: int) -> None:
+    all_survived(getattr(sweeps, name)(new_run, share), least)
+
+
 @pytest.mark.parametrize(
     ("name", "share", "least"),
     [("kills", 32, 4), ("full_disk", 32, 3), ("failing_fsync", 32, 2), ("power_cuts", 40, 4)],

@@ -1,7 +1,7 @@
-"""The fixed workloads of the sweeps: a trainer that goes on for a few epochs, a daemon that considers a few steps. And
-what must be true afterwards, whatever struck.
+"""The fixed workloads of the sweeps: a trainer that goes on for a few epochs, a trainer that makes its run folder and
+takes its first steps, a daemon that considers a few steps. And what must be true afterwards, whatever struck.
 
-Both are the real programs in one run folder of desk-small, with a simulated policy and the procedural author. Logs are
+All are the real programs in one run folder of desk-small, with a simulated policy and the procedural author. Logs are
 cut every few records, so that renames and new parts come up as well. Each has one right outcome: the trainer's because
 nobody writes variants meanwhile, the daemon's because it works in lockstep.
 """
@@ -42,12 +42,21 @@ VALUES: dict[str, Any] = {
     "operation": {"poll_seconds": 0.01, "idle_exit_seconds": 0.02, "log_part_bytes": 6000, "trace_bytes": 0},
 }
 LOGS = (runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS, runfolder.EXPANDED, runfolder.REJECTED)
-FUNCTIONS = {"trainer": "tests.faults.workloads:train", "daemon": "tests.faults.workloads:write"}
+FUNCTIONS = {
+    "trainer": "tests.faults.workloads:train",
+    "new run": "tests.faults.workloads:begin",
+    "daemon": "tests.faults.workloads:write",
+}
 
 
 def train(folder: Path) -> None:
     """The trainer, from where it stands to the end of the run."""
     raise SystemExit(trainer_main([str(folder)]))
+
+
+def begin(folder: Path) -> None:
+    """The trainer, from a configuration alone: it makes the run folder `run` in `folder`."""
+    raise SystemExit(trainer_main([str(folder / "run"), "--config", str(folder / "run.toml")]))
 
 
 def train_some(folder: Path, config: str) -> None:
@@ -72,7 +81,8 @@ def judge(folder: Path) -> dict[str, Any]:
     twice, picks, variants = 0, [], []
     for log in LOGS:
         ids = [record["id"] for record in read(folder / log)]
-        twice += len(ids) - len(set(ids))
+        if log != runfolder.REJECTED:  # a pick that is run again may fail at the same place again, and says so again
+            twice += len(ids) - len(set(ids))
     for record in read(folder / runfolder.SEEDS):
         if record["kind"] == "picked":
             picks.append([record["step"], record["rank"], record["task"]])
@@ -116,12 +126,13 @@ class Workload:
         self.program, self.forge, self.scratch = program, forge, scratch
         self.function = FUNCTIONS[program]
         self.template = scratch / f"{program}.template"
+        self.inside = "run" if program == "new run" else "."  # where the run lies in what is struck
         self._number = 0
         self._make_template()
         self.whole = self.fresh()  # the run after the workload, without a fault
         self.calm = self.run(self.whole, journal=True)
         assert self.calm.code == 0, self.calm.errors
-        self.right = forge.run("tests.faults.workloads:judge", self.whole).returned
+        self.right = forge.run("tests.faults.workloads:judge", self.whole / self.inside).returned
         assert not self.right["problems"] and not self.right["twice"], self.right
 
     def run(self, folder: Path, *, plan: Plan | None = None, journal: bool = False) -> Outcome:
@@ -138,6 +149,7 @@ class Workload:
         """Starts the program again without a fault, and looks. `forge`: one that sees the folder."""
         forge, found = forge or self.forge, Verdict()
         again = forge.run(self.function, folder)
+        folder = folder / self.inside
         if again.code != 0:
             found.wrong.append(f"the next start ends with {again.code}: {again.errors[-1500:]}")
         judged = forge.run("tests.faults.workloads:judge", folder)
@@ -153,6 +165,11 @@ class Workload:
         return found
 
     def _make_template(self) -> None:
+        if self.program == "new run":
+            self.template.mkdir()
+            values = {**VALUES, "training": {**VALUES["training"], "steps": 3}}
+            (self.template / "run.toml").write_text(toml(values))
+            return
         prepare(self.template, self.program)
         if self.program == "daemon":
             self._step(4)
