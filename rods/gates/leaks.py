@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
 from rods.environments.base import Environment, Tool
+from rods.gates.lexicon import lexicon
 from rods.tasks import RETURN_SENTENCE, Task
 
 ARTEFACTS = re.compile(
@@ -68,7 +69,7 @@ def _as_name(name: str) -> re.Pattern[str]:
 
 
 def _ordinary(environment: Environment) -> frozenset[str]:
-    supply = getattr(environment, "catalogue", None)
-    if callable(supply):
-        return frozenset(getattr(supply(), "ordinary", ())) & environment.tools().keys()
+    catalogue = lexicon(environment).catalogue
+    if catalogue is not None:
+        return catalogue.ordinary & environment.tools().keys()
     return frozenset(name for name in environment.tools() if name.isalpha() and name.islower())

@@ -10,19 +10,23 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Any
 
+from rods.composing.catalogue import Catalogue
 from rods.environments.base import Environment
 from rods.words import stems
 
 NAME, DOCUMENT, PHRASES = 3.0, 1.0, 3.0  # how much a word counts by where it comes from
-KEPT = 8  # lexicons
+KEPT = 8  # environments whose words are kept
 
 
 class Lexicon:
-    """`weight[tool][stem]`: how strongly the word asks for the tool; 0 where it stands nowhere."""
+    """`weight[tool][stem]`: how strongly the word asks for the tool; 0 where it stands nowhere. `catalogue`: the
+    environment's own, with the phrase book, if it has one."""
 
     def __init__(self, environment: Environment) -> None:
+        supply = getattr(environment, "catalogue", None)
+        found = supply() if callable(supply) else None
+        self.catalogue = found if isinstance(found, Catalogue) else None
         tools = environment.tools()
         strength: dict[str, dict[str, float]] = {name: {} for name in tools}
         for name, tool in tools.items():
@@ -30,7 +34,7 @@ class Lexicon:
             for source, amount in ((document, DOCUMENT), (name, NAME)):
                 for word in stems(source):
                     strength[name][word] = max(amount, strength[name].get(word, 0.0))
-        for name, words in _phrases(environment).items():
+        for name, words in _phrases(self.catalogue).items():
             if name in strength:
                 for word, share in words.items():
                     strength[name][word] = max(PHRASES * share, strength[name].get(word, 0.0))
@@ -54,12 +58,10 @@ class Lexicon:
         return score
 
 
-def _phrases(environment: Environment) -> dict[str, dict[str, float]]:
+def _phrases(catalogue: Catalogue | None) -> dict[str, dict[str, float]]:
     """For each tool, the words of the phrases that lead to it, by the share of the recipe's phrases that hold them."""
-    supply = getattr(environment, "catalogue", None)
     found: dict[str, dict[str, float]] = defaultdict(dict)
-    recipes: Any = getattr(supply(), "recipes", {}) if callable(supply) else {}
-    for recipe in recipes.values():
+    for recipe in catalogue.recipes.values() if catalogue is not None else ():
         counts = Counter(word for phrase in recipe.phrases for word in set(stems(re.sub(r"\{\w*\}", " ", phrase))))
         for tool in set(recipe.tools):
             for word, count in counts.items():
@@ -68,13 +70,14 @@ def _phrases(environment: Environment) -> dict[str, dict[str, float]]:
     return found
 
 
-_lexicons: dict[str, Lexicon] = {}
+_lexicons: dict[tuple[str, str], Lexicon] = {}
 
 
 def lexicon(environment: Environment) -> Lexicon:
     """The environment's lexicon, made once a process."""
-    if environment.hash not in _lexicons:
+    key = (environment.name, environment.hash)
+    if key not in _lexicons:
         if len(_lexicons) >= KEPT:
             _lexicons.clear()
-        _lexicons[environment.hash] = Lexicon(environment)
-    return _lexicons[environment.hash]
+        _lexicons[key] = Lexicon(environment)
+    return _lexicons[key]

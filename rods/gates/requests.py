@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rods.calls import Call
-from rods.composing.catalogue import Catalogue
 from rods.composing.reading import read
 from rods.environments.base import Environment, Result
 from rods.flows import Output, Text, is_small, key_of, leaves
@@ -60,19 +59,12 @@ def unasked(environment: Environment, task: Task, results: Results) -> list[str]
             shown.append(Output((turn, index), call, results[turn][index]))
     if not doubtful:
         return []
-    catalogue = _catalogue(environment)
-    readings = read(catalogue, environment, task, results) if catalogue is not None else None
+    readings = None if book.catalogue is None else read(book.catalogue, environment, task, results)
     return [
         f"turn {turn}, call {index}: nobody asks for {task.calls[turn][index]}"
         for turn, index in doubtful
         if readings is None or not readings[turn].understood
     ]
-
-
-def _catalogue(environment: Environment) -> Catalogue | None:
-    supply = getattr(environment, "catalogue", None)
-    found = supply() if callable(supply) else None
-    return found if isinstance(found, Catalogue) else None
 
 
 def _about(call: Call, said: Text, shown: Sequence[Output]) -> bool:
