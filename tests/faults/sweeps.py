@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ class Tested(Protocol):
 
 
 SPARE = 12  # changes that a run may have more than the calm one: heartbeats
+TRIPLES = 100
 SURVIVALS: tuple[Survival, ...] = ("nothing", "names", "zeros")
 
 
@@ -39,6 +41,19 @@ def kills(workload: Tested, share: int = 1) -> Row:
     plans = [Plan("kill", at) for at in range(1, _changes(workload, KINDS) + 1 + SPARE)]
     plans += [Plan("torn", at, ("write",)) for at in range(1, _changes(workload, ("write",)) + 1 + SPARE)]
     return _struck(workload, row, plans[::share], killed=True)
+
+
+def kills_of_recoveries(workload: Tested, share: int = 1) -> Row:
+    """Three kills in a row at places drawn by chance, so that two starts after a kill are killed as well."""
+    row = Row(f"kill -9 of a run and of its next two starts: {workload.program}")
+    changes = _changes(workload, KINDS)
+    for number in range(0, TRIPLES, share):
+        chance, folder, acknowledged = random.Random(number), workload.fresh(), []
+        for _ in range(3):
+            end = workload.run(folder, plan=Plan("kill", chance.randint(1, changes)))
+            acknowledged += end.acknowledged
+        _add(row, f"triple {number}", folder, workload.verdict(folder, acknowledged))
+    return row
 
 
 def full_disk(workload: Tested, share: int = 1) -> Row:
@@ -74,7 +89,7 @@ def power_cuts(workload: Tested, share: int = 1) -> Row:
     journal = workload.calm.journal
     for index in range(len(journal) + 1):
         for survival in chosen.get(index, ()):
-            folder = workload.scratch / f"power.{index}.{survival}" / "run"
+            folder = workload.scratch / f"{workload.program}.{index}.{survival}" / "run"
             disk.cut(survival, folder)
             _add(row, f"change {index}, {survival}", folder, workload.verdict(folder, disk.acknowledged))
         if index < len(journal):
@@ -121,4 +136,4 @@ def _faults(*names: Fault) -> tuple[Fault, ...]:
 
 
 Sweep = Callable[[Tested, int], Row]
-SWEEPS: tuple[Sweep, ...] = (kills, full_disk, failing_fsync, power_cuts)
+SWEEPS: tuple[Sweep, ...] = (kills, kills_of_recoveries, full_disk, failing_fsync, power_cuts)

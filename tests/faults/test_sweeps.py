@@ -18,20 +18,32 @@ def all_survived(row: Row, least: int) -> None:
 
 @pytest.mark.parametrize(
     ("name", "share", "least"),
-    [("kills", 8, 10), ("full_disk", 12, 5), ("failing_fsync", 12, 5), ("power_cuts", 16, 8)],
+    [
+        ("kills", 9, 10),
+        ("kills_of_recoveries", 20, 5),
+        ("full_disk", 11, 5),
+        ("failing_fsync", 11, 5),
+        ("power_cuts", 16, 8),
+    ],
 )
 def test_the_trainer_survives(trainer: Workload, name: str, share: int, least: int) -> None:
     all_survived(getattr(sweeps, name)(trainer, share), least)
 
 
-@pytest.mark.parametrize(("name", "share", "least"), [("kills", 12, 5), ("full_disk", 24, 3), ("power_cuts", 16, 5)])
+@pytest.mark.parametrize(("name", "share", "least"), [("kills", 12, 5), ("full_disk", 23, 3), ("power_cuts", 16, 5)])
 def test_a_run_is_made_whole_or_not_at_all(new_run: Workload, name: str, share: int, least: int) -> None:
     all_survived(getattr(sweeps, name)(new_run, share), least)
 
 
 @pytest.mark.parametrize(
     ("name", "share", "least"),
-    [("kills", 32, 4), ("full_disk", 32, 3), ("failing_fsync", 32, 2), ("power_cuts", 40, 4)],
+    [
+        ("kills", 33, 4),
+        ("kills_of_recoveries", 50, 2),
+        ("full_disk", 33, 3),
+        ("failing_fsync", 33, 2),
+        ("power_cuts", 40, 4),
+    ],
 )
 def test_the_daemon_survives(daemon: Workload, name: str, share: int, least: int) -> None:
     all_survived(getattr(sweeps, name)(daemon, share), least)
