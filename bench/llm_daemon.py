@@ -1,8 +1,8 @@
 """A daemon with the language-model author beside a simulated trainer, for half an hour: from seed to staging in a step?
 
-The paper's step takes 222 s (004 Appendix N). Here everything is quicker by one factor: a step takes `STEP` seconds,
-and the stub, which plays all roles, answers after what a model's 2 to 10 seconds become. Trainer and daemon are the
-real processes under `rods up`; what is measured is read from the run's logs afterwards.
+The paper's step takes 222 s (004 Appendix N). Here everything is quicker by one factor: a step takes 12 seconds (3 with
+--quick), and the stub, which plays all roles, answers after what a model's 2 to 10 seconds become. Trainer and daemon
+are the real processes under `rods up`; what is measured is read from the run's logs afterwards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
 from tests.llm_stub import Script, Stub
 
 PAPER_STEP = 222.0  # seconds
-STEP = 12.0
 ANSWER = 2.0, 10.0  # seconds: about 200 tokens at 30 ms, a model of 32B parameters with 64 calls in flight
 RUNS = Path(__file__).parent.parent / "runs"
 QUARTER = 4  # memory at the end is compared with that after the first quarter
@@ -32,18 +31,18 @@ QUARTER = 4  # memory at the end is compared with that after the first quarter
 
 def measure(quick: bool) -> list[Figure]:
     """Latency from a step's record to its variants', what became of the picks, and the daemon's memory."""
-    steps = 4 if quick else 150
-    scale = STEP / PAPER_STEP
+    step, steps = (3.0, 5) if quick else (12.0, 150)
+    scale = step / PAPER_STEP
     script = Script(answer="tests.llm_stub.roles:answer", latency=(ANSWER[0] * scale, ANSWER[1] * scale))
     with tempfile.TemporaryDirectory(dir=RUNS) as folder, Stub(script) as stub:
         path = Path(folder) / "run"
         file = Path(folder) / "config.toml"
-        file.write_text(toml(_config(stub.url, steps)))
+        file.write_text(toml(_config(stub.url, step, steps)))
         memory = _run(path, file)
-        return _figures(path, memory)
+        return _figures(path, step, None if quick else step, memory)
 
 
-def _config(url: str, steps: int) -> dict[str, Any]:
+def _config(url: str, step: float, steps: int) -> dict[str, Any]:
     return {
         "data": {"tasks": "desk", "train": 400, "held_out": 20},
         "policy": {"kind": "simulated", "skill": 0.4, "growth": 0.0005},
@@ -51,7 +50,7 @@ def _config(url: str, steps: int) -> dict[str, Any]:
         "pipeline": {"author": "llm"},
         "pool": {"staging_epochs": 0.0},
         "operation": {
-            "steps_per_second": 1 / STEP,
+            "steps_per_second": 1 / step,
             "workers": 64,
             "endpoints": [{"model": "stub", "urls": [url], "concurrency": 64}],
         },
@@ -60,12 +59,12 @@ def _config(url: str, steps: int) -> dict[str, Any]:
 
 def _run(path: Path, file: Path) -> list[tuple[float, float]]:
     """Runs to the end; the daemon's resident MB by time."""
-    command = [sys.executable, "-m", "console.main", "up", str(path), "--config", str(file), "--json"]
+    command = [sys.executable, "-m", "console", "up", str(path), "--config", str(file), "--json"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     memory, began = [], time.monotonic()
     try:
         while process.poll() is None:
-            time.sleep(2)
+            time.sleep(1)
             if size := _resident(path):
                 memory.append((time.monotonic() - began, size))
     finally:
@@ -83,7 +82,7 @@ def _resident(path: Path) -> float:
         return 0.0
 
 
-def _figures(path: Path, memory: list[tuple[float, float]]) -> list[Figure]:
+def _figures(path: Path, step: float, reach: float | None, memory: list[tuple[float, float]]) -> list[Figure]:
     closed = {one["step"]: one["time"] for one in _kind(path / OBSERVATIONS, "step")}
     late = sorted(one["time"] - closed[one["step"]] for one in _kind(path / EXPANDED, "expanded"))
     picked, finished = _kind(path / SEEDS, "picked"), _kind(path / SEEDS, "finished")
@@ -91,7 +90,7 @@ def _figures(path: Path, memory: list[tuple[float, float]]) -> list[Figure]:
     injected = _kind(path / POOL, "injected")
     stale = sum(one["dropped_stale"] is not None for one in finished)
     early, last = memory[len(memory) // QUARTER][1], memory[-1][1]
-    step = f"a step of {STEP:g} s"
+    anchor = f"a step of {step:g} s"
 
     def late_at(share: float) -> float:
         return late[int(share * (len(late) - 1))] if late else float("nan")
@@ -102,10 +101,10 @@ def _figures(path: Path, memory: list[tuple[float, float]]) -> list[Figure]:
         Figure("accepted variants", len(late), "", "injected", len(injected)),
         Figure("dropped as stale", stale, "picks"),
         Figure("candidates rejected", len(_kind(path / REJECTED, "rejected")), ""),
-        Figure("seed to staging, median", late_at(0.5), "s", step, STEP, STEP, False),
-        Figure("seed to staging, 99th percentile", late_at(0.99), "s", step, STEP, STEP, False),
-        Figure("seed to staging, longest", late_at(1.0), "s", step, STEP),
-        Figure("seed to staging, within a step", 100 * sum(one <= STEP for one in late) / max(1, len(late)), "%"),
+        Figure("seed to staging, median", late_at(0.5), "s", anchor, step, reach, False),
+        Figure("seed to staging, 99th percentile", late_at(0.99), "s", anchor, step, reach, False),
+        Figure("seed to staging, longest", late_at(1.0), "s", anchor, step),
+        Figure("seed to staging, within a step", 100 * sum(one <= step for one in late) / max(1, len(late)), "%"),
         Figure("calls for an accepted variant", spent["calls_per_accepted"] or float("nan"), "calls"),
         Figure("daemon's memory at the end", last, "MB", "after the first quarter", early),
     ]
