@@ -17,6 +17,7 @@ from typing import Any
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Parameter, Result, Tool
 from rods.flows import Output, akin, key_of, leaves
+from rods.tasks import Task
 from rods.words import IDENTIFIER, NUMBER, QUOTED
 
 SHOWN = 6  # calls of each tool that are tried to see what it shows
@@ -93,6 +94,12 @@ def shows(
         if output.brought(name, value) or output.mentions(value):
             return True
     return False
+
+
+def visible(environment: Environment, task: Task, turn: int) -> list[Tool]:
+    """The tools that the policy can call in `turn`, as far as the environment knows them."""
+    known = environment.tools()
+    return [known[name] for name in task.tools_at(turn) if name in known]
 
 
 def attempts(world: Instance, calls: Iterable[Call]) -> Iterator[Tried]:

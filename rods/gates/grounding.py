@@ -16,7 +16,7 @@ from typing import Any
 
 from rods.environments.base import Environment, Parameter, Result
 from rods.flows import Output, Text, leaves
-from rods.probing import documented, shows
+from rods.probing import documented, shows, visible
 from rods.tasks import Task
 from rods.words import stems, tells
 
@@ -88,7 +88,7 @@ def readable(environment: Environment, task: Task, place: tuple[int, int], name:
     """Whether a tool that is visible in the turn of `place` shows `value` right before that call."""
     turn, index = place
     calls = [call for number in range(turn) for call in task.calls[number]]
-    tools = [environment.tools()[tool] for tool in task.tools_at(turn)]
+    tools = visible(environment, task, turn)
     return shows(
         environment, task.state, (*calls, *task.calls[turn][:index]), task.script[: turn + 1], tools, name, value
     )

@@ -19,7 +19,7 @@ from typing import Any
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Result, Tool
 from rods.flows import Output, Text, is_small, key_of, leaves
-from rods.probing import Pool, Tried, attempts, plausible, shows
+from rods.probing import Pool, Tried, attempts, plausible, shows, visible
 from rods.tasks import Task
 from rods.words import tells
 
@@ -55,7 +55,7 @@ def _given(environment: Environment, task: Task, results: Results, turn: int) ->
         for index, call in enumerate(task.calls[number])
     ]
     calls = [call for number in range(turn) for call in task.calls[number]]
-    tools = [environment.tools()[tool] for tool in task.tools_at(turn - 1)]
+    tools = visible(environment, task, turn - 1)
     had = []
     for call in task.calls[turn]:
         parameters = {parameter.name: parameter for parameter in environment.tools()[call.name].parameters}
@@ -94,7 +94,7 @@ def _replaced(environment: Environment, task: Task, turn: int) -> list[str]:
         pool.add_arguments(later.arguments)
     target = world.fork()
     result = target.call(call)
-    tools = [environment.tools()[name] for name in task.tools_at(turn - 1)]
+    tools = visible(environment, task, turn - 1)
     search = _Search(environment, tools, pool, world, target, _information(call, result))
     return [f"turn {turn}: {call} can be done without it: {way}" for way in search.ways()]
 
@@ -125,7 +125,7 @@ class _Search:
                 yield str(tried.call)
                 return
         for tried in self._near(first):
-            pool = Pool([], set())
+            pool = Pool()
             pool.add_result(tried.result)
             for name, value in self.pool.values:
                 pool.add(name, value)

@@ -183,3 +183,8 @@ def test_a_missing_tool_must_have_no_stand_in() -> None:
     (one,) = ways("Show me a.txt.", show, "ls", "tail")
     assert "tail(file_name='a.txt')" in one
     assert ways("Show me a.txt.", show, "ls", "wc", "cp") == []
+
+
+def test_an_unknown_tool_is_another_gates_business() -> None:
+    made = vain("I mean note 7.", [read(7)], "Read me a note.", tools=("read", "total", "fly"))
+    assert found(missing, made) == [] and found(grounding, made) == []
