@@ -8,7 +8,7 @@ from typing import Any
 
 from buffers.creation import create
 from buffers.observations import Observations
-from buffers.pool import PoolView
+from buffers.pool import LostVariant, PoolView
 from buffers.run import Run
 from rods.config import Config
 from rods.errors import UserError
@@ -20,7 +20,8 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
     """Creates `new` from the state of `run` behind its latest merge; `config` gives it another identity.
 
     Held-out tasks come along. Every training task's provenance gains `origin` (original or variant) and `forked_from`;
-    variants stay variants there: they may retire, and count as generated.
+    variants stay variants there: they may retire, and count as generated. A variant whose record was lost to damage
+    stays behind, named in the manifest.
     """
     if exists(new):
         raise UserError("is a run folder already", where=str(new), remedy="choose another name")
@@ -28,7 +29,12 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
     observations.catch_up()
     view = PoolView(run, observations, strict=True)
     view.poll()
-    tasks = [_came_from(run, view.task(task_id), member.generated) for task_id, member in view.active.items()]
+    tasks, lost = [], []
+    for task_id, member in view.active.items():
+        try:
+            tasks.append(_came_from(run, view.task(task_id), member.generated))
+        except LostVariant:
+            lost.append(task_id)
     parent = {
         "run": run.name,
         "path": str(run.path.resolve()),
@@ -36,6 +42,7 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
         "attempt": observations.attempt,
         "epoch": view.epoch,
         "step": view.pool.epochs[-1].step if view.pool.epochs else 0,
+        "lost": lost,
     }
     return create(new, config or run.config, tasks + run.held_out, parent)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,8 +125,9 @@ class Merger:
     def _admit(self) -> Admission:
         if self._admission is None:
             self._admission = Admission(self.run)
-            for candidate in self.view.staging.again(set(self.view.injected.values())):
-                self._admission.add(Task.from_json(candidate.content))
+            with suppress(KeyError):  # of a variant whose record was lost: it is nobody's neighbour any more
+                for candidate in self.view.staging.again(set(self.view.injected.values())):
+                    self._admission.add(Task.from_json(candidate.content))
         return self._admission
 
     def _sync_variants(self) -> None:

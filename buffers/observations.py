@@ -166,7 +166,7 @@ class Observations:
             if self.tail.closed > self.snapshot:  # up to there, all is folded
                 self.snapshot = self.tail.closed
                 if self._keep:
-                    self._snapshots.write(self.snapshot, self._state())
+                    self._snapshots.write(self.snapshot, self.state())
             for index, record in enumerate(block):
                 kind = record["kind"]
                 if kind == "group":
@@ -210,7 +210,8 @@ class Observations:
         self.tail = Tail(self.path, strict=self._strict, after=snapshot.seq, skip=snapshot.parts)
         return True
 
-    def _state(self) -> Any:
+    def state(self) -> Any:
+        """What a snapshot keeps, as JSON can say it."""
         return [self.lineage.as_json(), self.last_step, self.epoch, self.steps_made.as_json(), self.tracker.state()]
 
 

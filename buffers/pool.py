@@ -16,6 +16,7 @@ from buffers.reading import Tail, read
 from buffers.records import Record
 from buffers.run import Run
 from buffers.staging import Staging
+from rods.errors import CorruptLogError
 from rods.retirement import TOO_HARD
 from rods.runfolder import POOL
 from rods.tasks import Task, TaskType
@@ -115,6 +116,10 @@ class Pool:
             self.totals.update(record["counts"])
 
 
+class LostVariant(CorruptLogError):
+    """A variant is in the pool, and damage took the record that holds it."""
+
+
 class PoolView:
     """Follows the live pool. `observations` must be polled first: it knows which attempts count."""
 
@@ -152,9 +157,19 @@ class PoolView:
         return self.pool.epochs[-1].stage if self.pool.epochs else 1
 
     def task(self, task_id: str) -> Task:
-        """A given task or a variant that was injected. Raises KeyError for any other id."""
+        """A given task or a variant that was injected. Raises KeyError for any other id, LostVariant."""
         given = self._given.get(task_id)
-        return given if given is not None else self.staging.task(self.injected[task_id])
+        if given is not None:
+            return given
+        seq = self.injected[task_id]
+        try:
+            return self.staging.task(seq)
+        except KeyError as error:
+            raise LostVariant(
+                f"variant {task_id} of the pool was lost to damage (record {seq})",
+                where=str(self.staging.path),
+                remedy="start a new run from this one with `rods fork`, which leaves it out",
+            ) from error
 
     def generation(self, task_id: str) -> int:
         """0 for originals; KeyError for what is neither active nor retired."""

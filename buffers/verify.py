@@ -1,17 +1,18 @@
 """`rods verify`: derives every decision of a run again from its logs, and compares (DESIGN §4, §5).
 
 Each live merge is derived anew from the live observations before it (buffers.rederivation). Besides: checksums, seqs
-and ids of all logs, groups that are whole, picks, variants and lineages that fit together (buffers.picks), and
-tracker.json.
+and ids of all logs, groups that are whole, picks, variants and lineages that fit together (buffers.picks), tracker.json
+and snapshots.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from buffers.observations import Observations
 from buffers.picks import check_picks
 from buffers.reading import read, read_raw, segments
-from buffers.records import CLOSED_BY, CLOSING, KEYS, record_id
+from buffers.records import CLOSED_BY, CLOSING, KEYS, LOST, record_id
 from buffers.rederivation import Rederivation
 from buffers.report import Report
 from buffers.run import Run
@@ -36,6 +37,7 @@ def verify(path: Path, replay: bool = False) -> Report:
         history = Rederivation(run, report)
         history.walk()
         check_picks(run, history.staging, history.injected, report)
+        _check_snapshot(run, report)
         if replay:
             for task_id, seq in history.injected.items():
                 task = history.staging.task(seq)
@@ -49,10 +51,13 @@ def verify(path: Path, replay: bool = False) -> Report:
 
 def _check_records(path: Path, report: Report) -> None:
     """Checksums and seqs are checked by reading; here ids, and that groups are whole."""
-    raw = 0
+    raw = lost = 0
     for record in read_raw(path):
         raw += 1
         kind = record["kind"]
+        if kind == LOST:
+            lost += 1
+            report.problem(path.name, f"record {record['seq']} was lost to damage")
         if kind in KEYS and record["id"] != record_id(kind, record):
             report.problem(path.name, f"record {record['seq']} ({kind}) has an id that does not fit its key")
     members = 0
@@ -67,8 +72,22 @@ def _check_records(path: Path, report: Report) -> None:
         elif kind in CLOSED_BY:
             members += 1
     report.count("records", raw)
-    if raw != counted:
-        report.notes.append(f"{path.name}: {raw - counted} records of groups that were never closed (void)")
+    if void := raw - counted - lost:
+        report.notes.append(f"{path.name}: {void} records of groups that were never closed (void)")
     for part in segments(path):
         for aside in sorted(part.parent.glob(f"{part.name}.torn.*")):
             report.notes.append(f"{aside.name}: a line cut short, moved aside")
+
+
+def _check_snapshot(run: Run, report: Report) -> None:
+    """The fold behind the latest snapshot comes to what the fold of everything does."""
+    behind = Observations(run, strict=True, history=False)
+    if not behind.snapshot:
+        return
+    report.count("snapshots")
+    name = f"{runfolder.SNAPSHOTS}/observations.{behind.snapshot:012d}.json"
+    whole = Observations(run, strict=True)
+    for observations in (behind, whole):
+        observations.catch_up()
+    if behind.state() != whole.state():
+        report.problem(name, "not what the closed parts say")

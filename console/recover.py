@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from console.output import Json, RunFolder, plain, print_json
+from console.verify import checked
 from rods.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
     """
     from buffers.recovery import carry_out, examine
     from buffers.run import Run
-    from buffers.verify import verify
 
     opened = Run.open(run)
     repairs = examine(opened)
@@ -36,7 +36,7 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
     done = bool(repairs) and (yes or _agreed())
     aside = carry_out(opened, repairs) if done else None
     checkpoints = _set_checkpoints_aside(opened) if done else []
-    report = verify(run) if done or not repairs else None
+    report = checked(run) if done or not repairs else None
     if as_json:
         print_json(
             {

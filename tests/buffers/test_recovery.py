@@ -12,9 +12,11 @@ import orjson
 import pytest
 
 from buffers.daemon_log import DaemonLog
+from buffers.fork import fork
 from buffers.heartbeat import Place
 from buffers.locks import Owner
 from buffers.observations import Observations
+from buffers.pool import PoolView
 from buffers.reading import read, read_raw, segments
 from buffers.recovery import carry_out, examine
 from buffers.run import Run
@@ -229,3 +231,27 @@ def test_the_verb_explains_and_waits_for_a_yes(run: Run, capsys: pytest.CaptureF
     assert texts(run, POOL) == before
     assert rods(["recover", str(run.path), "--yes"]) == 0
     assert "everything agrees" in capsys.readouterr().out
+
+
+def test_a_run_whose_pool_lost_a_variant_says_so_and_can_be_forked(run: Run, tmp_path: Path) -> None:
+    view = pool_of(run)
+    task_id = next(member.task_id for member in view.pool.generated)
+    seq = view.injected[task_id]
+    place = next(index for index, text in enumerate(texts(run, EXPANDED)) if orjson.loads(text)["seq"] == seq)
+    hit(run, EXPANDED, "expanded", place)
+    recover(run)
+    with pytest.raises(CorruptLogError, match=r"lost to damage .*rods fork"):
+        pool_of(run).task(task_id)
+    problems = [problem["what"] for problem in verify(run.path).problems]
+    assert any(f"record {seq} was lost" in what for what in problems)
+    forked = fork(run, tmp_path / "forked")
+    assert forked.manifest["parent"]["lost"] == [task_id]
+    assert set(forked.training) == set(view.active) - {task_id}
+
+
+def pool_of(run: Run) -> PoolView:
+    observations = Observations(run, strict=True)
+    observations.catch_up()
+    view = PoolView(run, observations, strict=True)
+    view.poll()
+    return view

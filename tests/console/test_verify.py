@@ -1,0 +1,51 @@
+"""`rods verify` also looks the checkpoints over, and `rods recover` sets those aside that no longer fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from buffers.run import Run
+from console.main import run as rods
+from console.verify import checked
+from tests.buffers.test_recovery import hit
+from tests.console.conftest import rods as start
+
+
+def newest(run: Path) -> Path:
+    return sorted((run / "checkpoints").glob("step_*"))[-1]
+
+
+def test_live_checkpoints_are_compared_with_the_logs(finished_run: Path) -> None:
+    report = checked(finished_run)
+    assert report.ok and report.counts["checkpoints"] > 1
+
+
+@pytest.mark.parametrize("harm", ["weights", "order"])
+def test_a_checkpoint_that_does_not_fit_is_named(run_copy: Path, harm: str) -> None:
+    folder = newest(run_copy)
+    if harm == "weights":
+        [file] = [path for path in (folder / "policy").rglob("*") if path.is_file()]
+        file.write_bytes(file.read_bytes() + b" ")
+    else:
+        manifest = orjson.loads((folder / "manifest.json").read_bytes())
+        (folder / "manifest.json").write_bytes(orjson.dumps({**manifest, "order_hash": "0" * 20}))
+    [problem] = checked(run_copy).problems
+    assert problem["where"] == f"checkpoint {folder.name}"
+
+
+def test_checkpoints_beyond_a_lost_merge_are_set_aside_and_the_trainer_goes_on(
+    run_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The record of the third epoch is damaged: the run goes back to what stands before it."""
+    beyond = newest(run_copy)
+    hit(Run.open(run_copy), "pool.jsonl", "epoch", 2)
+    assert rods(["verify", str(run_copy)]) == 1
+    rods(["recover", str(run_copy), "--yes"])
+    assert f"checkpoint {beyond.name}" in capsys.readouterr().out
+    assert not beyond.exists() and (run_copy / "checkpoints" / "incomplete" / beyond.name).exists()
+    done = start("up", run_copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert checked(run_copy).ok
