@@ -91,7 +91,7 @@ def _from_recipes(
         asked_in_vain = turn > 0 and not chosen[turn - 1]
         for recipe in recipes:
             lacking = asked_in_vain and deniable(catalogue, (recipe,), given.seed.type, before)
-            needed = frozenset().union(*(_wants(later) for later in flat[number + 1 :]))
+            needed = frozenset().union(*(_concerns(later) for later in flat[number + 1 :]))
             options = [
                 other.name
                 for other in own.values()
@@ -115,11 +115,12 @@ def _from_recipes(
 
 
 def _exchangeable(recipe: Recipe, other: Recipe, table: Table, turn: int, needed: frozenset[str]) -> bool:
-    """Whether `other` may stand for `recipe` on this table, where later functions need the things and facts `needed`:
-    as many calls, as deep, and it leaves what is needed at the same depth."""
+    """Whether `other` may stand for `recipe` on this table, where later functions need the things and facts `needed`,
+    or need them away: as many calls, as deep, no more needs of its own, and it leaves the same of what is needed."""
     return (
         len(other.steps) == len(recipe.steps)
         and other.needs == recipe.needs
+        and set(other.when) <= set(recipe.when)
         and other.fits(table.things.keys())
         and _left(recipe, table, turn, needed) == _left(other, table, turn, needed)
     )
@@ -132,8 +133,9 @@ def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tu
     return after.depth, {kind: depth for kind, (depth, _) in after.things.items() if kind in needed}
 
 
-def _wants(recipe: Recipe) -> frozenset[str]:
-    return recipe.needs.union(recipe.when)
+def _concerns(recipe: Recipe) -> frozenset[str]:
+    """The things and facts on which it depends whether a recipe can come."""
+    return recipe.needs.union(recipe.when, recipe.unless)
 
 
 def _from_tools(catalogue: Catalogue, given: Assignment, functions: str, rng: random.Random) -> Pattern:

@@ -31,8 +31,8 @@ SHORT = 160  # characters of each
 
 class Planner:
     """Raises ComposeError: `no_pattern`, `no_prompts` (through `check`), `func_sample_failed` for functions that are
-    not to be had, `decompose_failed` for one whose calls do not fit its place, `conversation_construct_failed` for a
-    turn that stands on a later one."""
+    not to be had, `decompose_failed` for one whose calls do not fit its place, `duplicate_func` for one that stands
+    twice in a turn, `conversation_construct_failed` for a turn that stands on a later one."""
 
     def __init__(
         self, catalogue: Catalogue, asker: Asker, compute: Compute, check: Callable[[Assignment], None]
@@ -106,6 +106,8 @@ class Planner:
                 raise Unreadable(f"turn {turn + 1} has {len(places)} places, not {len(names)}")
             for place, name in zip(places, names, strict=True):
                 recipe = self._recipe(given, place, name, turn)
+                if names.count(name) > 1 and (wanted.depth is not None or not recipe.says):  # nothing would differ
+                    raise Unreadable(f"turn {turn + 1} asks for {name} twice", error="duplicate_func")
                 if missing := (recipe.needs.union(recipe.when)) - table.things.keys():
                     self._missing(chosen, turn, recipe, missing)
                 table.add(recipe, turn)

@@ -146,3 +146,11 @@ def lavish(request: dict[str, Any]) -> str:
         may = open_values(request)
         fields["values"] |= {key: 99_999 for key, one in may.items() if one.get("any", {}).get("type") == "integer"}
     return written(request, fields)
+
+
+def insistent(request: dict[str, Any]) -> str:
+    """Plans a function again wherever it fits, or where it does not: the first name, as often as there are places."""
+    if role(request) != "planner":
+        return good(request)
+    fields = fields_of(request)
+    return written(request, fields | {name: fields[name][:1] * len(fields[name]) for name in _turns(fields)})
