@@ -182,12 +182,13 @@ class _Binding:
 
     def told(self, answers: Mapping[Key, Any], blanks: Sequence[Blank]) -> None:
         """Raises ComposeError when a value has been asked for too often."""
-        self._invented |= {blank.key for blank in blanks if not blank.closed}
-        for key in answers:
-            self._asked[key] = self._asked.get(key, 0) + 1
-            if self._asked[key] > AGAIN + 1:
-                detail = f"no possible value for {key[2]!r} after {AGAIN + 1} answers"
-                raise ComposeError("param_gen_failed", detail, turn=key[0])
+        for blank in blanks:
+            if not blank.closed:
+                self._invented.add(blank.key)
+            self._asked[blank.key] = self._asked.get(blank.key, 0) + 1
+            if self._asked[blank.key] > AGAIN + 1:
+                detail = f"no possible value for {blank.argument} after {AGAIN + 1} answers"
+                raise ComposeError("param_gen_failed", detail, function=blank.tool, turn=blank.key[0])
         self.answers |= answers
 
     def blame(self, error: ComposeError, run: Choosing) -> None:
