@@ -586,7 +586,15 @@ _add(
     unless="sparse",
     short=True,
 )
-_add("fs_remove_it", "rm file_name=^file", "(delete|remove) {file} (for good|)", "get rid of {file}", ends="file first")
+_add(
+    "fs_remove_it",
+    "rm file_name=^file",
+    "(delete|remove) {file} (for good|)",
+    "get rid of {file}",
+    "clear {file} away, I no longer need it",
+    "wipe {file} off the disk",
+    ends="file first",
+)
 _add(
     "fs_enter_remove",
     "cd folder=folder:folder; rm file_name=file:file",

@@ -44,6 +44,8 @@ _add(
     "message_get_login_status",
     "(check|tell me) whether I am (logged in to|signed in to) the message system",
     "see if my messages are open to me or if I have to log in",
+    "find out whether my login to the messages still holds",
+    "look whether the message system still knows me",
 )
 _add(
     "ms_users",
@@ -109,6 +111,8 @@ _member(
     "ms_delete",
     "get_user_id user=name:addressed_name; delete_message receiver_id=0.user_id",
     "(delete|remove|take back) (the latest message|my last message) to {name}",
+    "make the last thing that I wrote to {name} disappear",
+    "unsend what I last sent to {name}",
     ends="written",
 )
 _member(

@@ -154,6 +154,8 @@ _member(
     "get_user_tickets status=status:status",
     "(list|show me) those of my tickets that are {status}",
     "(tell me|check) which of my tickets are {status}",
+    "filter my tickets by the status {status}",
+    "go through my tickets and pick out the ones that are {status}",
 )
 _member(
     "tk_list_first",

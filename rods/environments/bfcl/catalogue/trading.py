@@ -44,6 +44,8 @@ _add(
     "trading_logout",
     "log me out of (my trading account|the trading system)",
     "(close|end) my trading session",
+    "sign out of trading",
+    "leave the trading system, so that nobody else can use it",
     when="tr_in",
     unless="tr_out",
     makes="tr_out",
@@ -176,6 +178,8 @@ _member(
     "cancel_order order_id=^order",
     "(cancel|withdraw|call off) {order}",
     "(cancel|drop) {order}, I changed my mind",
+    "undo {order} while it is still open",
+    "see to it that {order} is not carried out",
     ends="order",
 )
 _member(
@@ -215,6 +219,8 @@ _member(
     "get_watchlist; get_stock_info symbol=0.watchlist.0",
     "open my watchlist and (show me|get me) the figures of the first stock on it",
     "(tell me|check) how the first stock on my watchlist is doing",
+    "look at the top of my watchlist and get me the details of that stock",
+    "read my watchlist and quote me whichever stock stands first",
     gives="stock=0.watchlist.0/the-stock quote=1.price/",
 )
 _member(
@@ -260,6 +266,8 @@ _member(
     "remove_stock_from_watchlist symbol=symbol:watched",
     "(remove|take|drop) {symbol} from my watchlist",
     "take {symbol} off my watchlist",
+    "stop tracking {symbol} for me",
+    "clear {symbol} out of my watchlist, I lost interest in it",
 )
 _member(
     "tr_watch_show",
@@ -292,6 +300,8 @@ _add(
     "get_available_stocks sector=sector:sector; get_stock_info symbol=0.stock_list.0",
     "list the stocks of the {sector} sector and (show me|get me) the figures of the first one",
     "(show me|check) how the first stock listed for the {sector} sector is doing",
+    "look at the {sector} sector and tell me what its first listed stock costs",
+    "see what is traded in the {sector} sector and get me the numbers of whatever comes first",
     gives="stock=0.stock_list.0/the-stock quote=1.price/",
 )
 _add(
@@ -347,6 +357,8 @@ _member(
     "withdraw_funds amount=withdrawal:withdrawal",
     "(withdraw|take out) {withdrawal} dollars from my (trading account|account)",
     "pay out {withdrawal} dollars from my trading account",
+    "move {withdrawal} dollars from my trading account to my bank",
+    "cash out {withdrawal} dollars of my trading money",
     unless="tr_empty",
 )
 _add(
@@ -361,6 +373,8 @@ _member(
     "get_transaction_history",
     "(show me all transactions of my account|list my transaction history)",
     "(list|go through) the deposits and withdrawals of my account",
+    "look up what I have paid in and taken out so far",
+    "see what has moved in and out of my trading account",
 )
 _member(
     "tr_transactions_between",

@@ -271,6 +271,8 @@ _guarded(
     "(tell me|check) how much money is left on {card}",
     "look up the balance of {card}",
     "see what I can still spend with {card}",
+    "find out how much money there still is on {card}",
+    "get me the amount that {card} still has",
 )
 _guarded(
     "tv_register",
@@ -322,6 +324,8 @@ _add(
     'compute_exchange_rate base_currency=currency:currency target_currency=!"USD" value=sum:foreign_sum',
     "(work out|tell me) how many US dollars I get for {sum} {currency}",
     "convert {sum} {currency} to US dollars",
+    "tell me the worth of {sum} {currency} in US dollars",
+    "find out what {sum} {currency} come to in US dollars",
     gives="money=0.exchanged_value/",
 )
 _guarded(

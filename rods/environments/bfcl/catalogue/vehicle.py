@@ -90,6 +90,8 @@ _add(
     _PRESS,
     "press the brake pedal (all the way|fully|as far as it goes)",
     "put the brake pedal (all the way|fully) down",
+    "hold the car with the brake pedal pressed to the floor",
+    "step on the brake as hard as you can",
     unless="held",
     makes="held pressed",
 )
@@ -144,6 +146,8 @@ _add(
     'setHeadlights mode=!"on"',
     "(turn|switch) (on the headlights|the headlights on)",
     "make sure that the headlights are on",
+    "light up the road with the headlights",
+    "get the headlights going, it is dark out here",
     unless="lights",
     makes="lights",
 )
@@ -152,6 +156,8 @@ _add(
     'setHeadlights mode=!"auto"',
     "(set|put|switch) the headlights to automatic",
     "let the headlights work automatically",
+    "leave it to the headlights when to come on",
+    "have the headlights decide for themselves, in auto mode",
     unless="lights",
     makes="lights",
 )
@@ -260,6 +266,8 @@ _add(
     "display_log messages=messages:messages",
     "(put|show) these entries (on the log display|in the log): {messages}",
     "display the log with the entries {messages}",
+    "let the log screen read {messages}",
+    "write {messages} to the log of the car and show it",
 )
 # --- fuel
 _add(
@@ -375,6 +383,8 @@ _add(
     "(set|point) the navigation to {address}",
     "(guide me|give me directions) to {address}",
     "navigate to {address}",
+    "plan the route to {address} and start it",
+    "bring up the way to {address} on the navigation",
 )
 _add(
     "car_navigate_shop",
