@@ -102,7 +102,7 @@ def _scores(folder: Path, condition: str, seed: int, more: dict[str, dict[str, A
     config = path.with_suffix(".toml")
     config.write_text(toml({**values, "sync": "lockstep"}), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "console.main", "up", str(path), "--config", str(config), "--json"],
+        [sys.executable, "-m", "console", "up", str(path), "--config", str(config), "--json"],
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},

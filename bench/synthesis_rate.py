@@ -83,7 +83,7 @@ def _latency(steps: int) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         chart = Run.create(path, config, desk.generate(7, 200, 20))
-        daemon = subprocess.Popen([sys.executable, "-m", "daemon.main", str(path)], stderr=subprocess.DEVNULL)
+        daemon = subprocess.Popen([sys.executable, "-m", "daemon", str(path)], stderr=subprocess.DEVNULL)
         try:
             with TrainerLog(chart) as log:
                 log.start()

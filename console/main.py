@@ -113,7 +113,3 @@ def run(arguments: list[str]) -> int:
 def _say(text: str, code: int) -> int:
     complain("rods", text)
     return code
-
-
-if __name__ == "__main__":
-    main()

@@ -130,7 +130,3 @@ def _leave(code: int) -> None:
             os._exit(code)
         time.sleep(0.01)
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

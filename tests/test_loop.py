@@ -50,7 +50,7 @@ class Pair:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self, name: str) -> None:
-        command = [sys.executable, "-m", f"{name}.main", str(self.run), "--config", str(self.config)]
+        command = [sys.executable, "-m", name, str(self.run), "--config", str(self.config)]
         with (self.run.parent / f"{name}.err").open("ab") as errors:
             self.processes[name] = subprocess.Popen(command, stderr=errors)
 

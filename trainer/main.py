@@ -160,7 +160,3 @@ def _packages(kind: str) -> dict[str, str]:
 def _say(text: str, code: int) -> int:
     complain("rods-train", text)
     return code
-
-
-if __name__ == "__main__":
-    main()

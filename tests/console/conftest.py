@@ -37,7 +37,7 @@ Rods = Callable[..., "subprocess.CompletedProcess[str]"]
 def rods(*arguments: str | Path, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs the command line in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "console.main", *map(str, arguments)],
+        [sys.executable, "-m", "console", *map(str, arguments)],
         input=stdin,
         capture_output=True,
         text=True,

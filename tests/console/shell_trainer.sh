@@ -4,7 +4,7 @@
 # every other rollout, so each task lies at the boundary.
 set -eu
 run=$1 epochs=$2 step=0
-rods() { "${PYTHON:-python3}" -m console.main "$@"; }
+rods() { "${PYTHON:-python3}" -m console "$@"; }
 
 epoch=0
 while [ "$epoch" -lt "$epochs" ]; do

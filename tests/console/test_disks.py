@@ -13,15 +13,15 @@ import pytest
 from tests.console.conftest import CONFIG
 
 VERBS: dict[str, str] = {
-    "rods-train": "trainer.main RUN",
-    "rods-daemon": "daemon.main RUN",
-    "rods up": "console.main up RUN",
-    "rods report": "console.main report RUN",
-    "rods score": "console.main score RUN",
-    "rods merge": "console.main merge RUN --epoch 0",
-    "rods observe": "console.main observe RUN",
-    "rods fork": "console.main fork RUN RUN/next",
-    "rods data bfcl": "console.main data bfcl --out RUN/tasks",
+    "rods-train": "trainer RUN",
+    "rods-daemon": "daemon RUN",
+    "rods up": "console up RUN",
+    "rods report": "console report RUN",
+    "rods score": "console score RUN",
+    "rods merge": "console merge RUN --epoch 0",
+    "rods observe": "console observe RUN",
+    "rods fork": "console fork RUN RUN/next",
+    "rods data bfcl": "console data bfcl --out RUN/tasks",
 }
 
 
@@ -53,7 +53,7 @@ def test_a_read_only_run_folder_is_one_line_with_its_remedy(run_copy: Path, verb
 @pytest.mark.parametrize("verb", ["rods status", "rods inspect", "rods verify"])
 def test_a_read_only_run_can_be_looked_at(run_copy: Path, verb: str) -> None:
     task = (run_copy / "tasks.jsonl").read_text()[7:27]
-    look = f"{sys.executable} -m console.main {verb.split()[1]} {run_copy} {task if verb == 'rods inspect' else ''}"
+    look = f"{sys.executable} -m console {verb.split()[1]} {run_copy} {task if verb == 'rods inspect' else ''}"
     mount = f"mount --bind {run_copy} {run_copy} && mount -o remount,bind,ro {run_copy} || exit 77"
     assert in_namespace(f"{mount}; {look}").returncode == 0
 
@@ -80,13 +80,13 @@ def test_up_says_that_the_disk_is_full_and_goes_on_once_there_is_room(tmp_path: 
     disk, config = tmp_path / "disk", tmp_path / "run.toml"
     disk.mkdir()
     config.write_text(CONFIG.replace("steps = 14", "steps = 60"))
-    up = f"{sys.executable} -m console.main up {disk}/run --config {config}"
+    up = f"{sys.executable} -m console up {disk}/run --config {config}"
     script = f"""
         mount -t tmpfs -o size=300k none {disk} || exit 77
         {up}; echo "code $?"
         mount -o remount,size=64m {disk}
         {up}; echo "code $?"
-        {sys.executable} -m console.main verify {disk}/run; echo "code $?"
+        {sys.executable} -m console verify {disk}/run; echo "code $?"
     """
     done = in_namespace(script)
     codes = [line for line in done.stdout.splitlines() if line.startswith("code ")]

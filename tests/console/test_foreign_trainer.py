@@ -51,7 +51,7 @@ def answers(done: "subprocess.CompletedProcess[str]") -> list[dict[str, Any]]:
 
 def test_a_shell_script_is_a_trainer(tmp_path: Path) -> None:
     run = made(tmp_path, CONFIG)
-    daemon = subprocess.Popen([sys.executable, "-m", "daemon.main", str(run)], stderr=subprocess.DEVNULL)
+    daemon = subprocess.Popen([sys.executable, "-m", "daemon", str(run)], stderr=subprocess.DEVNULL)
     try:
         done = subprocess.run(
             ["sh", str(SCRIPT), str(run), "4"],

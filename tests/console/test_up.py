@@ -27,7 +27,7 @@ def config(tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def started(run: Path, config: Path) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "console.main", "up", str(run), "--config", str(config), "--json"]
+    command = [sys.executable, "-m", "console", "up", str(run), "--config", str(config), "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield process

@@ -96,7 +96,7 @@ class Daemon:
         self.path = path
         limits = (file_bytes, file_bytes)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "daemon.main", str(path), *options],
+            [sys.executable, "-m", "daemon", str(path), *options],
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},

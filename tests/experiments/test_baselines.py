@@ -59,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
         del values["policy"]["carelessness"]
         config = folder / f"{name}.toml"
         config.write_text(toml({**values, "sync": "lockstep", "curriculum": {"stages": [{"epochs": EPOCHS}]}}))
-        command = [sys.executable, "-m", "console.main", "up", str(folder / name), "--config", str(config)]
+        command = [sys.executable, "-m", "console", "up", str(folder / name), "--config", str(config)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stderr
         return folder / name

@@ -30,7 +30,7 @@ def write_config(file: Path, changes: dict[str, Any] | None = None) -> Path:
 
 
 def command(run: Path, config: Path | None = None) -> list[str]:
-    return [sys.executable, "-m", "trainer.main", str(run), *(["--config", str(config)] if config else [])]
+    return [sys.executable, "-m", "trainer", str(run), *(["--config", str(config)] if config else [])]
 
 
 def train(run: Path, config: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:

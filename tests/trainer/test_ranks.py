@@ -38,7 +38,7 @@ def launch(run: Path, config: Path, home: Path, processes: int = 2) -> subproces
     command += ["--num_processes", str(processes), "--num_machines", "1", "--mixed_precision", "no"]
     command += ["--dynamo_backend", "no", "--num_cpu_threads_per_process", "1", "--main_process_port", "0"]
     return subprocess.Popen(
-        [*command, "-m", "trainer.main", str(run), "--config", str(config)],
+        [*command, "-m", "trainer", str(run), "--config", str(config)],
         env={**os.environ, "RODS_CACHE": str(home / "cache"), "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
