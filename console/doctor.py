@@ -75,7 +75,19 @@ def installation() -> list[Finding]:
         Finding("open files", True, f"{files} allowed")
         if files >= ENOUGH_FILES or files == resource.RLIM_INFINITY
         else Finding("open files", None, f"{files} allowed: few for many calls in flight", f"ulimit -n {ENOUGH_FILES}"),
+        _sandbox(),
     ]
+
+
+def _sandbox() -> Finding:
+    """How well confined environments would be locked in (docs/sandbox.md)."""
+    from rods.environments.sandbox.tiers import probe
+
+    tier, missing = probe()
+    if not missing:
+        return Finding("sandbox", True, f"tier {tier!r}, the best there is")
+    reasons = "; ".join(f"no {name}: {why}" for name, why in missing.items())
+    return Finding("sandbox", None, f"tier {tier!r} ({reasons})", "install bubblewrap, or ask for user namespaces")
 
 
 def _place(name: str) -> Path | None:

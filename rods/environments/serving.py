@@ -2,8 +2,8 @@
 
 Runs as `python -c …` with one JSON object as argument: {"target": "package.module:function", "path": [entries of
 sys.path], "seconds", "memory", "reply_bytes", "opening": a first request or null, "confinement": limits that are laid
-on before anything foreign is imported, or null}. Messages in both directions are four bytes of length and JSON. The
-first reply is that to the opening request; each later one belongs to the request before it.
+on before anything foreign is imported, or null}. Messages in both directions are four bytes of length, the four of the
+request's number, and JSON. The first reply is number 0, to the opening request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import orjson
 
 from rods.environments.wire import dumps, loads
 
-HEADER = struct.Struct(">I")
+HEADER = struct.Struct(">II")
 _CHUNK = 1 << 16
 
 
@@ -32,12 +32,14 @@ def main() -> None:
     order = orjson.loads(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     pipe = os.dup(0)  # one socket for both directions
+    confined = order["confinement"] is not None
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
+    if confined:  # what foreign code prints is for nobody
+        os.dup2(null, 2)
     os.dup2(2, 1)  # a function that prints must not write into the protocol
     module, _, name = order["target"].partition(":")
     function: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
-    confined = order["confinement"] is not None
     if confined:
         from rods.environments.sandbox.confining import confine
 
@@ -47,14 +49,15 @@ def main() -> None:
         limit(resource.RLIMIT_CORE, 0)
     limit_bytes = order["reply_bytes"]
     opening = order["opening"]
-    _write(pipe, dumps(["ok", None]) if opening is None else _answer(function, opening, limit_bytes))
+    _write(pipe, 0, dumps(["ok", None]) if opening is None else _answer(function, opening, limit_bytes))
     while (header := _read(pipe, HEADER.size)) is not None:
-        request = _read(pipe, HEADER.unpack(header)[0])
+        length, number = HEADER.unpack(header)
+        request = _read(pipe, length)
         if request is None:
             return
         if not confined:  # should the parent die, a computation that hangs ends by itself
             limit(resource.RLIMIT_CPU, int(time.process_time() + order["seconds"]) + 2)
-        _write(pipe, _answer(function, loads(request), limit_bytes))
+        _write(pipe, number, _answer(function, loads(request), limit_bytes))
 
 
 def _answer(function: Callable[[Any], Any], request: Any, reply_bytes: int) -> bytes:
@@ -92,7 +95,7 @@ def _read(pipe: int, count: int) -> bytes | None:
     return None
 
 
-def _write(pipe: int, content: bytes) -> None:
-    content = HEADER.pack(len(content)) + content
+def _write(pipe: int, number: int, content: bytes) -> None:
+    content = HEADER.pack(len(content), number) + content
     while content:
         content = content[os.write(pipe, content) :]

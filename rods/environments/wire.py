@@ -1,6 +1,7 @@
-"""JSON between a worker and its parent: orjson, and Python's own where that refuses.
+"""JSON between a worker and its parent: orjson, and Python's own where that would refuse or change a value.
 
-Integers beyond 64 bits, infinities and lone surrogates occur in what policies write; both sides must hold them.
+Integers beyond 64 bits, infinities and lone surrogates occur in what policies write, and both sides must hold them. A
+message written by Python's own module begins with a space, and is read by it.
 """
 
 from __future__ import annotations
@@ -10,25 +11,26 @@ from typing import Any
 
 import orjson
 
+_OWN = b" "
+
 
 def dumps(value: Any) -> bytes:
     """Raises ValueError or TypeError for what is no JSON."""
     try:
         text = orjson.dumps(value)
     except TypeError:
-        return json.dumps(value).encode()
-    return json.dumps(value).encode() if b"null" in text and _has_odd_number(value) else text
+        return _OWN + json.dumps(value).encode()
+    return _OWN + json.dumps(value).encode() if b"null" in text and _has_odd_number(value) else text
 
 
-def loads(content: bytes | memoryview) -> Any:
+def loads(content: bytes) -> Any:
     """Raises ValueError for what is no JSON, or nested too deeply."""
-    try:
+    if content[:1] != _OWN:
         return orjson.loads(content)
-    except orjson.JSONDecodeError:
-        try:
-            return json.loads(bytes(content))
-        except RecursionError as error:
-            raise ValueError("nested too deeply") from error
+    try:
+        return json.loads(content)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def _has_odd_number(value: Any) -> bool:

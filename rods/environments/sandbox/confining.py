@@ -18,6 +18,7 @@ from rods.environments.sandbox import landlock, seccomp
 OPEN_FILES = 64
 PROCESSES = 64  # threads, really: seccomp refuses processes
 FILE_BYTES = 10 << 20  # of one file
+CPU_SECONDS = 3_600  # of one process: what burns time between calls is replaced now and then
 _PDEATHSIG, _DROP_BOUNDING, _NO_NEW_PRIVILEGES, _AMBIENT = 1, 24, 38, 47
 _CLEAR_ALL = 4
 _CAPABILITIES = 64  # more than any kernel has
@@ -34,6 +35,7 @@ def confine(order: dict[str, Any], memory: int) -> None:
         (resource.RLIMIT_FSIZE, FILE_BYTES),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
         (resource.RLIMIT_NPROC, PROCESSES),
+        (resource.RLIMIT_CPU, CPU_SECONDS),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),

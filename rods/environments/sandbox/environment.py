@@ -130,18 +130,17 @@ class World:
 
     def call(self, call: Call) -> Result:
         answer = self._ask("call", self._number, call.name, call.arguments)
-        self._calls.append([call.name, call.arguments])
-        if type(answer) is not list or not 1 <= len(answer) <= 3:
-            raise InfrastructureError(f"environment {self._cell.factory!r} gave something else than a result")
-        text, value, error = (*answer, None, None)[:3]
-        if type(text) is not str or (error is not None and not (type(error) is str and error in ERRORS)):
-            raise InfrastructureError(f"environment {self._cell.factory!r} gave something else than a result")
-        return Result(text, value, error)
+        if type(answer) is list and 1 <= len(answer) <= 3:
+            text, value, error = (*answer, None, None)[:3]
+            if type(text) is str and (error is None or (type(error) is str and error in ERRORS)):
+                self._calls.append([call.name, call.arguments])
+                return Result(text, value, error)
+        raise self._refused("result")
 
     def snapshot(self) -> dict[str, Any]:
         found = self._ask("snapshot", self._number)
         if type(found) is not dict:
-            raise InfrastructureError(f"environment {self._cell.factory!r} gave something else than a snapshot")
+            raise self._refused("snapshot")
         return found
 
     def fork(self) -> World:
@@ -194,3 +193,8 @@ class World:
             except Replaced:
                 continue
         raise InfrastructureError(_AGAIN_AND_AGAIN)
+
+    def _refused(self, wanted: str) -> InfrastructureError:
+        """The error of an answer that is not what it should be. Whatever else its worker says is not believed."""
+        self._cell.worker.discard(self._generation)
+        return InfrastructureError(f"environment {self._cell.factory!r} gave something else than a {wanted}")

@@ -44,16 +44,29 @@ _REFUSED: Mapping[str, tuple[int, int]] = {
     "clock_adjtime": (305, 266), "adjtimex": (159, 171), "sethostname": (170, 161), "setdomainname": (171, 162),
     "acct": (163, 89), "quotactl": (179, 60), "syslog": (103, 116), "name_to_handle_at": (303, 264),
     "open_by_handle_at": (304, 265), "mknod": (133, -1), "mknodat": (259, 33),
+    # what Landlock leaves open of files: rights, owners, dates, labels
+    "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, -1),
+    "fchown": (93, 55), "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1), "utimes": (235, -1),
+    "futimesat": (261, -1), "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7), "setxattrat": (463, 463), "removexattr": (197, 14), "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16), "removexattrat": (466, 466), "truncate": (76, 45),
     # its own limits
     "setrlimit": (160, 164), "prctl": (157, 167), "seccomp": (317, 277), "capset": (126, 91),
 }  # fmt: skip
 _CLONE, _CLONE3, _PRLIMIT = (56, 220), 435, (302, 261)
+# calls of which only some are refused, by argument 1: signals to others (fcntl's owner and signal, the same of ioctl),
+# and typing into a terminal
+_REFUSED_PARTLY: tuple[tuple[tuple[int, int], tuple[int, ...]], ...] = (
+    ((72, 25), (8, 10, 15)),
+    ((16, 29), (0x8901, 0x8902, 0x5412, 0x541C)),
+)
 _CLONE_THREAD = 0x10000
 _X32 = 0x40000000  # from here on x86-64 counts the calls of another set
 
 _PR_SET_SECCOMP, _FILTER = 22, 2
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_OF, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCHITECTURE, _FLAGS, _NEW_LIMIT = 0, 4, 16, 32  # offsets of a call's number, machine, arguments 0 and 2
+# offsets of a call's number, its machine, and its arguments 0, 1 and 2
+_NUMBER, _ARCHITECTURE, _FLAGS, _COMMAND, _NEW_LIMIT = 0, 4, 16, 24, 32
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
 
@@ -79,6 +92,7 @@ def _program() -> list[tuple[int, int, int, int]]:
     tests: list[tuple[int, int]] = [(_JUMP_EQUAL, number) for number in refused]
     if column == 0:
         tests.insert(0, (_JUMP_AT_LEAST, _X32))
+    allow, refuse = (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERRNO | errno.EPERM)
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, machine),
@@ -86,15 +100,20 @@ def _program() -> list[tuple[int, int, int, int]]:
         (_LOAD, 0, 0, _NUMBER),
         (_JUMP_EQUAL, 0, 1, _CLONE3),  # its flags cannot be seen: the C library then takes clone
         (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
-        (_JUMP_EQUAL, 0, 3, _CLONE[column]),
+        (_JUMP_EQUAL, 0, 4, _CLONE[column]),
         (_LOAD, 0, 0, _FLAGS),
-        (_JUMP_ANY_OF, 0, len(tests) + 6, _CLONE_THREAD),  # no thread: refused
-        (_RETURN, 0, 0, _ALLOW),
-        (_JUMP_EQUAL, 0, 3, _PRLIMIT[column]),
+        (_JUMP_ANY_OF, 0, 1, _CLONE_THREAD),
+        allow,
+        refuse,
+        (_JUMP_EQUAL, 0, 4, _PRLIMIT[column]),
         (_LOAD, 0, 0, _NEW_LIMIT),
-        (_JUMP_EQUAL, 0, len(tests) + 2, 0),  # a new limit, not only a question
-        (_RETURN, 0, 0, _ALLOW),
+        (_JUMP_EQUAL, 0, 1, 0),  # a question, and no new limit
+        allow,
+        refuse,
     ]
-    for index, (operation, operand) in enumerate(tests):
-        program.append((operation, len(tests) - index, 0, operand))
-    return [*program, (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
+    for numbers, commands in _REFUSED_PARTLY:
+        program += [(_JUMP_EQUAL, 0, len(commands) + 3, numbers[column]), (_LOAD, 0, 0, _COMMAND)]
+        program += [(_JUMP_EQUAL, len(commands) - index, 0, command) for index, command in enumerate(commands)]
+        program += [allow, refuse]
+    program += [(operation, len(tests) - index, 0, operand) for index, (operation, operand) in enumerate(tests)]
+    return [*program, allow, refuse]

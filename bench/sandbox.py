@@ -1,0 +1,136 @@
+"""The sandbox's pool: calls a second of desk in confined processes, and how soon a lost process is replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import select
+import signal
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.figures import Figure, run
+from rods.calls import Call
+from rods.environments import load
+from rods.environments.base import Environment, Instance
+from rods.environments.desk import fresh_tasks
+from rods.environments.sandbox.confined import confined
+from rods.environments.sandbox.environment import Sandboxed
+from rods.environments.sandbox.tiers import TIERS, probe, reaches
+from rods.errors import InfrastructureError
+from rods.tasks import Task
+
+FACTORY = "rods.environments.desk:environment"
+WORKERS = 2
+REACH_CALLS, REACH_BACK = 20_000.0, 0.1
+
+
+def measure(quick: bool) -> list[Figure]:
+    """In each tier of this machine: two processes, driven by one thread that waits for each call, and by two; beside
+    the same calls in this process. The best of several rounds: a busy machine only takes away."""
+    tasks = [task for task, _ in itertools.islice(fresh_tasks(5, "bench"), 40)]
+    rounds, passes = (10, 2) if quick else (60, 4)
+    here = max(_rate(load("desk"), tasks, passes, 1) for _ in range(rounds))
+    figures = []
+    for tier in (tier for tier in TIERS if reaches(probe().tier, tier)):
+        pool = confined(FACTORY, tier=tier, lowest_tier="limits", workers=WORKERS, seconds=30.0)
+        pool.warm()
+        for threads in (1, 2):
+            rate = max(_rate(pool, tasks, passes, threads) for _ in range(rounds))
+            if threads == 1:
+                figures.append(Figure(f"{tier}: CPU of both sides a call", _cpu(pool, tasks, passes), "µs"))
+            name = f"{tier}: calls, {threads} thread{'s' if threads > 1 else ''} on {WORKERS} processes"
+            figures.append(Figure(name, rate, "calls/s", "in this process", here, REACH_CALLS))
+        waiting, none = _replacements(pool, 5 if quick else 20)
+        figures += [
+            Figure(f"{tier}: back after a loss, median", statistics.median(waiting), "s", "", None, REACH_BACK, False),
+            Figure(f"{tier}: back after a loss, worst of {len(waiting)}", max(waiting), "s"),
+            Figure(f"{tier}: back when no spare process is ready, median", statistics.median(none), "s"),
+        ]
+        pool.close()
+    return figures
+
+
+def _rate(environment: Environment, tasks: Sequence[Task], passes: int, threads: int) -> float:
+    """Calls a second: all ground truths, every one in a world of its own, shared out among the threads."""
+    worlds = [(environment.reset(task.state), task) for task in tasks for _ in range(passes)]
+
+    def play(share: Sequence[tuple[Instance, Task]]) -> None:
+        for world, task in share:
+            for turn in task.calls:
+                for call in turn:
+                    world.call(call)
+
+    shares = [worlds[number::threads] for number in range(threads)]
+    count = sum(len(turn) for _, task in worlds for turn in task.calls)
+    return count / _seconds(lambda: _together(play, shares))
+
+
+def _cpu(pool: Sandboxed, tasks: Sequence[Task], passes: int) -> float:
+    """Microseconds of CPU time a call, in this process and the confined ones: what a busy machine hardly changes."""
+    before = time.process_time() + _cpu_below(pool)
+    calls = sum(len(turn) for task in tasks for turn in task.calls) * passes * 5
+    for _ in range(5):
+        _rate(pool, tasks, passes, 1)
+    return 1e6 * (time.process_time() + _cpu_below(pool) - before) / calls
+
+
+def _cpu_below(pool: Sandboxed) -> float:
+    """CPU seconds of the pool's processes; bubblewrap's are the children of its own."""
+    ticks, waiting = 0, [cell.worker.pid for cell in pool._cells]
+    while waiting:
+        pid = waiting.pop()
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+        waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split())
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _together(
+    play: Callable[[Sequence[tuple[Instance, Task]]], None], shares: Sequence[Sequence[tuple[Instance, Task]]]
+) -> None:
+    threads = [threading.Thread(target=play, args=(share,)) for share in shares]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _replacements(pool: Sandboxed, times: int) -> tuple[list[float], list[float]]:
+    """Seconds from the kill of a process to the next answer of a world in it, which is made anew: with a spare process
+    waiting, and at once again."""
+
+    def answer() -> None:
+        while True:
+            with contextlib.suppress(InfrastructureError):  # the process died while it answered
+                world.call(call)
+                return
+
+    world = pool.reset(None)
+    worker = world._cell.worker
+    call = Call(next(iter(pool.tools())), {})
+    world.call(call)
+    waiting: list[float] = []
+    none: list[float] = []
+    for _ in range(times):
+        time.sleep(1.0)  # the spare one gets ready
+        for found in (waiting, none):
+            assert worker.pid is not None and worker._child is not None
+            os.kill(worker.pid, signal.SIGKILL)
+            select.select([worker._child._pipe], [], [], 30)  # it is gone
+            found.append(_seconds(answer))
+    return waiting, none
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    run(measure)

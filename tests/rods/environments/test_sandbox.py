@@ -1,0 +1,249 @@
+"""Confined environments: the seam as anywhere, and what happens to worlds when their process is lost."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from rods import dialects, environments
+from rods.calls import Call
+from rods.config import Sandbox
+from rods.driving import Job, run_lockstep
+from rods.environments.base import reference
+from rods.environments.desk import fresh_tasks
+from rods.environments.sandbox import confined as module
+from rods.environments.sandbox import tiers
+from rods.environments.sandbox.confined import confined
+from rods.environments.sandbox.environment import Sandboxed
+from rods.environments.sandbox.tiers import Offer, probe
+from rods.episodes import Reply
+from rods.errors import InfrastructureError, Unsupported, UserError
+from rods.gates.replay import replay
+from rods.goals import GroundTruth
+from rods.tasks import Task
+from tests.faults.hostile import FACTORY as HOSTILE
+from tests.rods import toy_environment
+
+TOY = "tests.rods.toy_environment:"
+HANG = Call("run", {"code": "while True: pass", "given": {}})
+DIE = Call("run", {"code": "import os; os._exit(1)", "given": {}})
+COUNT = Call("count", {})
+
+pytestmark = pytest.mark.skipif(probe().tier == "limits", reason=f"nothing to lock a process in: {probe().missing}")
+
+
+@pytest.fixture(scope="module")
+def toy() -> Iterator[Sandboxed]:
+    made = confined(TOY + "environment", seconds=30.0)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Iterator[Sandboxed]:
+    made = confined(HOSTILE, seconds=1.0)
+    made.warm()
+    yield made
+    made.close()
+
+
+def test_it_is_the_same_environment_as_in_process(toy: Sandboxed) -> None:
+    here = toy_environment.environment()
+    assert (toy.name, toy.hash, toy.features, toy.tools()) == (here.name, here.hash, here.features, here.tools())
+    one, other = toy.reset(None), here.reset(None)
+    for call in (
+        Call("write", {"title": "a", "body": "b"}),
+        Call("titles", {}),
+        Call("read", {"note_id": 101}),
+        Call("read", {"note_id": 10**30}),
+        Call("read", {"note_id": float("inf")}),
+        Call("write", {"title": "\ud800", "body": ["x"]}),
+        Call("nothing", {}),
+    ):
+        assert one.call(call) == other.call(call)
+    assert one.snapshot() == other.snapshot()
+
+
+def test_worlds_fork_compare_and_come_back_from_snapshots(toy: Sandboxed) -> None:
+    world = toy.reset(None)
+    world.call(Call("count", {"name": "x"}))
+    fork = world.fork()
+    assert fork.same_state(world) and world.same_state(fork)
+    fork.call(Call("count", {"name": "x"}))
+    assert not fork.same_state(world)
+    again = toy.reset(fork.snapshot())
+    assert again.same_state(fork) and fork.same_state(again)  # wherever each of them lives
+    assert not world.same_state(toy_environment.environment().reset(None))
+
+
+def test_refusals_are_those_of_the_environment(toy: Sandboxed, hostile: Sandboxed) -> None:
+    with pytest.raises(ValueError):
+        hostile.reset({"count": "many"})
+    plain = confined(TOY + "modest", workers=1, seconds=30.0)
+    world = plain.reset(None)
+    with pytest.raises(Unsupported):
+        world.snapshot()
+    plain.close()
+
+
+def test_ground_truths_hold_and_episodes_run_in_it() -> None:
+    desk = confined("rods.environments.desk:environment", seconds=30.0, workers=1)
+    assert reference(desk) == reference(environments.load("desk"))
+    tasks = [task for task, _ in zip((each for each, _ in fresh_tasks(3, "sandbox")), range(3), strict=False)]
+    assert not any(replay(desk, task) for task in tasks)
+    traces = _played(desk, tasks)
+    assert [trace.end for trace in traces] == ["finished"] * 3
+    assert all(turn.verdict is not None and turn.verdict.resolved for trace in traces for turn in trace.turns)
+    desk.close()
+
+
+def _played(environment: Sandboxed, tasks: list[Task]) -> list[object]:
+    """Episodes of a policy that writes the ground truth."""
+    dialect = dialects.load("compact")
+    jobs = [Job(task, environment, dialect, GroundTruth(environment, task)) for task in tasks]
+    left = [[[dialect.write(calls), "done"] if calls else ["done"] for calls in task.calls] for task in tasks]
+
+    def complete(waiting):
+        return [Reply(_next(left[index])) for index, _ in waiting]
+
+    return run_lockstep(jobs, complete)
+
+
+def _next(turns: list[list[str]]) -> str:
+    while not turns[0]:
+        turns.pop(0)
+    return turns[0].pop(0)
+
+
+@pytest.mark.parametrize("misdeed", [HANG, DIE], ids=["hangs", "dies"])
+def test_what_hangs_or_dies_is_replaced_and_nobody_else_notices(hostile: Sandboxed, misdeed: Call) -> None:
+    culprit, bystander = hostile.reset(None), hostile.reset(None)
+    for world in (culprit, bystander):
+        assert [world.call(COUNT).value for _ in range(3)] == [1, 2, 3]
+    with pytest.raises(InfrastructureError):
+        culprit.call(misdeed)
+    fork = bystander.fork()
+    assert bystander.call(COUNT).value == 4 and fork.call(COUNT).value == 4
+    assert culprit.call(COUNT).value == 4  # as if the call had not been made
+    for _ in range(3):  # quicker than a spare one can be ready
+        with pytest.raises(InfrastructureError):
+            culprit.call(DIE)
+    assert bystander.call(COUNT).value == 5 and bystander.same_state(bystander.fork())
+
+
+def test_a_process_killed_from_outside_is_replaced_unnoticed(hostile: Sandboxed) -> None:
+    world = hostile.reset(None)
+    assert world.call(COUNT).value == 1
+    for cell in hostile._cells:
+        assert cell.worker.pid is not None
+        os.kill(cell.worker.pid, signal.SIGKILL)
+        assert select.select([cell.worker._child._pipe], [], [], 30)[0]  # it is gone
+    assert world.call(COUNT).value == 2
+
+
+def test_an_episode_that_loses_its_process_ends_as_infrastructure() -> None:
+    environment = confined(HOSTILE, seconds=1.0, workers=1)
+    task = Task(reference(environment), "base", ("go",), ((COUNT,),), ("run", "count"))
+    dialect = dialects.load("hermes")
+    job = Job(task, environment, dialect, GroundTruth(environment, task))
+    (trace,) = run_lockstep([job], lambda waiting: [Reply(dialect.write([DIE])) for _ in waiting])
+    assert trace.end == "infrastructure"
+    environment.close()
+
+
+def test_worlds_that_cannot_be_repeated_are_lost_as_infrastructure() -> None:
+    environment = confined(TOY + "honestly_nondeterministic", workers=1, seconds=30.0)
+    world = environment.reset(None)
+    world.call(Call("count", {"name": "x"}))
+    environment._cells[0].worker.discard(environment._cells[0].worker.generation)
+    with pytest.raises(InfrastructureError, match="lost"):
+        world.call(Call("total", {}))
+    assert environment.reset(None).call(Call("total", {})).error is None
+    environment.close()
+
+
+def test_threads_share_it(toy: Sandboxed) -> None:
+    found: list[int] = []
+
+    def work(number: int) -> None:
+        world = toy.reset(None)
+        for _ in range(20):
+            world.call(Call("count", {"name": f"c{number}"}))
+        found.append(world.call(Call("total", {})).value)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [20] * 8
+
+
+def test_what_hangs_ends_with_its_parent() -> None:
+    code = (
+        "import os, threading, time;"
+        "from rods.environments.sandbox.confined import confined; from rods.calls import Call;"
+        f"e = confined({HOSTILE!r}, seconds=600.0, workers=1); w = e.reset(None);"
+        "print(e._cells[0].worker.pid, flush=True);"
+        f"threading.Thread(target=w.call, args=(Call('run', {HANG.arguments!r}),), daemon=True).start();"
+        "time.sleep(0.5); os._exit(1)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    pid = int(done.stdout)
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        threading.Event().wait(0.1)
+    raise AssertionError("the worker outlived its parent")
+
+
+def test_a_factory_that_does_not_work_is_told_with_its_reason() -> None:
+    with pytest.raises(InfrastructureError, match="no attribute 'nothing'"):
+        confined(TOY + "nothing", workers=1)
+    with pytest.raises(UserError, match="no module 'nowhere'"):
+        confined("nowhere.at_all:environment")
+
+
+@pytest.mark.skipif(probe().tier != "bubblewrap", reason=f"no bubblewrap: {probe().missing}")
+def test_a_process_that_cannot_be_started_is_told_with_what_bubblewrap_says() -> None:
+    with pytest.raises(InfrastructureError, match=r"bwrap: .*/nowhere"):
+        confined(TOY + "environment", tier="bubblewrap", workers=1, readable=["/nowhere"])
+
+
+def test_the_configuration_says_which_environments_are_confined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "_sandbox", None)
+    name = TOY + "environment"
+    assert not isinstance(environments.load(name), Sandboxed)
+    environments.use(Sandbox(environments=(name,), workers=1))
+    loaded = environments.load(name)
+    assert isinstance(loaded, Sandboxed) and environments.load(name) is loaded
+    assert not isinstance(environments.load("desk"), Sandboxed)
+    environments.use(Sandbox(environments=("bfcl",)))
+    with pytest.raises(UserError, match="in this process only"):
+        environments.load("bfcl")
+    loaded.close()
+
+
+def test_a_machine_that_can_do_too_little_is_refused_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "probe", lambda: Offer("limits", {"bubblewrap": "not installed", "landlock": "old"}))
+    with pytest.raises(UserError, match=r"only of tier 'limits'.*not installed.*lowest_tier"):
+        confined(TOY + "environment", workers=1)
+    made = confined(TOY + "environment", workers=1, lowest_tier="limits")
+    assert made.reset(None).call(Call("titles", {})).error is None
+    made.close()
+
+
+def test_the_probe_tries_bubblewrap_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers.shutil, "which", lambda name: None)
+    assert "not installed" in tiers.probe.__wrapped__().missing["bubblewrap"]
+    monkeypatch.setattr(tiers.shutil, "which", lambda name: "/usr/bin/false")
+    assert "refused" in tiers.probe.__wrapped__().missing["bubblewrap"]
