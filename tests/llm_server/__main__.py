@@ -10,7 +10,7 @@ from tests.llm_server.server import NAME, LlmServer, missing
 
 parser = argparse.ArgumentParser(description="Serve SmolLM2-135M-Instruct on this machine's CPU.")
 parser.add_argument("--port", type=int, default=0)
-parser.add_argument("--threads", type=int, default=2, help="cores to use")
+parser.add_argument("--threads", type=int, default=0, help="cores to use (0: those that are idle)")
 parser.add_argument("--url-file", type=Path, help="where to write the address, for operation.endpoints.url_file")
 asked = parser.parse_args()
 if reason := missing():

@@ -29,12 +29,15 @@ def missing() -> str:
 
 
 class LlmServer:
-    """A running server; a context manager. `log` is where it writes, `threads` how many cores it may use."""
+    """A running server; a context manager. `log` is where it writes, `threads` how many cores it may use; 0: those that
+    are idle now, at least one. Threads wait for each other at every step: with a core that others use, two are slower
+    than one."""
 
-    def __init__(self, log: Path, *, port: int = 0, threads: int = 2, context: int = 8192) -> None:
+    def __init__(self, log: Path, *, port: int = 0, threads: int = 0, context: int = 8192) -> None:
         if reason := missing():
             raise RuntimeError(reason)
         self.log, self.port = log, port or _free_port()
+        threads = threads or max(1, round(len(os.sched_getaffinity(0)) - os.getloadavg()[0]))
         settings = {
             "VLLM_CPU_KVCACHE_SPACE": "2",  # GB
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
