@@ -13,17 +13,18 @@ import pytest
 from rods.config import Endpoint
 from tests.daemon.synthesis import make_run, seeds, synthesise
 
-COUNT = 8
-SECONDS = 400.0
+COUNT = 6
+SECONDS = 400.0  # about 150 on two idle cores
 
 
 @pytest.mark.timeout(600)
 async def test_a_small_model_carries_seeds_to_a_ground_truth_that_runs(served: Endpoint, tmp_path: Path) -> None:
     frugal = {"attempts": 1, "planner_retries": 3, "answer_tries": 2}
-    run = make_run(tmp_path / "run", seeds(COUNT), [served.model_dump(mode="json")], pipeline=frugal)
+    budgets = {"operation": {"budgets": {"variant_calls": 12}}}
+    run = make_run(tmp_path / "run", seeds(COUNT), [served.model_dump(mode="json")], pipeline=frugal, **budgets)
     ended = await synthesise(run, SECONDS)
     ended.check(COUNT)
     assert not [record for record in ended.rejected if record["error"] == "pipeline_exception"]
-    assert {call["outcome"] for call in ended.calls} <= {"stop", "length"}
+    assert {call["outcome"] for call in ended.calls} <= {"stop", "length", "empty"}
     assert any(call["constrained"] for call in ended.calls)
-    assert len(ended.executable()) >= COUNT / 4, ended.whys()
+    assert len(ended.executable()) >= 2, ended.whys()
