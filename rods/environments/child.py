@@ -19,7 +19,6 @@ from typing import Any, Literal
 import orjson
 
 from rods.environments.serving import HEADER
-from rods.environments.wire import loads
 from rods.errors import InfrastructureError, RodsError
 
 START_SECONDS = 20.0  # a cold interpreter on a busy machine
@@ -141,7 +140,7 @@ class Child:
         if HEADER.unpack_from(content)[1] != self._number:  # it answered an earlier request twice
             raise Gone
         try:
-            status, value = loads(content[HEADER.size :])
+            status, value = orjson.loads(content[HEADER.size :])
         except (ValueError, TypeError) as error:  # a confined one may write anything
             raise Overrun("crashed", "the worker process broke the protocol") from error
         return status, value

@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from rods.environments.wire import dumps, loads
+from rods.environments.wire import loads
 
 HEADER = struct.Struct(">II")
 _CHUNK = 1 << 16
@@ -49,7 +49,7 @@ def main() -> None:
         limit(resource.RLIMIT_CORE, 0)
     limit_bytes = order["reply_bytes"]
     opening = order["opening"]
-    _write(pipe, 0, dumps(["ok", None]) if opening is None else _answer(function, opening, limit_bytes))
+    _write(pipe, 0, orjson.dumps(["ok", None]) if opening is None else _answer(function, opening, limit_bytes))
     while (header := _read(pipe, HEADER.size)) is not None:
         length, number = HEADER.unpack(header)
         request = _read(pipe, length)
@@ -62,15 +62,16 @@ def main() -> None:
 
 def _answer(function: Callable[[Any], Any], request: Any, reply_bytes: int) -> bytes:
     try:
-        reply = dumps(["ok", function(request)])
+        reply = orjson.dumps(["ok", function(request)])
     except MemoryError:
-        return dumps(["too_large", "more memory than allowed"])
+        return orjson.dumps(["too_large", "more memory than allowed"])
     except RecursionError:
-        return dumps(["raised", "RecursionError: maximum recursion depth exceeded"])
+        return orjson.dumps(["raised", "RecursionError: maximum recursion depth exceeded"])
     except Exception as error:  # noqa: BLE001 whatever the function raises is the answer
-        return dumps(["raised", f"{type(error).__name__}: {error}"[:2000]])
+        text = f"{type(error).__name__}: {error}"[:2000].encode("utf-8", "replace").decode()
+        return orjson.dumps(["raised", text])
     if len(reply) > reply_bytes:
-        return dumps(["too_large", f"an answer of {len(reply)} bytes; at most {reply_bytes}"])
+        return orjson.dumps(["too_large", f"an answer of {len(reply)} bytes; at most {reply_bytes}"])
     return reply
 
 

@@ -1,7 +1,7 @@
-"""JSON between a worker and its parent: orjson, and Python's own where that would refuse or change a value.
+"""What a worker is asked, as JSON: orjson, and Python's own where that would refuse or change a value.
 
-Integers beyond 64 bits, infinities and lone surrogates occur in what policies write, and both sides must hold them. A
-message written by Python's own module begins with a space, and is read by it.
+Integers beyond 64 bits, infinities and lone surrogates occur in what policies write, and an environment must see them.
+A request written by Python's own module begins with a space, and is read by it. Replies are orjson's alone.
 """
 
 from __future__ import annotations

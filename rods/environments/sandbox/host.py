@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import orjson
+
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Result
 from rods.environments.sandbox.schemas import tool_as_json
@@ -36,12 +38,15 @@ def answer(request: list[Any]) -> Any:
         return {"refused": "illegal", "text": str(error)}
 
 
-def _result(result: Result) -> list[Any]:
+def _result(result: Result) -> orjson.Fragment:
     """[text], [text, value], or [text, value, error]: what is None is mostly left out, to be quick."""
     text, value, error = result.text, result.value, result.error
-    if error is not None:
-        return [text, value, error]
-    return [text] if value is None else [text, value]
+    parts = [text, value, error] if error is not None else [text] if value is None else [text, value]
+    try:
+        return orjson.Fragment(orjson.dumps(parts))
+    except TypeError:  # half a surrogate, a number beyond 64 bits, no JSON at all: the trainer could not write it down
+        text = text.encode("utf-8", "replace").decode() if type(text) is str else repr(text)
+        return orjson.Fragment(orjson.dumps([text, None, error]))
 
 
 def _load(factory: str) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_it_is_the_same_environment_as_in_process(toy: Sandboxed) -> None:
         Call("read", {"note_id": 101}),
         Call("read", {"note_id": 10**30}),
         Call("read", {"note_id": float("inf")}),
-        Call("write", {"title": "\ud800", "body": ["x"]}),
+        Call("write", {"title": "a", "body": ["x"]}),
         Call("nothing", {}),
     ):
         assert one.call(call) == other.call(call)
@@ -91,6 +91,15 @@ def test_refusals_are_those_of_the_environment(toy: Sandboxed, hostile: Sandboxe
     with pytest.raises(Unsupported):
         world.snapshot()
     plain.close()
+
+
+def test_what_it_says_can_be_written_down_and_what_it_is_told_is_told_exactly(hostile: Sandboxed) -> None:
+    world = hostile.reset(None)
+    given = {"many": 2**70, "half": "\ud800", "endless": float("-inf"), "nothing": None}
+    told = world.call(Call("run", {"code": "got = ascii(given)", "given": given}))
+    assert told.text == ascii(given)
+    said = world.call(Call("run", {"code": "got = 'a\\ud800b'", "given": {}}))
+    assert said.text == "a?b"
 
 
 def test_ground_truths_hold_and_episodes_run_in_it() -> None:
