@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -103,7 +104,7 @@ class Child:
         self.opened: Any = None  # the answer to the opening request
         self._patience = 0.0
         self._number = 0  # of the request whose reply comes next
-        self._end = weakref.finalize(self, _end, self.process, self._pipe, self.owner)
+        self._end = weakref.finalize(self, _end, self.process, self._pipe, self.owner, confinement is not None)
 
     def wait_until_ready(self) -> None:
         if self.ready:
@@ -194,11 +195,13 @@ class Child:
         self._end()
 
 
-def _end(process: subprocess.Popen[bytes], pipe: socket.socket, owner: int) -> None:
+def _end(process: subprocess.Popen[bytes], pipe: socket.socket, owner: int, group: bool) -> None:
     if owner != os.getpid():  # a forked copy of the parent: the child is not ours to end
         return
     pipe.close()
     if process.poll() is None:
+        if group:  # bubblewrap's own child survives it if both have only just begun
+            os.killpg(process.pid, signal.SIGKILL)
         process.kill()
         process.wait()
 

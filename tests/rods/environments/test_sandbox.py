@@ -17,11 +17,13 @@ from rods.calls import Call
 from rods.config import Sandbox
 from rods.driving import Job, run_lockstep
 from rods.environments.base import reference
+from rods.environments.child import Order, start
 from rods.environments.desk import fresh_tasks
 from rods.environments.sandbox import confined as module
 from rods.environments.sandbox import tiers
-from rods.environments.sandbox.confined import confined
+from rods.environments.sandbox.confined import confined, confinement
 from rods.environments.sandbox.environment import Sandboxed
+from rods.environments.sandbox.host import TARGET as HOST
 from rods.environments.sandbox.tiers import Offer, probe
 from rods.episodes import Reply
 from rods.errors import InfrastructureError, Unsupported, UserError
@@ -213,6 +215,23 @@ def test_what_hangs_ends_with_its_parent() -> None:
             return
         threading.Event().wait(0.1)
     raise AssertionError("the worker outlived its parent")
+
+
+def test_processes_that_are_ended_while_they_start_leave_nothing_behind() -> None:
+    for wait in (0.0, 0.002, 0.005, 0.01, 0.02, 0.05):
+        order = Order(HOST, 1.0, 512 << 20, 1 << 20, [[], "load", HOSTILE], confinement(HOSTILE, probe().tier))
+        child = start(order)
+        group = child.process.pid
+        threading.Event().wait(wait)
+        child.kill()
+        for _ in range(100):
+            try:
+                os.killpg(group, 0)
+            except ProcessLookupError:
+                break
+            threading.Event().wait(0.1)
+        else:
+            raise AssertionError(f"something of it lives on, ended after {wait} s")
 
 
 def test_a_factory_that_does_not_work_is_told_with_its_reason() -> None:
