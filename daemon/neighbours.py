@@ -21,29 +21,34 @@ class Neighbours:
         for task in originals:
             self._originals.add(task)
         self._staging = staging
-        self._begin((), ())
+        self._begin((), (), ())
 
     @property
-    def admitted(self) -> int:
-        """How many were admitted here. What is admitted is written in the same breath, so whoever reads the logs
-        afterwards meets it there."""
-        return len(self._admitted)
+    def on_record(self) -> int:
+        """How many of those admitted here are written: whoever reads the logs from now on meets them there."""
+        return len(self._written)
+
+    def written(self, task_id: str) -> None:
+        """The task that was admitted is on record."""
+        if (task := self._admitted.pop(task_id, None)) is not None:
+            self._written.append(task)
 
     def renewed(self, generated: Iterable[Task], read: int) -> Neighbours:
         """The neighbours after a merge. `generated` are the active variants and, in `sync=free`, the staged ones. Of
-        those admitted here, the first `read` were written before the logs were read: which of them are not among
-        `generated` have left. The later ones stay neighbours."""
+        those admitted here, the first `read` that were written were on record before the logs were read: which of them
+        are not among `generated` have left. The others stay neighbours."""
         other = object.__new__(Neighbours)
         other._originals, other._staging = self._originals, self._staging
-        other._begin(generated, self._admitted[read:])
+        other._begin(generated, self._admitted.values(), self._written[read:])
         return other
 
-    def _begin(self, generated: Iterable[Task], admitted: Iterable[Task]) -> None:
+    def _begin(self, generated: Iterable[Task], admitted: Iterable[Task], written: Iterable[Task]) -> None:
         self._generated = SimilarityIndex()
         for task in generated:
             self._generated.add(task)
-        self._admitted = [task for task in admitted if task.id not in self._generated]
-        for task in self._admitted:
+        self._admitted = {task.id: task for task in admitted}
+        self._written = list(written)
+        for task in (*self._admitted.values(), *self._written):
             self._generated.add(task)
 
     def admit(self, task: Task) -> list[str]:
@@ -53,5 +58,5 @@ class Neighbours:
         reasons = duplicates(task, self._originals) or duplicates(task, self._generated)
         if self._staging and not reasons:
             self._generated.add(task)
-            self._admitted.append(task)
+            self._admitted[task.id] = task
         return reasons

@@ -96,13 +96,13 @@ class Service:
 
     async def _read_on(self) -> None:
         """Reads all that the trainer has written by now."""
-        admitted, generated, more = self.neighbours.admitted, None, True
+        on_record, generated, more = self.neighbours.on_record, None, True
         while more:
             more = await self.watch.fetch()
             found = await self.pipeline.compute(self.watch.look, self.log.state.last_considered)
             generated = generated if found is None else found
         if generated is not None:
-            self.neighbours = self.neighbours.renewed(generated, admitted)
+            self.neighbours = self.neighbours.renewed(generated, on_record)
 
     def _drop_stale(self) -> None:
         for stale in self.queue.advance(self.watch.newest, self.watch.pool.epoch):
@@ -194,6 +194,7 @@ class Service:
             outcome = await self._variant(pick, index, seed, admit) if seed else "the seed has left the pool"
             if isinstance(outcome, Task):
                 self.log.expanded(pick.id, index, outcome, outcome.provenance)
+                self.neighbours.written(outcome.id)
                 accepted[index] = outcome.id
                 log.info("variant staged", variant=outcome.id, attempts=outcome.provenance["attempts"])
             else:

@@ -62,9 +62,12 @@ def test_neighbours_are_originals_and_what_was_generated_and_in_free_mode_what_w
     free = Neighbours([original], staging=True).renewed([active], 0)
     assert free.admit(original) and free.admit(active)
     assert free.admit(new) == [] and free.admit(again)
-    assert free.admitted == 1
-    assert free.renewed([active], 0).admit(again)  # staged, after the logs were read
-    assert free.renewed([active], 1).admit(again) == []  # staged, read, refused by a merge
+    before = free.on_record
+    assert free.renewed([active], before).admit(again)  # not written yet
+    free.written(new.id)
+    assert free.renewed([active], before).admit(again)  # written after the logs were read
+    assert free.on_record == 1
+    assert free.renewed([active], 1).admit(again) == []  # written, read, refused by a merge
     assert free.renewed([], 0).admit(active) == []  # retired
     lockstep = Neighbours([original], staging=False).renewed([active], 0)
     assert lockstep.admit(later) == [] and lockstep.admit(later) == []
