@@ -22,8 +22,6 @@ from rods.runfolder import usage
 from tests.daemon.runs import VALUES, Daemon, Trainer, idle, make_run, rejected, seeds, until, variants
 from tests.llm_stub import Script, Stub
 
-pytestmark = pytest.mark.timeout(240)  # of a machine that does much else
-
 ROLES = "tests.llm_stub.roles:answer"
 KEY = "sk-planted-9c41d7e2b8"
 BASE = {"groups": [["base"]], "seeds_per_step": 8}

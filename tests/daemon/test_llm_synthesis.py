@@ -13,8 +13,6 @@ from bench.llm_faults import FAULTS
 from tests.daemon.synthesis import ALL, Ended, make_run, seeds, synthesise
 from tests.llm_stub import Script, Stub
 
-pytestmark = pytest.mark.timeout(240)  # of a machine that does much else
-
 ROLES = "tests.llm_stub.roles:answer"
 
 
