@@ -70,4 +70,10 @@ def test_the_verb_prints_findings_and_exits_1_when_something_is_wrong(
     assert run(["doctor", "--config", str(config), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert [one["ok"] for one in found["endpoint main"]] == [True, False]
-    assert {one["name"] for one in found["installation"]} == {"python", "packages", "training", "open files"}
+    assert {one["name"] for one in found["installation"]} == {
+        "python",
+        "packages",
+        "training",
+        "open files",
+        "sandbox",
+    }
