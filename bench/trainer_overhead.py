@@ -101,8 +101,8 @@ class _Timed(TrainingRun):
     def record(self, *arguments: Any) -> None:
         self._timed(super().record, *arguments)
 
-    def after_update(self) -> None:
-        self._timed(super().after_update)
+    def after_update(self, *arguments: Any) -> None:
+        self._timed(super().after_update, *arguments)
 
 
 def _nano() -> tuple[float, float]:
