@@ -40,8 +40,11 @@ def measure(quick: bool) -> list[Figure]:
 
 def _figures(ended: Ended, count: int, requests: int, good: int) -> list[Figure]:
     memory = [size for _, size in ended.memory]
-    quarter = len(memory) // 4
-    middle, end = statistics.median(memory[quarter : 2 * quarter]), statistics.median(memory[-quarter:])
+    quarter = max(1, len(memory) // 4)
+    middle, end = (
+        statistics.median(memory[len(memory) // 4 : len(memory) // 2 + 1]),
+        statistics.median(memory[-quarter:]),
+    )
     return [
         Figure(
             "faulty endpoint: seeds that ended once, with a reason", len(ended.finished), "", "picked", count, count
