@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from rods.config import Config, Section
 
@@ -101,9 +100,9 @@ def _words(kind: Any) -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    value = field.get_default(call_default_factory=True, validated_data={})
-    if value is PydanticUndefined:
+    if field.is_required():
         return "required"
+    value = field.get_default(call_default_factory=True, validated_data={})
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

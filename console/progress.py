@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from buffers.gauges import zone_counts
 from buffers.heartbeat import judge, read_heartbeat
 from buffers.locks import owner
 from buffers.observations import Observations, Step
@@ -21,7 +22,6 @@ from rods.runfolder import OBSERVATIONS, REJECTED, SEEDS
 from rods.selection import moments
 
 RECENT = 10  # steps that the running mean of the reward covers
-ZONES = ("too_hard", "boundary", "mastered", "truncated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Progress:
                 self._rewards.append((step.step, mean))
         epochs = self._pool.poll()
         if steps or epochs or self._observations.rewound:
-            self._zones = self._count_zones()
+            self._zones = zone_counts(self._observations, self._pool)
         if steps:
             self._clock.append((time.monotonic(), self.step))
         self._follow_daemon()
@@ -176,12 +176,6 @@ class Progress:
             "state": beat.get("state", ""),
             **{key: beat[key] for key in ("endpoints", "budget") if key in beat},
         }
-
-    def _count_zones(self) -> dict[str, int]:
-        counts: Counter[str] = Counter(
-            zone for task in self._pool.active if (zone := self._observations.tracker.zone(task))
-        )
-        return {zone: counts[zone] for zone in ZONES}
 
     def _follow_daemon(self) -> None:
         for record in self._seeds.poll():

@@ -42,22 +42,12 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """One start of the trainer; returns the exit code. A person's mistake is one line on standard error."""
-    if arguments[:1] == ["sft"]:
-        return _warm_up(arguments[1:])
-    parser = argparse.ArgumentParser(prog="rods-train", description="Train the policy of a run folder.")
-    parser.add_argument("run", type=Path, metavar="RUN", help="the run folder")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; creates the run if there is none")
-    parser.add_argument("--dry-run", action="store_true", help="check everything, print the plan, start nothing")
-    options = parser.parse_args(arguments)
     try:
-        if options.dry_run:
-            return _dry_run(options.run, options.config)
-        with StopRequest() as request:
-            return _train(open_run(options.run, options.config), request)
+        return _started(arguments)
     except RodsError as error:
         return _say(str(error), error.exit_code)
     except OSError as error:
-        known = disk_error(error, Path(error.filename or options.run))
+        known = disk_error(error, Path(error.filename or "."))
         return _say(str(known), known.exit_code)
     except GraceOver:
         why = "stopped inside a step, which outlasted the grace period; the last checkpoint stands"
@@ -65,6 +55,25 @@ def run(arguments: list[str]) -> int:
     except Interrupted as second:
         why = "interrupted inside a step; the same command continues from the last checkpoint"
         return _say(why, 128 + second.number)
+
+
+def _started(arguments: list[str]) -> int:
+    if arguments[:1] == ["sft"]:
+        from trainer import sft
+
+        return sft.run(arguments[1:])
+    parser = argparse.ArgumentParser(prog="rods-train", description="Train the policy of a run folder.")
+    parser.add_argument("run", type=Path, metavar="RUN", help="the run folder")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; creates the run if there is none")
+    parser.add_argument("--dry-run", action="store_true", help="check everything, print the plan, start nothing")
+    options = parser.parse_args(arguments)
+    if options.dry_run:
+        return _dry_run(options.run, options.config)
+    with StopRequest() as request:
+        try:
+            return _train(open_run(options.run, options.config), request)
+        except OSError as error:
+            raise disk_error(error, Path(error.filename or options.run)) from error
 
 
 def _dry_run(path: Path, config_file: Path | None) -> int:
@@ -86,18 +95,6 @@ def _dry_run(path: Path, config_file: Path | None) -> int:
     if config.policy.kind == "transformers" and not (Path(config.policy.model) / "config.json").exists():
         raise UserError("there is no model", where=config.policy.model, remedy="put its files there before the start")
     return EXIT_OK
-
-
-def _warm_up(arguments: list[str]) -> int:
-    from trainer import sft
-
-    try:
-        return sft.run(arguments)
-    except RodsError as error:
-        return _say(str(error), error.exit_code)
-    except OSError as error:
-        known = disk_error(error, Path(error.filename or "."))
-        return _say(str(known), known.exit_code)
 
 
 def open_run(path: Path, config_file: Path | None) -> Run:

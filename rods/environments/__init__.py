@@ -5,12 +5,12 @@ They run in this process, but for those that `use` was told to lock into worker 
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 from typing import TYPE_CHECKING
 
 from rods.environments.base import Environment
 from rods.errors import UserError
+from rods.functions import named_function
 
 if TYPE_CHECKING:  # at run time only its user loads it: confined processes start with this module
     from rods.config import Sandbox
@@ -34,21 +34,14 @@ def load(name: str) -> Environment:
 @cache
 def _load(name: str, sandbox: Sandbox | None) -> Environment:
     target = BUILT_IN.get(name, name)
-    module_name, _, factory_name = target.partition(":")
     where = f"environment {name!r}"
-    if not factory_name:
+    if ":" not in target:
         raise UserError(
             "unknown environment", where=where, remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory'"
         )
     if sandbox is not None:
         return _confined(name, target, sandbox)
-    try:
-        factory = getattr(importlib.import_module(module_name), factory_name)
-    except ModuleNotFoundError as error:
-        raise UserError(f"no module {error.name!r}", where=where, remedy="install it beside rods") from error
-    except AttributeError as error:
-        raise UserError(f"{module_name} has no {factory_name!r}", where=where) from error
-    environment: Environment = factory()
+    environment: Environment = named_function(target, where=where)()
     return environment
 
 

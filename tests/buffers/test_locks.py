@@ -124,7 +124,9 @@ def test_what_was_released_is_free_at_once_whoever_had_it(tmp_path: Path, monkey
     record = {**present.as_json(), "released": True}
     (tmp_path / LOCKS / "pool.jsonl.owner").write_bytes(orjson.dumps(record))
     monkeypatch.setattr("buffers.locks.moves", lambda *given: pytest.fail("nobody need be watched"))
-    Ownership(tmp_path, "pool.jsonl", "trainer").release()
+    with Ownership(tmp_path, "pool.jsonl", "trainer"):
+        mine = owner(tmp_path, "pool.jsonl")
+        assert mine is not None and mine.place.pid == os.getpid()
 
 
 def test_without_flock_the_counter_decides_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

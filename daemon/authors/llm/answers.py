@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rods.checking.schemas import TYPES
 from rods.composing.records import ErrorType
 from rods.llm import modeljson
 
@@ -21,15 +22,6 @@ Schema = Mapping[str, Any]
 LONGEST = 100_000  # characters of an answer
 REASON = 300  # characters of thinking in a constrained answer, so that a weak model comes to the point
 THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
-KINDS: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-    "null": (type(None),),
-}
 
 
 class Unreadable(ValueError):
@@ -119,7 +111,7 @@ def fault(schema: Schema, value: Any) -> str:
         faults = [fault(way, value) for way in schema["anyOf"]]
         return "" if not all(faults) else faults[0]
     kind = schema.get("type")
-    if kind in KINDS and (not isinstance(value, KINDS[kind]) or (isinstance(value, bool) and kind != "boolean")):
+    if kind in TYPES and (not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind != "boolean")):
         return f"must be of type {kind}"
     if "enum" in schema and value not in schema["enum"]:
         return f"must be one of {', '.join(map(str, schema['enum'][:40]))}, not {str(value)[:80]!r}"

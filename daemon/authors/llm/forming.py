@@ -80,14 +80,7 @@ class Former:
             scene.given,
             "miss_func",
             stage="adversarial",
-            fields={
-                "before": scene.before(),
-                "turn": str(scene.turn + 1),
-                "query": scene.request,
-                "calls": showing.turn_lines(scene.calls),
-                "tools": scene.tools(),
-                "choices": ", ".join(choices),
-            },
+            fields=scene.question(", ".join(choices)),
             form=Form({"function": {"type": "string", "enum": list(choices)}}),
             read=lambda answer: str(answer["function"]),
             error="no_pattern",
@@ -136,14 +129,7 @@ class Former:
             scene.given,
             "miss_param",
             stage="adversarial",
-            fields={
-                "before": scene.before(),
-                "turn": str(scene.turn + 1),
-                "query": scene.request,
-                "calls": showing.turn_lines(scene.calls),
-                "tools": scene.tools(),
-                "choices": "\n".join(lines),
-            },
+            fields=scene.question("\n".join(lines)),
             form=Form(
                 {
                     "choice": {"type": "integer", "minimum": 1, "maximum": len(choices)},

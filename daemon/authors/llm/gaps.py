@@ -63,6 +63,17 @@ class Scene:
         tools = self.given.environment.tools()
         return showing.signatures(tools[name] for name in self.shown if name != without)
 
+    def question(self, choices: str) -> dict[str, str]:
+        """The fields of a prompt that asks what to take away."""
+        return {
+            "before": self.before(),
+            "turn": str(self.turn + 1),
+            "query": self.request,
+            "calls": showing.turn_lines(self.calls),
+            "tools": self.tools(),
+            "choices": choices,
+        }
+
     def with_gap(self, gap: Gap) -> Scene:
         script = (*self.script[: self.turn], gap.request, gap.supply, *self.script[self.turn + 2 :])
         return replace(self, script=script, gaps=(*self.gaps, gap))
