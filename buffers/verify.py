@@ -43,7 +43,7 @@ def verify(path: Path, replay: bool = False) -> Report:
                 task = history.staging.task(seq)
                 report.count("variants replayed")
                 for fault in ground_truth_faults(environments.load(task.environment.name), task):
-                    report.problem(f"variant {task_id}", fault)
+                    report.problem(f"variant {task_id}", str(fault))
     except CorruptLogError as error:
         report.problem("log", str(error))
     return report

@@ -59,4 +59,4 @@ class Neighbours:
         if self._staging and not reasons:
             self._generated.add(task)
             self._admitted[task.id] = task
-        return reasons
+        return [str(reason) for reason in reasons]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from daemon.authors.base import Fault, Judgement
 from rods.composing.records import BoundCall, ComposeError, Draft, ErrorType
-from rods.gates import OF_WORDS, Gate
+from rods.gates import OF_WORDS, Gate, Reason
 from rods.gates import Rejection as GateRejection
 from rods.tasks import Task
 
@@ -17,7 +16,6 @@ StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admis
 # What a candidate can fail of: the twelve types of 004 Appendix E, a gate, the judge, broken machinery, or a limit on
 # calls.
 Failure = ErrorType | Gate | Literal["judge_rejected", "infrastructure", "budget_spent"]
-_PLACE = re.compile(r"turn (\d+)(?:, [^:]+)?: (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +94,8 @@ class Rejected(Exception):
         return Rejected(stage, error, evidence, raw, cause=cause, wordings=() if deep else _by_turn(faults))
 
 
-def _gate_fault(gate: Gate, reason: str) -> Fault:
-    """What a gate objects to, without its place ("turn 2, call 0: …"; turns from 0)."""
-    place = _PLACE.match(reason)
-    turn, told = (int(place[1]), place[2]) if place else (None, reason)
-    return Fault("query_fixable" if gate in OF_WORDS else "gt_unfixable", f"{gate}: {told}", turn)
+def _gate_fault(gate: Gate, reason: Reason) -> Fault:
+    return Fault("query_fixable" if gate in OF_WORDS else "gt_unfixable", f"{gate}: {reason.text}", reason.turn)
 
 
 def _by_turn(faults: Sequence[Fault]) -> list[Fault]:

@@ -61,7 +61,7 @@ def check_environment(name: str, tasks: Iterable[Task] = (), *, random_seed: int
     for task in tasks:
         with probe.guarded(f"task {task.id}"):
             for reason in replay(environment, task):
-                probe.fault(f"task {task.id}", "goal.calls", reason, "mend the task or the environment")
+                probe.fault(f"task {task.id}", "goal.calls", str(reason), "mend the task or the environment")
     states: list[State] = [None]
     for task in tasks:
         if task.state not in states and len(states) <= STATES:

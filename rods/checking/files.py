@@ -16,12 +16,13 @@ from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.gates import grounding, leaks, missing, requests
 from rods.gates.contamination import overlaps
+from rods.gates.reason import Reason
 from rods.gates.replay import Results, StateRejected, faults, run
 from rods.gates.tools import tools
 from rods.tasks import Task
 
 Doubts = dict[str, list[tuple[int, str]]]  # by gate: line and first reason
-READING: dict[str, Callable[[Environment, Task, Results], list[str]]] = {
+READING: dict[str, Callable[[Environment, Task, Results], list[Reason]]] = {
     "leaks": lambda environment, task, results: leaks(environment, task),
     "grounding": grounding,
     "requests": requests,
@@ -112,8 +113,8 @@ def _world_faults(task: Task, worlds: dict[str, Environment | Found]) -> Iterato
         )
     for reason in tools(world, task):
         yield (
-            "tools.names" if "environment has no" in reason else "goal.calls",
-            reason,
+            "tools.names" if reason.turn is None else "goal.calls",
+            str(reason),
             "correct the name, or the list of tools",
         )
     try:
@@ -125,7 +126,7 @@ def _world_faults(task: Task, worlds: dict[str, Environment | Found]) -> Iterato
         yield "goal.calls", f"replaying raised {type(error).__name__}: {error}", f"run `rods env check {name}`"
         return
     for reason in faults(world, task, results):
-        yield "goal.calls", reason, "mend the call, or the state that it needs"
+        yield "goal.calls", str(reason), "mend the call, or the state that it needs"
 
 
 def _doubt(task: Task, worlds: dict[str, Environment | Found], line: int, doubts: Doubts) -> None:
@@ -138,9 +139,9 @@ def _doubt(task: Task, worlds: dict[str, Environment | Found], line: int, doubts
         try:
             refused = reasons(world, task, results)
         except Exception as error:  # noqa: BLE001 - a user's environment may raise anything; it is reported
-            refused = [f"asking it raised {type(error).__name__}: {error}"]
+            refused = [Reason(f"asking it raised {type(error).__name__}: {error}")]
         if refused:
-            doubts[gate].append((line, refused[0]))
+            doubts[gate].append((line, str(refused[0])))
 
 
 def _load(name: str) -> Environment | Found:

@@ -18,6 +18,7 @@ from rods.gates.duplicates import duplicates
 from rods.gates.grounding import grounding
 from rods.gates.leaks import leaks
 from rods.gates.missing import missing
+from rods.gates.reason import Reason
 from rods.gates.replay import Results, abridged, replay, replayed
 from rods.gates.requests import requests
 from rods.gates.similarity import Match, SimilarityIndex
@@ -30,6 +31,7 @@ __all__ = [
     "OF_WORDS",
     "Gate",
     "Match",
+    "Reason",
     "Rejection",
     "SimilarityIndex",
     "abridged",
@@ -60,7 +62,7 @@ Gate = Literal[
 ]
 # What these object to lies in the words of a turn, and other words may mend it; the others blame calls or neighbours.
 OF_WORDS: frozenset[Gate] = frozenset({"leaks", "grounding", "requests"})
-Reading = Callable[[Environment, Task, Results], list[str]]  # a gate that needs the results of the ground truth
+Reading = Callable[[Environment, Task, Results], list[Reason]]  # a gate that needs the results of the ground truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,10 @@ class Rejection:
     """A gate that `reasons` keep shut."""
 
     gate: Gate
-    reasons: tuple[str, ...]
+    reasons: tuple[Reason, ...]
 
     def as_json(self) -> dict[str, Any]:
-        return {"gate": self.gate, "reasons": list(self.reasons)}
+        return {"gate": self.gate, "reasons": [str(reason) for reason in self.reasons]}
 
 
 def check(
@@ -91,11 +93,11 @@ def check(
     """
     reads: list[tuple[Gate, Reading]] = [("grounding", grounding), ("requests", requests), ("missing", missing)]
     results: Results | None = None
-    unsound: list[str] = []
+    unsound: list[Reason] = []
     if any(getattr(gates, gate) for gate in ("replay", "profile", *(gate for gate, _ in reads))):
         results, unsound = replayed(environment, task)
     runs = results is not None and all(call.name in environment.tools() for turn in task.calls for call in turn)
-    asked: list[tuple[Gate, list[str]]] = [
+    asked: list[tuple[Gate, list[Reason]]] = [
         ("replay", unsound if gates.replay else []),
         ("tools", tools(environment, task) if gates.tools else []),
         ("arguments", arguments(task, gates) if gates.arguments else []),
@@ -111,7 +113,8 @@ def check(
     return [Rejection(gate, tuple(reasons)) for gate, reasons in asked if reasons]
 
 
-def _shape(environment: Environment, task: Task, results: Results | None, root: Profile, gates: Gates) -> list[str]:
+def _shape(environment: Environment, task: Task, results: Results | None, root: Profile, gates: Gates) -> list[Reason]:
     if results is None:
-        return ["its ground truth does not run here, so it has no profile"]
-    return isomorphic(root, profile_of(environment, task, results), gates.profile_distance)
+        return [Reason("its ground truth does not run here, so it has no profile")]
+    shape = profile_of(environment, task, results)
+    return [Reason(told) for told in isomorphic(root, shape, gates.profile_distance)]

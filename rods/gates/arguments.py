@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from rods.config import Gates
+from rods.gates.reason import Reason
 from rods.tasks import Task
 
 
-def arguments(task: Task, gates: Gates) -> list[str]:
+def arguments(task: Task, gates: Gates) -> list[Reason]:
     """Why the arguments are too large; empty when none is. Texts and lists inside lists and objects count too."""
     return [
-        f"turn {turn}, call {index}, {call.name}: {name} {fault}"
+        Reason(f"{call.name}: {name} {fault}", turn, index)
         for turn, calls in enumerate(task.calls)
         for index, call in enumerate(calls)
         for name, value in call.arguments.items()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from rods.gates.reason import Reason
 from rods.gates.similarity import Match, SimilarityIndex
 from rods.tasks import HELD_OUT_SPLITS, Task
 
@@ -30,12 +31,12 @@ def held_out_index(tasks: Iterable[Task]) -> SimilarityIndex:
     return index
 
 
-def contamination(task: Task, held_out: SimilarityIndex) -> list[str]:
+def contamination(task: Task, held_out: SimilarityIndex) -> list[Reason]:
     """Why `task` would teach a held-out task; empty when it would not. A task that is held out itself matches too."""
     if task.id in held_out:
-        return [f"it is the held-out task {task.id}"]
+        return [Reason(f"it is the held-out task {task.id}")]
     match = held_out.find(task)
-    return [] if match is None else [f"held out: {match}"]
+    return [] if match is None else [Reason(f"held out: {match}")]
 
 
 def overlaps(tasks: Iterable[Task]) -> list[Overlap]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from rods.environments.base import Environment, Parameter, Result
 from rods.flows import Output, Text, leaves
+from rods.gates.reason import Reason
 from rods.probing import documented, shows, visible
 from rods.tasks import Task
 from rods.words import stems, tells
@@ -24,13 +25,13 @@ LONG = 4  # words from which on a text need not stand there word for word
 SHARE = 0.7  # of the words of such a text that must be found
 
 
-def grounding(environment: Environment, task: Task, results: Sequence[Sequence[Result]]) -> list[str]:
+def grounding(environment: Environment, task: Task, results: Sequence[Sequence[Result]]) -> list[Reason]:
     """Why the calls cannot be known; empty when every value can. `results` are those of the ground truth.
 
     Where an environment cannot be forked, what its tools would show counts only as far as the calls themselves ask.
     """
     tools = environment.tools()
-    reasons: list[str] = []
+    reasons: list[Reason] = []
     texts: list[Text] = []
     outputs: list[Output] = []
     for turn, calls in enumerate(task.calls):
@@ -40,8 +41,8 @@ def grounding(environment: Environment, task: Task, results: Sequence[Sequence[R
             for name, value in call.arguments.items():
                 lost = [leaf for leaf in parts(value) if not _found(name, leaf, parameters.get(name), texts, outputs)]
                 if lost and not all(readable(environment, task, (turn, index), name, leaf) for leaf in lost):
-                    where = f"turn {turn}, call {index}, {call.name}"
-                    reasons.append(f"{where}: nobody says {name}={value!r}, and nothing shows it")
+                    told = f"{call.name}: nobody says {name}={value!r}, and nothing shows it"
+                    reasons.append(Reason(told, turn, index))
             outputs.append(Output((turn, index), call, results[turn][index]))
     return reasons
 

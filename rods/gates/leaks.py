@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from rods.environments.base import Environment, Tool
 from rods.gates.lexicon import lexicon
+from rods.gates.reason import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 
 ARTEFACTS = re.compile(
@@ -22,17 +23,17 @@ ARTEFACTS = re.compile(
 )
 
 
-def leaks(environment: Environment, task: Task) -> list[str]:
+def leaks(environment: Environment, task: Task) -> list[Reason]:
     """What a text gives away, with its turn; empty when it is a user's own words."""
     tools = environment.tools()
     plain = _ordinary(environment)
     hidden = secrets(tools, plain)
     values = "\n".join(str(value) for turn in task.calls for call in turn for value in call.arguments.values())
     return [
-        f"turn {turn}: {reason}"
+        Reason(told, turn)
         for turn, text in enumerate(task.script)
         if text != RETURN_SENTENCE
-        for reason in (*_named(text, hidden, plain, values), *artefacts(text))
+        for told in (*_named(text, hidden, plain, values), *artefacts(text))
     ]
 
 

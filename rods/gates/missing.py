@@ -19,6 +19,7 @@ from typing import Any
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Result, Tool
 from rods.flows import Output, Text, is_small, key_of, leaves
+from rods.gates.reason import Reason
 from rods.probing import Pool, Tried, attempts, plausible, shows, visible
 from rods.tasks import Task
 from rods.words import tells
@@ -27,7 +28,7 @@ FIRST, NEAR, SECOND = 24, 4, 12
 Results = Sequence[Sequence[Result]]
 
 
-def missing(environment: Environment, task: Task, results: Results) -> list[str]:
+def missing(environment: Environment, task: Task, results: Results) -> list[Reason]:
     """Why a turn without calls could be served after all, or why nothing shows what it lacks; empty when it cannot."""
     if task.type not in ("miss_func", "miss_param"):
         return []
@@ -35,17 +36,17 @@ def missing(environment: Environment, task: Task, results: Results) -> list[str]
     reasons = []
     for turn in blanks:
         if turn + 1 >= len(task.calls) or not task.calls[turn + 1]:
-            reasons.append(f"turn {turn}: a request is made in vain and nothing follows")
+            reasons.append(Reason("a request is made in vain and nothing follows", turn))
         elif task.type == "miss_param":
             reasons += _given(environment, task, results, turn + 1)
         else:
             reasons += _replaced(environment, task, turn + 1)
     if not blanks:
-        reasons.append(f"a {task.type} task without a turn in which no call is right")
+        reasons.append(Reason(f"a {task.type} task without a turn in which no call is right"))
     return reasons
 
 
-def _given(environment: Environment, task: Task, results: Results, turn: int) -> list[str]:
+def _given(environment: Environment, task: Task, results: Results, turn: int) -> list[Reason]:
     """Whether nothing that `turn` supplies was missing before."""
     now = Text.of(task.script[turn])
     before = [Text.of(text) for text in task.script[:turn]]
@@ -70,15 +71,15 @@ def _given(environment: Environment, task: Task, results: Results, turn: int) ->
                 had.append(f"a visible tool shows {name}={value!r}")
             else:
                 return []
-    return [f"turn {turn}: supplies nothing that was missing" + (f" ({'; '.join(had)})" if had else "")]
+    return [Reason("supplies nothing that was missing" + (f" ({'; '.join(had)})" if had else ""), turn)]
 
 
-def _replaced(environment: Environment, task: Task, turn: int) -> list[str]:
+def _replaced(environment: Environment, task: Task, turn: int) -> list[Reason]:
     """Whether other tools do what the first call of a tool that returns in `turn` does."""
     names = set(task.held_out.get(turn, ()))
     place = next((index for index, call in enumerate(task.calls[turn]) if call.name in names), None)
     if place is None:
-        return [f"turn {turn}: needs none of the tools that return in it"]
+        return [Reason("needs none of the tools that return in it", turn)]
     if not environment.features.fork:
         return []
     world = environment.reset(task.state)
@@ -96,7 +97,7 @@ def _replaced(environment: Environment, task: Task, turn: int) -> list[str]:
     result = target.call(call)
     tools = visible(environment, task, turn - 1)
     search = _Search(environment, tools, pool, world, target, _information(call, result))
-    return [f"turn {turn}: {call} can be done without it: {way}" for way in search.ways()]
+    return [Reason(f"{call} can be done without it: {way}", turn) for way in search.ways()]
 
 
 class _Search:

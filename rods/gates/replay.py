@@ -9,6 +9,7 @@ from typing import Any
 
 from rods.environments.base import Environment, Result, reference
 from rods.errors import InfrastructureError
+from rods.gates.reason import Reason
 from rods.tasks import Task
 
 DIGEST = "sha256:"
@@ -36,23 +37,22 @@ def run(environment: Environment, task: Task) -> Results:
     return results
 
 
-def faults(environment: Environment, task: Task, results: Results) -> list[str]:
+def faults(environment: Environment, task: Task, results: Results) -> list[Reason]:
     """What is wrong with `results`: calls that failed, and texts other than those that the task's provenance records
     (`results`, one list of texts a turn, each whole or `brief`). A record counts only where the environment is
     deterministic."""
     recorded = task.provenance.get("results") if environment.features.deterministic else None
     if recorded is not None and not _texts(recorded):
-        return ["provenance.results must be one list of texts a turn"]
+        return [Reason("provenance.results must be one list of texts a turn")]
     reasons = []
     for turn, (calls, seen) in enumerate(zip(task.calls, results, strict=True)):
         for index, (call, result) in enumerate(zip(calls, seen, strict=True)):
-            where = f"turn {turn}, call {index}, {call.name}"
             if result.error is not None:
-                reasons.append(f"{where}: fails ({result.error}): {result.text[:200]}")
+                reasons.append(Reason(f"{call.name} fails ({result.error}): {result.text[:200]}", turn, index))
             elif recorded is not None and _at(recorded, turn, index) not in (result.text, brief(result.text)):
                 expected = _at(recorded, turn, index)
                 told = "nothing" if expected is None else repr(expected[:200])
-                reasons.append(f"{where}: gave {result.text[:200]!r}, recorded was {told}")
+                reasons.append(Reason(f"{call.name} gave {result.text[:200]!r}, recorded was {told}", turn, index))
     return reasons
 
 
@@ -72,28 +72,29 @@ def brief(text: str) -> str:
     return text if len(text) <= len(DIGEST) + len(digest) else DIGEST + digest
 
 
-def replay(environment: Environment, task: Task) -> list[str]:
+def replay(environment: Environment, task: Task) -> list[Reason]:
     """Why the task's ground truth does not hold; empty when it does. Raises InfrastructureError, see `run`."""
     return replayed(environment, task)[1]
 
 
-def replayed(environment: Environment, task: Task) -> tuple[Results | None, list[str]]:
+def replayed(environment: Environment, task: Task) -> tuple[Results | None, list[Reason]]:
     """`replay`'s reasons, and the results for whoever needs them next; None when nothing could run."""
     if strange := foreign(environment, task):
         return None, strange
     try:
         results = run(environment, task)
     except StateRejected as error:
-        return None, [str(error)]
+        return None, [Reason(str(error))]
     return results, faults(environment, task, results)
 
 
-def foreign(environment: Environment, task: Task) -> list[str]:
+def foreign(environment: Environment, task: Task) -> list[Reason]:
     """Whether the task was written for another environment, or another version of it."""
     own = reference(environment)
     if own == task.environment:
         return []
-    return [f"written for {task.environment.name} {task.environment.hash}, but this is {own.name} {own.hash}"]
+    told = f"written for {task.environment.name} {task.environment.hash}, but this is {own.name} {own.hash}"
+    return [Reason(told)]
 
 
 def _at(recorded: Sequence[Sequence[str]], turn: int, index: int) -> str | None:

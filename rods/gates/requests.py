@@ -21,6 +21,7 @@ from rods.composing.reading import read
 from rods.environments.base import Environment, Result
 from rods.flows import Output, Text, is_small, key_of, leaves
 from rods.gates.lexicon import lexicon
+from rods.gates.reason import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.words import IDENTIFIER, NUMBER, QUOTED, stems, tells
 
@@ -29,7 +30,7 @@ LITTLE = 0.05  # where the request also says a value of the call, or it takes up
 Results = Sequence[Sequence[Result]]
 
 
-def requests(environment: Environment, task: Task, results: Results) -> list[str]:
+def requests(environment: Environment, task: Task, results: Results) -> list[Reason]:
     """Where texts and calls ask for different things; empty when they agree. `results` are the ground truth's."""
     return unasked(environment, task, results) + undone(task, results)
 
@@ -43,7 +44,7 @@ def asked(task: Task, turn: int) -> str:
     return text
 
 
-def unasked(environment: Environment, task: Task, results: Results) -> list[str]:
+def unasked(environment: Environment, task: Task, results: Results) -> list[Reason]:
     """Calls that nobody asks for; empty when each has a reason."""
     book = lexicon(environment)
     doubtful = []
@@ -61,7 +62,7 @@ def unasked(environment: Environment, task: Task, results: Results) -> list[str]
         return []
     readings = None if book.catalogue is None else read(book.catalogue, environment, task, results)
     return [
-        f"turn {turn}, call {index}: nobody asks for {task.calls[turn][index]}"
+        Reason(f"nobody asks for {task.calls[turn][index]}", turn, index)
         for turn, index in doubtful
         if readings is None or not readings[turn].understood
     ]
@@ -96,7 +97,7 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
     return False
 
 
-def undone(task: Task, results: Results) -> list[str]:
+def undone(task: Task, results: Results) -> list[Reason]:
     """What is asked about and no call uses; empty when all of it is used."""
     reasons = []
     shown: list[Text] = []
@@ -105,7 +106,7 @@ def undone(task: Task, results: Results) -> list[str]:
         if not calls:
             served = turn + 1 < len(task.calls) and task.calls[turn + 1]
             if task.type not in ("miss_func", "miss_param") or not served:
-                reasons.append(f"turn {turn}: no call does what it asks for")
+                reasons.append(Reason("no call does what it asks for", turn))
             continue
         used = [leaf for call in calls for _, leaf in leaves(dict(call.arguments), keys=True)]
         shown += [Text.of(result.text) for result in results[turn]]
@@ -115,7 +116,7 @@ def undone(task: Task, results: Results) -> list[str]:
             if isinstance(thing, str) and thing.isupper() and thing.isalpha() and key_of(thing) not in world:
                 continue  # "PSI" is a word, "AAPL" a name of this world
             if not any(_same(thing, value) for value in used) and not any(text.says(thing) for text in (*said, *shown)):
-                reasons.append(f"turn {turn}: {thing!r} is asked about and no call uses it")
+                reasons.append(Reason(f"{thing!r} is asked about and no call uses it", turn))
     return reasons
 
 

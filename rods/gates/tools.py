@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from rods.environments.base import Environment
+from rods.gates.reason import Reason
 from rods.tasks import Task
 
 
-def tools(environment: Environment, task: Task) -> list[str]:
+def tools(environment: Environment, task: Task) -> list[Reason]:
     """Why the task's tools do not fit; empty when they do. A held-out tool counts from the turn of its return."""
     known = environment.tools()
-    reasons = [f"the environment has no tool {name!r}" for name in task.tools if name not in known]
+    reasons = [Reason(f"the environment has no tool {name!r}") for name in task.tools if name not in known]
     until = {name: turn for turn, names in task.held_out.items() for name in names}
     for turn, calls in enumerate(task.calls):
         visible = set(task.tools_at(turn))
@@ -19,5 +20,5 @@ def tools(environment: Environment, task: Task) -> list[str]:
             why = (
                 f"is held out until turn {until[call.name]}" if call.name in until else "is not among the task's tools"
             )
-            reasons.append(f"turn {turn}, call {index}: {call.name} {why}")
+            reasons.append(Reason(f"{call.name} {why}", turn, index))
     return reasons

@@ -96,7 +96,7 @@ class Scene:
         """Whether nothing at hand in the turn does or shows what `gap` takes away."""
         results = [[bound.result for bound in calls] for calls in self.draft.turns]
         blamed = missing(self.given.environment, self.with_gap(gap).task(), results)
-        return not any(reason.startswith(f"turn {self.turn + 1}:") for reason in blamed)
+        return not any(reason.turn == self.turn + 1 for reason in blamed)
 
 
 def functions(scene: Scene) -> dict[str, Gap]:

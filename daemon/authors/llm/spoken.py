@@ -94,7 +94,7 @@ def amiss(environment: Environment, calls: Sequence[BoundCall], text: str) -> li
     truth = tuple(bound.call for bound in calls)
     tools = tuple(dict.fromkeys(call.name for call in truth))
     alone = Task(reference(environment), "base", (text,), (truth,), tools)
-    return [reason.removeprefix("turn 0: ") for reason in leaks(environment, alone)] + unnatural(text, LONGEST)
+    return [reason.text for reason in leaks(environment, alone)] + unnatural(text, LONGEST)
 
 
 def with_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> str:

@@ -9,7 +9,7 @@ from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import Result, reference
 from rods.errors import InfrastructureError
-from rods.gates import Rejection, SimilarityIndex, abridged, arguments, check, replay, tools
+from rods.gates import Reason, Rejection, SimilarityIndex, abridged, arguments, check, replay, tools
 from rods.gates.replay import run
 from rods.profile import profile
 from rods.tasks import EnvironmentRef, Task
@@ -32,20 +32,20 @@ def task(**changes):
 def test_replay_passes_what_runs_and_names_what_fails():
     assert replay(TOY, task()) == []
     failing = task(calls=((), (Call("read", {"note_id": 7}),)))
-    assert replay(TOY, failing) == ["turn 1, call 0, read: fails (tool): error: no note 7"]
+    assert replay(TOY, failing) == [Reason("read fails (tool): error: no note 7", 1, 0)]
 
 
 def test_replay_starts_from_the_tasks_own_state_each_time():
     own = task(calls=((), (Call("read", {"note_id": 7}),)), state={"notes": {"7": {"title": "a", "body": "b"}}})
     assert replay(TOY, own) == replay(TOY, own) == []
-    assert "is rejected" in replay(TOY, task(state={"other": 1}))[0]
+    assert "is rejected" in replay(TOY, task(state={"other": 1}))[0].text
 
 
 def test_replay_must_reproduce_recorded_results():
     recorded = [['{"note_id":101}'], ['{"title":"milk","body":"two bottles"}']]
     assert replay(TOY, task(provenance={"results": recorded})) == []
-    assert "recorded was" in replay(TOY, task(provenance={"results": [recorded[0], ["x"]]}))[0]
-    assert "recorded was nothing" in replay(TOY, task(provenance={"results": [recorded[0]]}))[0]
+    assert "recorded was" in replay(TOY, task(provenance={"results": [recorded[0], ["x"]]}))[0].text
+    assert "recorded was nothing" in replay(TOY, task(provenance={"results": [recorded[0]]}))[0].text
     long = task(calls=((Call("write", {"title": "milk", "body": "b" * 60}),), (Call("read", {"note_id": 101}),)))
     texts = [[result.text for result in turn] for turn in run(TOY, long)]
     kept = abridged(replace(long, provenance={"results": texts, "seed": "s"}))
@@ -53,15 +53,15 @@ def test_replay_must_reproduce_recorded_results():
     assert kept.provenance["results"][0] == texts[0]  # short ones stay
     assert kept.provenance["results"][1][0].startswith("sha256:") and replay(TOY, kept) == []
     other = replace(long, calls=((Call("write", {"title": "milk", "body": "c" * 60}),), long.calls[1]), id="")
-    assert "recorded was 'sha256:" in replay(TOY, replace(other, provenance=kept.provenance))[0]
-    assert "one list of texts" in replay(TOY, task(provenance={"results": 5}))[0]
+    assert "recorded was 'sha256:" in replay(TOY, replace(other, provenance=kept.provenance))[0].text
+    assert "one list of texts" in replay(TOY, task(provenance={"results": 5}))[0].text
     honest = environments.load("tests.rods.toy_environment:honestly_nondeterministic")
     drifting = task(environment=reference(honest), calls=((), (Call("total"),)), provenance={"results": [[], ["1"]]})
     assert replay(honest, drifting) == []
 
 
 def test_replay_refuses_another_version_of_the_environment():
-    assert "written for" in replay(TOY, task(environment=EnvironmentRef(TOY.name, "0")))[0]
+    assert "written for" in replay(TOY, task(environment=EnvironmentRef(TOY.name, "0")))[0].text
 
 
 def test_broken_machinery_is_not_the_tasks_fault():
@@ -76,12 +76,12 @@ def test_broken_machinery_is_not_the_tasks_fault():
 
 def test_tools_must_be_visible_in_their_turn():
     assert tools(TOY, task()) == []
-    assert tools(TOY, task(tools=("write", "count"))) == ["turn 1, call 0: read is not among the task's tools"]
+    assert tools(TOY, task(tools=("write", "count"))) == [Reason("read is not among the task's tools", 1, 0)]
     missing = task(type="miss_func", held_out={1: ("read",)})
     assert tools(TOY, missing) == []
     early = replace(missing, held_out={1: ("write",)}, id="")
-    assert tools(TOY, early) == ["turn 0, call 0: write is held out until turn 1"]
-    assert tools(TOY, task(tools=("write", "read", "fly"))) == ["the environment has no tool 'fly'"]
+    assert tools(TOY, early) == [Reason("write is held out until turn 1", 0, 0)]
+    assert tools(TOY, task(tools=("write", "read", "fly"))) == [Reason("the environment has no tool 'fly'")]
 
 
 def test_arguments_are_bounded_however_deep():
@@ -91,7 +91,7 @@ def test_arguments_are_bounded_however_deep():
         return arguments(task(calls=((Call("write", {"title": value}),), ())), gates)
 
     assert asked("x" * 10) == [] and asked([1, 2]) == []
-    assert asked("x" * 11) == ["turn 0, call 0, write: title has 11 characters, at most 10 are allowed"]
+    assert asked("x" * 11) == [Reason("write: title has 11 characters, at most 10 are allowed", 0, 0)]
     assert len(asked([1, 2, "x" * 11])) == 2
     assert len(asked({"deep": [["a", "b", "c"]]})) == 1
 
@@ -142,5 +142,6 @@ def test_what_cannot_run_has_no_profile():
     rejected = ask(
         task(calls=((Call("fly"),), ()), tools=("fly",)), gates=Gates(replay=False, tools=False, leaks=False)
     )
-    assert rejected == [Rejection("profile", ("its ground truth does not run here, so it has no profile",))]
-    assert rejected[0].as_json()["gate"] == "profile"
+    reason = Reason("its ground truth does not run here, so it has no profile")
+    assert rejected == [Rejection("profile", (reason,))]
+    assert rejected[0].as_json() == {"gate": "profile", "reasons": [reason.text]}

@@ -29,8 +29,7 @@ def task(*turns: tuple[str, Sequence[Call]], world: Environment = TOY, **changes
 
 
 def found(gate: Any, made: Task, world: Environment = TOY) -> list[str]:
-    reasons: list[str] = gate(world, made, run(world, made))
-    return reasons
+    return [str(reason) for reason in gate(world, made, run(world, made))]
 
 
 def read(note: int) -> Call:
@@ -64,7 +63,7 @@ def test_a_value_out_of_nothing_is_refused() -> None:
     (reason,) = found(
         grounding, task(("Add some to the counter of apples.", [Call("count", {"name": "apples", "amount": 31})]))
     )
-    assert reason == "turn 0, call 0, count: nobody says amount=31, and nothing shows it"
+    assert reason == "turn 0, call 0: count: nobody says amount=31, and nothing shows it"
     assert found(grounding, task(("Write a note, please.", [Call("write", {"title": "plans", "body": ""})])))
     assert found(grounding, task(("Label note 7 red.", [label(7)])))  # another value of the list is said
     later = task(("Read me a note.", [read(7)]), ("I meant note 7.", [Call("titles")]), tools=("read", "titles"))
@@ -122,7 +121,7 @@ def test_what_is_asked_for_has_to_be_done() -> None:
     ],
 )
 def test_texts_that_give_the_machinery_away(text: str, reason: str) -> None:
-    assert any(reason in each for each in leaks(TOY, task((text, [read(7)]))))
+    assert any(reason in each.text for each in leaks(TOY, task((text, [read(7)]))))
 
 
 def test_plain_words_and_values_may_be_said() -> None:

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from rods.calls import Call
-from rods.gates import SimilarityIndex, contamination, duplicates, held_out_index, overlaps
+from rods.gates import Reason, SimilarityIndex, contamination, duplicates, held_out_index, overlaps
 from rods.gates.similarity import Match
 from rods.tasks import RETURN_SENTENCE, EnvironmentRef, Task
 
@@ -139,9 +139,9 @@ def test_gates_tell_which_task_and_why():
     index = held_out_index([held, task(["free to use"])])
     assert len(index) == 1
     assert contamination(task(["x", LONG]), index) == [
-        f"held out: its query of turn 1 nearly repeats one of task {held.id}"
+        Reason(f"held out: its query of turn 1 nearly repeats one of task {held.id}")
     ]
-    assert contamination(task([LONG]), index) == [f"it is the held-out task {held.id}"]
+    assert contamination(task([LONG]), index) == [Reason(f"it is the held-out task {held.id}")]
     assert duplicates(task(["nothing like it"]), index) == []
     assert duplicates(held, index) == []
 
