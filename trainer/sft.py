@@ -61,10 +61,11 @@ def _train(config: Config, traces: list[Trace], asked: argparse.Namespace) -> No
         raise UserError("is there already", where=str(asked.out), remedy="name a new folder")
     import torch  # late: the export needs none of it
 
-    from trainer import optimizers
+    from trainer import optimizers, precision
     from trainer.rollouts import Engine
     from trainer.supervised import encode, fit, in_batches
 
+    precision.settle_threads(config)
     engine = Engine.load(Path(config.policy.model), config.rollouts)
     model, chat = engine.model, engine.chat
     if torch.cuda.is_available():
@@ -94,6 +95,7 @@ def _train(config: Config, traces: list[Trace], asked: argparse.Namespace) -> No
         steps=steps,
         warm_up=max(1, steps // 10),
         progress=said,
+        bf16=precision.bf16(config),
     )
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(asked.out)

@@ -17,6 +17,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from rods.episodes import Trace
 from trainer.chat import Chat
+from trainer.precision import lower
 
 Progress = Callable[[int, int, float], None]  # (steps done, steps in all, loss)
 Encoded = tuple[list[int], list[int]]
@@ -30,13 +31,16 @@ def fit(
     steps: int,
     warm_up: int,
     progress: Progress | None = None,
+    bf16: bool = False,
 ) -> None:
-    """Takes `steps` optimizer steps over `batches`. The learning rate rises for `warm_up` steps and falls linearly."""
+    """Takes `steps` optimizer steps over `batches`. The learning rate rises for `warm_up` steps and falls linearly.
+    `bf16`: matrix products in bfloat16."""
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / warm_up, 1 - step / steps))
     device = next(model.parameters()).device
     for step in range(1, steps + 1):
         ids, own = next(batches)
-        loss = imitation_loss(model, ids.to(device), own.to(device))
+        with lower(device, bf16):
+            loss = imitation_loss(model, ids.to(device), own.to(device))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

@@ -34,7 +34,7 @@ from buffers.run import Run
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.errors import UserError
-from trainer import batches, optimizers
+from trainer import batches, optimizers, precision
 from trainer.adapters import adapted, save_plain
 from trainer.advantages import Array, Estimate, advantages, load_hook, reweighted
 from trainer.conversations import Sample
@@ -64,7 +64,7 @@ def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
         return
     _settle_torch(run.config)
     folder = ranks.together(lambda: starting_weights(driven(training)))
-    engine = Engine.load(folder, run.config.rollouts, bf16=_bf16(run.config))
+    engine = Engine.load(folder, run.config.rollouts, bf16=precision.bf16(run.config))
     engine.model = adapted(engine.model, run.config.policy.lora_rank, run.config.random_seeds.policy)
     trainer = _Trainer(run, training, ranks, engine)
     if trainer.begin() is None:
@@ -282,18 +282,10 @@ def _arguments(run: Run, engine: Engine, processes: int) -> GRPOConfig:
     )
 
 
-def _bf16(config: Config) -> bool:
-    """Whether matrix products are in bfloat16 (`operation.precision`)."""
-    if config.operation.precision == "auto":
-        return config.policy.kind == "transformers" and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
-    return config.operation.precision == "bf16"
-
-
 def _settle_torch(config: Config) -> None:
     transformers_logging.set_verbosity_error()
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")  # TRL's use of old names
-    if config.operation.threads or config.training.deterministic:
-        torch.set_num_threads(config.operation.threads or 1)
+    precision.settle_threads(config)
     if config.training.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
