@@ -19,8 +19,8 @@ from rods.environments import load
 from rods.environments.base import Environment, Instance
 from rods.environments.desk import fresh_tasks
 from rods.environments.sandbox.confined import confined
-from rods.environments.sandbox.environment import Sandboxed
-from rods.environments.sandbox.tiers import TIERS, probe, reaches
+from rods.environments.sandbox.environment import Sandboxed, World
+from rods.environments.sandbox.tiers import TIERS, Tier, probe, reaches
 from rods.errors import InfrastructureError
 from rods.tasks import Task
 
@@ -45,12 +45,12 @@ def measure(quick: bool) -> list[Figure]:
                 figures.append(Figure(f"{tier}: CPU of both sides a call", _cpu(pool, tasks, passes), "µs"))
             name = f"{tier}: calls, {threads} thread{'s' if threads > 1 else ''} on {WORKERS} processes"
             figures.append(Figure(name, rate, "calls/s", "in this process", here, REACH_CALLS))
-        waiting, none = _replacements(pool, 5 if quick else 20)
-        figures += [
-            Figure(f"{tier}: back after a loss, median", statistics.median(waiting), "s", "", None, REACH_BACK, False),
-            Figure(f"{tier}: back after a loss, worst of {len(waiting)}", max(waiting), "s"),
-            Figure(f"{tier}: back when no spare process is ready, median", statistics.median(none), "s"),
-        ]
+        for name, seconds in _replacements(pool, tasks, 5 if quick else 20).items():
+            figures += [
+                Figure(f"{tier}: back, {name}, median", statistics.median(seconds), "s", "", None, REACH_BACK, False),
+                Figure(f"{tier}: back, {name}, worst of {len(seconds)}", max(seconds), "s"),
+            ]
+        figures.append(Figure(f"{tier}: CPU of a new process until it is ready", _cpu_of_a_start(tier), "s"))
         pool.close()
     return figures
 
@@ -100,30 +100,55 @@ def _together(
         thread.join()
 
 
-def _replacements(pool: Sandboxed, times: int) -> tuple[list[float], list[float]]:
-    """Seconds from the kill of a process to the next answer of a world in it, which is made anew: with a spare process
-    waiting, and at once again."""
+def _replacements(pool: Sandboxed, tasks: Sequence[Task], times: int) -> dict[str, list[float]]:
+    """Seconds from the loss of processes to the next answer of a world in each, which is made anew: one process is
+    lost, all at once, or one again and again until no spare one is left."""
+    worlds = {id(world._cell): world for world in (pool.reset(task.state) for task in tasks)}
+    call = Call(next(iter(pool.tools())), {})
+    everybody = list(worlds.values())
+    assert len(everybody) == WORKERS
+    found: dict[str, list[float]] = {"one lost": [], "all lost at once": []}
+    none = found["one lost more often than there are spare ones"] = []
+    for _ in range(times):
+        _spares_get_ready(pool)
+        found["one lost"].append(_back(everybody[:1], call))
+        _spares_get_ready(pool)
+        found["all lost at once"].append(_back(everybody, call))
+        _spares_get_ready(pool)
+        for _ in range(WORKERS):
+            _back(everybody[:1], call)
+        none.append(_back(everybody[:1], call))
+    return found
 
-    def answer() -> None:
+
+def _spares_get_ready(pool: Sandboxed) -> None:
+    """Reads nothing: the first message of each waits in its socket."""
+    for future in list(pool._spares._waiting):
+        select.select([future.result()._pipe], [], [], 30)
+
+
+def _back(worlds: Sequence[World], call: Call) -> float:
+    """Kills the processes of these worlds, and asks them all."""
+    for world in worlds:
+        child = world._cell.worker._child
+        assert child is not None
+        os.kill(child.process.pid, signal.SIGKILL)
+        select.select([child._pipe], [], [], 30)  # it is gone
+    began = time.perf_counter()
+    for world in worlds:
         while True:
             with contextlib.suppress(InfrastructureError):  # the process died while it answered
                 world.call(call)
-                return
+                break
+    return time.perf_counter() - began
 
-    world = pool.reset(None)
-    worker = world._cell.worker
-    call = Call(next(iter(pool.tools())), {})
-    world.call(call)
-    waiting: list[float] = []
-    none: list[float] = []
-    for _ in range(times):
-        time.sleep(1.0)  # the spare one gets ready
-        for found in (waiting, none):
-            assert worker.pid is not None and worker._child is not None
-            os.kill(worker.pid, signal.SIGKILL)
-            select.select([worker._child._pipe], [], [], 30)  # it is gone
-            found.append(_seconds(answer))
-    return waiting, none
+
+def _cpu_of_a_start(tier: Tier) -> float:
+    fresh = [confined(FACTORY, tier=tier, lowest_tier="limits", workers=1) for _ in range(10)]
+    used = statistics.mean(_cpu_below(pool) for pool in fresh)  # the system counts in hundredths of a second
+    for pool in fresh:
+        pool.close()
+    return used
 
 
 def _seconds(action: Callable[[], object]) -> float:

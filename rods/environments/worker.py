@@ -16,10 +16,10 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from concurrent.futures import Future
 from typing import Any
 
-from rods.environments.child import Child, Confinement, Gone, Order, Overrun, start, start_soon
+from rods.environments.child import Child, Confinement, Gone, Order, Overrun
+from rods.environments.spares import Spares
 from rods.environments.wire import dumps
 from rods.errors import InfrastructureError, RodsError
 
@@ -34,9 +34,9 @@ class Worker:
     """One child process that runs `target` ("package.module:function", JSON to JSON).
 
     `seconds` a request may take, `memory` bytes of address space, `reply_bytes` of JSON in the reply. `opening` is a
-    first request to every child, and `spare` keeps a second one waiting behind it, so that a replacement is there at
-    once. Safe to share between threads (requests wait for each other); after a fork each process starts a child of its
-    own. `generation` counts the children.
+    first request to every child. `spares` are children that wait to replace it, shared with other workers of the same
+    order; without them a replacement has to be started. Safe to share between threads (requests wait for each other);
+    after a fork each process starts a child of its own. `generation` counts the children.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class Worker:
         reply_bytes: int = 1 << 20,
         opening: Any = None,
         confinement: Confinement | None = None,
-        spare: bool = False,
+        spares: Spares | None = None,
     ) -> None:
-        self.seconds, self.reply_bytes, self.spare = seconds, reply_bytes, spare
+        self.seconds, self.reply_bytes = seconds, reply_bytes
+        self._spares = spares or Spares(0)
         self._order = Order(target, seconds, memory, reply_bytes, opening, confinement)
         self.generation = 0
         self._lock = threading.Lock()
         self._child: Child | None = None
-        self._next: Future[Child] | None = None
 
     def call(self, request: Any, *, seconds: float | None = None, generation: int | None = None) -> Any:
         """The function's answer. `generation`: the child that the request is for.
@@ -109,25 +109,20 @@ class Worker:
         with self._lock:
             if self._child is not None:
                 self._child.kill()
-            with contextlib.suppress(InfrastructureError):
-                if self._next is not None:
-                    self._next.result().kill()
-            self._child = self._next = None
+            self._child = None
 
     def _replace(self, child: Child) -> None:
         child.kill()
-        waiting, self._child, self._next = self._next, None, None
+        self._child = None
         self.generation += 1
         with contextlib.suppress(InfrastructureError):  # without waiting for it: the next request finds it warm
-            self._child = start(self._order) if waiting is None else waiting.result()
+            self._child = self._spares.take(self._order)
 
     def _ready_child(self) -> Child:
         child = self._child
         if child is None or child.owner != os.getpid() or (not child.ready and child.process.poll() is not None):
-            child = self._child = start(self._order)
-            self._next = None
+            child = self._child = self._spares.take(self._order)
             self.generation += 1
         child.wait_until_ready()
-        if self.spare and self._next is None:
-            self._next = start_soon(self._order)
+        self._spares.fill(self._order)
         return child

@@ -16,6 +16,7 @@ from rods.calls import Call
 from rods.environments.base import ERRORS, Features, Instance, Result, Tool
 from rods.environments.sandbox.host import TARGET
 from rods.environments.sandbox.schemas import tool_from_json
+from rods.environments.spares import Spares
 from rods.environments.wire import dumps
 from rods.environments.worker import Confinement, Overrun, Replaced, Worker
 from rods.errors import InfrastructureError, Unsupported
@@ -28,8 +29,9 @@ _AGAIN_AND_AGAIN = "worker processes were replaced again and again"
 class Sandboxed:
     """The environment made by `factory` ("package.module:function"), in `workers` processes.
 
-    `seconds` a request may take, `memory` bytes of address space a process, `reply_bytes` of JSON in an answer. Raises
-    InfrastructureError when the processes do not start, with what the factory raised.
+    `seconds` a request may take, `memory` bytes of address space a process, `reply_bytes` of JSON in an answer. As many
+    processes again wait to replace lost ones. Raises InfrastructureError when they do not start, with what the factory
+    raised.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Sandboxed:
         reply_bytes: int = 4 << 20,
     ) -> None:
         self.factory = factory
+        self._spares = Spares(workers)
         self._cells = [
             _Cell(
                 Worker(
@@ -52,7 +55,7 @@ class Sandboxed:
                     reply_bytes=reply_bytes,
                     opening=[[], "load", factory],
                     confinement=confinement,
-                    spare=True,
+                    spares=self._spares,
                 ),
                 factory,
             )
@@ -87,6 +90,7 @@ class Sandboxed:
     def close(self) -> None:
         for cell in self._cells:
             cell.worker.close()
+        self._spares.close()
 
 
 class _Cell:

@@ -17,7 +17,7 @@ from rods.calls import Call
 from rods.config import Sandbox
 from rods.driving import Job, run_lockstep
 from rods.environments.base import reference
-from rods.environments.child import Order, start
+from rods.environments.child import Child, Order, start
 from rods.environments.desk import fresh_tasks
 from rods.environments.sandbox import confined as module
 from rods.environments.sandbox import tiers
@@ -157,6 +157,26 @@ def test_a_process_killed_from_outside_is_replaced_unnoticed(hostile: Sandboxed)
         os.kill(cell.worker.pid, signal.SIGKILL)
         assert select.select([cell.worker._child._pipe], [], [], 30)[0]  # it is gone
     assert world.call(COUNT).value == 2
+
+
+def test_all_processes_may_be_lost_at_once_and_then_those_that_wait(hostile: Sandboxed) -> None:
+    worlds = {id(world._cell): world for world in (hostile.reset({"count": 100 * n}) for n in range(50))}
+    assert len(worlds) == len(hostile._cells)
+    workers = [cell.worker for cell in hostile._cells]
+    before = [world.call(COUNT).value for world in worlds.values()]
+    waiting = [each.result() for each in hostile._spares._waiting]
+    _kill([worker._child for worker in workers])
+    assert [world.call(COUNT).value for world in worlds.values()] == [value + 1 for value in before]
+    assert {worker._child for worker in workers} == set(waiting)  # nothing had to be started
+    _kill([each.result() for each in hostile._spares._waiting])
+    _kill([worker._child for worker in workers])
+    assert [world.call(COUNT).value for world in worlds.values()] == [value + 2 for value in before]
+
+
+def _kill(children: list[Child]) -> None:
+    for child in children:
+        os.killpg(child.process.pid, signal.SIGKILL)
+        child.process.wait()
 
 
 def test_an_episode_that_loses_its_process_ends_as_infrastructure() -> None:
