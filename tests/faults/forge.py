@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import json
 import os
 import pickle
@@ -79,7 +80,9 @@ def serve() -> None:
         request = json.loads(line)
         function, folder, *arguments = request["call"]
         module, name = function.split(":")
-        __import__(module)
+        if module not in sys.modules:
+            __import__(module)
+            gc.freeze()  # a child then leaves the parent's memory alone, and need not copy it
         call = partial(getattr(sys.modules[module], name), Path(folder), *arguments)
         plan = Plan(**{**request["plan"], "kinds": tuple(request["plan"]["kinds"])})
         outcome = _forked(call, Files(Path(folder), plan, journal=request["journal"]))

@@ -9,6 +9,7 @@ nobody writes variants meanwhile, the daemon's because it works in lockstep.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from rods.errors import EXIT_REQUEUE
 from rods.sources import load_tasks
 from tests.faults.files import Plan
 from tests.faults.forge import Forge, Outcome
+from trainer import simulated as simulated  # imported once, before the forks that need it
 from trainer.main import run as trainer_main
 
 VALUES: dict[str, Any] = {
@@ -69,9 +71,10 @@ def write(folder: Path) -> None:
     daemon_main([str(folder)])
 
 
-def judge(folder: Path) -> dict[str, Any]:
-    """What a run folder says: whether `rods verify` agrees, ids that occur twice, and the outcome: live steps, pools,
-    picks and variants, without what may differ (times, attempts, the order in which variants were written)."""
+def judge(folder: Path, acknowledged: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+    """What a run folder says: whether `rods verify` agrees, ids that occur twice, how many of the `acknowledged` lines
+    are in no part of their log, and the outcome: live steps, pools, picks and variants, without what may differ (times,
+    attempts, the order in which variants were written)."""
     report = verify(folder)
     run = Run.open(folder)
     observations = Observations(run)
@@ -91,7 +94,8 @@ def judge(folder: Path) -> dict[str, Any]:
     active = sorted([one.task_id, one.epoch, one.since] for one in view.active.values())
     retired = sorted([one.member.task_id, one.rule, one.epoch] for one in view.retired.values())
     outcome = [steps, active, retired, [one.step for one in view.pool.epochs], picks, sorted(variants)]
-    return {"problems": [str(problem) for problem in report.problems], "twice": twice, "outcome": outcome}
+    problems = [str(problem) for problem in report.problems]
+    return {"problems": problems, "twice": twice, "lost": lost(folder, acknowledged), "outcome": outcome}
 
 
 def prepare(folder: Path, program: str) -> None:
@@ -152,16 +156,17 @@ class Workload:
         folder = folder / self.inside
         if again.code != 0:
             found.wrong.append(f"the next start ends with {again.code}: {again.errors[-1500:]}")
-        judged = forge.run("tests.faults.workloads:judge", folder)
+        promised = [(log, line.decode()) for log, line in [*acknowledged, *again.acknowledged]]
+        judged = forge.run("tests.faults.workloads:judge", folder, promised)
         if judged.code != 0:
             found.wrong.append(f"it cannot be judged: {judged.errors[-1500:]}")
+            found.lost = int(forge.run("tests.faults.workloads:lost", folder, promised).returned)
         else:
+            found.lost = judged.returned["lost"]
             found.wrong += judged.returned["problems"]
             found.twice = judged.returned["twice"]
             if judged.returned["outcome"] != self.right["outcome"]:
                 found.wrong.append("the outcome is another one than without a fault")
-        promised = [(log, line.decode()) for log, line in [*acknowledged, *again.acknowledged]]
-        found.lost = int(forge.run("tests.faults.workloads:lost", folder, promised).returned)
         return found
 
     def _make_template(self) -> None:
@@ -189,7 +194,7 @@ class Workload:
         assert end.code == EXIT_REQUEUE, end.errors
 
 
-def lost(folder: Path, acknowledged: list[tuple[str, str]]) -> int:
+def lost(folder: Path, acknowledged: Sequence[tuple[str, str]]) -> int:
     """How many acknowledged lines are in no part of their log."""
     kept: dict[str, set[bytes]] = {}
     missing = 0
