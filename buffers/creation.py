@@ -22,7 +22,7 @@ import orjson
 import rods
 from buffers.log import disk_error, sync_folder
 from buffers.run import Run
-from rods import environments, runfolder
+from rods import environments, interfaces, runfolder
 from rods.canonical import content_id
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
@@ -109,6 +109,7 @@ def check(config: Config, tasks: Sequence[Task]) -> list[str]:
 def _check_sizes(config: Config, tasks: Sequence[Task]) -> None:
     batch = config.training.batch_tasks
     for number, stage in enumerate(config.curriculum.stages, start=1):
+        interfaces.load(stage)  # which says where it cannot be found
         count = sum(task.split == "train" and task.type in stage.types for task in tasks)
         if count < batch:
             raise UserError(

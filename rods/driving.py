@@ -11,12 +11,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from rods.dialects.base import Dialect
-from rods.environments.base import Environment, Result
+from rods.environments.base import Environment, Instance, Result
 from rods.episodes import (
-    IDENTITY,
     MAX_STEPS,
     Answer,
-    Interface,
     NeedCalls,
     NeedText,
     Reply,
@@ -26,6 +24,7 @@ from rods.episodes import (
 )
 from rods.errors import InfrastructureError
 from rods.goals import GroundTruth
+from rods.interfaces.base import IDENTITY, Interface
 from rods.tasks import Task
 
 
@@ -43,11 +42,12 @@ class Job:
 
 
 class _Running:
-    """An episode with its world: `advance` answers calls and verdicts itself and stops where text is needed."""
+    """An episode with its world: `advance` makes the world, answers calls and verdicts itself, and stops where text is
+    needed. A world that breaks ends the episode as an infrastructure failure."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.instance = job.environment.reset(job.task.state)
+        self.instance: Instance | None = None
         self.engine: Generator[Request, Answer, Trace] = episode(
             job.task,
             job.environment.tools(),
@@ -59,6 +59,8 @@ class _Running:
 
     def advance(self, answer: Answer) -> NeedText | Trace:
         try:
+            if self.instance is None:
+                self.instance = self.job.environment.reset(self.job.task.state)
             request = self.engine.send(answer)
             while not isinstance(request, NeedText):
                 request = self.engine.send(self._answer(request))
@@ -66,8 +68,11 @@ class _Running:
         except StopIteration as stop:
             trace: Trace = stop.value
             return trace
+        except InfrastructureError:
+            return Trace(self.job.task.id, (), "infrastructure", self.job.task.expected_turns)
 
     def _answer(self, request: Request) -> Answer:
+        assert self.instance is not None
         if isinstance(request, NeedCalls):
             results: list[Result] = []
             for call in request.calls:

@@ -10,13 +10,14 @@ become observations or named ends. A turn ends when a reply holds no call (FACTS
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from rods.calls import Call
 from rods.dialects.base import Dialect
 from rods.environments.base import Result, Tool
+from rods.interfaces.base import IDENTITY, Interface, Shown
 from rods.observations import End
 from rods.tasks import Task
 
@@ -142,29 +143,6 @@ class Trace:
         }
 
 
-class Interface(Protocol):
-    """What the policy is shown: a pure function of task, history and version (DESIGN §3). Evaluation uses identity."""
-
-    version: str
-
-    def documents(self, task: Task, tools: Sequence[Tool]) -> Sequence[Tool]: ...
-
-    def observation(self, task: Task, call: Call, result: Result) -> Result: ...
-
-
-class Identity:
-    """Shows everything as it is."""
-
-    version = "identity"
-
-    def documents(self, task: Task, tools: Sequence[Tool]) -> Sequence[Tool]:
-        return tools
-
-    def observation(self, task: Task, call: Call, result: Result) -> Result:
-        return result
-
-
-IDENTITY = Identity()
 Request = NeedText | NeedCalls | NeedVerdict
 Answer = Reply | Sequence[Result] | Verdict | None
 
@@ -175,7 +153,7 @@ class _Progress:
 
     messages: list[Message] = field(default_factory=list)
     turns: list[TurnTrace] = field(default_factory=list)
-    results: list[str] = field(default_factory=list)
+    results: list[tuple[Call, Result]] = field(default_factory=list)
     answered: int = 0  # messages up to and including the last reply
 
 
@@ -195,33 +173,34 @@ def episode(
     which `rods data check` refuses beforehand.
     """
     so_far = _Progress()
-    visible = task.tools_at(0)
-    shown = interface.documents(task, [tools[name] for name in visible])
-    so_far.messages.append(Message("system", dialect.system(shown)))
+    documented = interface.documents(task.environment.name, [tools[name] for name in task.tools_at(0)])
+    so_far.messages.append(Message("system", dialect.system(documented)))
     end: End = "finished"
     for turn, text in enumerate(task.script):
         returned: Sequence[Tool] = ()
         if turn in task.held_out:
-            returned = interface.documents(task, [tools[name] for name in task.held_out[turn]])
+            returned = interface.documents(task.environment.name, [tools[name] for name in task.held_out[turn]])
         so_far.messages.append(Message("user", dialect.user(text, returned)))
         steps: list[StepTrace] = []
-        names = frozenset(task.tools_at(turn)) if visible_only else None
-        ended = yield from _turn(task, names, dialect, interface, max_steps, so_far, steps)
+        offered = {name: tools[name] for name in task.tools_at(turn)}
+        visible = offered if visible_only else None
+        now = Shown(task.environment.name, offered, so_far.results)
+        ended = yield from _turn(visible, dialect, interface, now, max_steps, so_far, steps)
         if ended is not None:
             so_far.turns.append(TurnTrace(tuple(steps)))
             end = ended
             break
         attempted = sum(len(step.calls) for step in steps)
-        verdict = yield NeedVerdict(turn, tuple(so_far.results), attempted)
+        verdict = yield NeedVerdict(turn, tuple(result.text for _, result in so_far.results), attempted)
         so_far.turns.append(TurnTrace(tuple(steps), verdict))
     return Trace(task.id, tuple(so_far.turns), end, task.expected_turns, tuple(so_far.messages))
 
 
 def _turn(
-    task: Task,
-    visible: frozenset[str] | None,
+    visible: Collection[str] | None,
     dialect: Dialect,
     interface: Interface,
+    shown: Shown,
     max_steps: int,
     so_far: _Progress,
     steps: list[StepTrace],
@@ -253,7 +232,9 @@ def _turn(
         steps.append(StepTrace(reply.text, parsed.calls, results))
         if any(result.error == "infrastructure" for result in results):
             return "infrastructure"
-        so_far.results.extend(result.text for result in results)
-        seen = [interface.observation(task, call, r) for call, r in zip(parsed.calls, results, strict=True)]
+        seen: list[Result] = []
+        for call, result in zip(parsed.calls, results, strict=True):
+            seen.append(interface.observation(shown, call, result))
+            so_far.results.append((call, result))
         so_far.messages.append(Message(*dialect.observation(parsed.calls, seen)))
     return "step_limit"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rods import dialects, environments
+from rods import dialects, environments, interfaces
 from rods.config import Config
 from rods.dialects.base import Dialect
 from rods.driving import Job
 from rods.goals import GroundTruth
+from rods.interfaces.base import IDENTITY, Interface
 from rods.observations import Group
 from rods.rewards import RANGES, score
 from rods.tasks import Task
@@ -19,31 +20,32 @@ from trainer.policy import Batch
 
 
 def jobs(batch: Batch, config: Config) -> list[Job]:
-    """The episodes of a batch, slot by slot."""
-    dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
+    """The episodes of a batch, slot by slot, with the prompt and through the interface of its stage."""
+    dialect, interface = dialects.load(config.policy.dialect, batch.rules.prompt), interfaces.load(batch.rules)
     count = config.rollouts.rollouts_per_task
-    return [job for slot in batch.slots for job in [_job(slot.task, dialect, config)] * count]
+    return [job for slot in batch.slots for job in [_job(slot.task, dialect, interface, config)] * count]
 
 
 def validation_jobs(tasks: Sequence[Task], config: Config) -> list[Job]:
-    """One episode a task, with the prompt of the last stage: what evaluation shows."""
+    """One episode a task, with the prompt of the last stage and no interface: what evaluation shows."""
     dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
-    return [_job(task, dialect, config) for task in tasks]
+    return [_job(task, dialect, IDENTITY, config) for task in tasks]
 
 
-def _job(task: Task, dialect: Dialect, config: Config) -> Job:
+def _job(task: Task, dialect: Dialect, interface: Interface, config: Config) -> Job:
     environment = environments.load(task.environment.name)
-    return Job(task, environment, dialect, GroundTruth(environment, task), max_steps=config.rollouts.max_steps)
+    goal = GroundTruth(environment, task)
+    return Job(task, environment, dialect, goal, interface=interface, max_steps=config.rollouts.max_steps)
 
 
 def groups(batch: Batch, samples: Sequence[Sample], config: Config) -> list[Group]:
     """What the samples of a batch earned, slot by slot."""
-    count = config.rollouts.rollouts_per_task
+    count, interface = config.rollouts.rollouts_per_task, interfaces.load(batch.rules).version
     return [
         Group(
             slot.task.id,
             batch.stage,
-            "identity",
+            interface,
             batch.reward,
             RANGES[batch.reward],
             tuple(

@@ -66,9 +66,9 @@ def lines(found: dict[str, Any]) -> list[str]:
 def _stage(rules: dict[str, Any]) -> str:
     ends = f"{rules['epochs']} epochs" if rules["epochs"] else "the end of the run"
     until = f"a plateau, at the latest {ends}" if rules["until"] == "plateau" else ends
-    return (
-        f"{rules['reward']} on {', '.join(rules['types'])}{' with variants' if rules['expand'] else ''} until {until}"
-    )
+    aids = [aid for aid, on in (("hints", rules["feedback"] == "hints"), ("variants", rules["expand"])) if on]
+    also = f" with {' and '.join(aids)}" if aids else ""
+    return f"{rules['reward']} on {', '.join(rules['types'])}{also} until {until}"
 
 
 def _memory(config: Config, shape: dict[str, int], sequences: int) -> dict[str, float]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from rods import interfaces
 from rods.canonical import canonical
 from rods.config import Config
 from rods.errors import UserError
@@ -91,13 +92,13 @@ class SimulatedPolicy:
     def groups(self, batch: Batch) -> list[Group]:
         """The rollouts of a batch, one group a slot."""
         seed, count, kind = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task, batch.reward
-        groups = []
+        groups, interface = [], interfaces.load(batch.rules).version
         for slot in batch.slots:
             chance = turn_chance(slot.task, self.skill)
             drawn = tuple(
                 rollout(slot.task, chance, kind, seed, batch.step, slot.index, index) for index in range(count)
             )
-            groups.append(Group(slot.task.id, batch.stage, "identity", kind, RANGES[kind], drawn, slot.role))
+            groups.append(Group(slot.task.id, batch.stage, interface, kind, RANGES[kind], drawn, slot.role))
         return groups
 
     def practise(self, groups: Sequence[Group]) -> None:

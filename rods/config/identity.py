@@ -84,6 +84,12 @@ class Training(Section):
     advantage_baseline: Literal["group", "leave_one_out", "batch"] = "group"
     # what it is divided by: a standard deviation, or nothing; none keeps the variance emphasis (Dr. GRPO)
     advantage_scale: Literal["group", "batch", "none"] = "group"
+    # rollouts of a vLLM: its log-probabilities differ from the trainer's, so the loss is weighted by their ratio, by
+    # tokens or whole rollouts; ratios above the maximum count as the maximum (truncate) or as 0 (mask)
+    engine_correction: Literal["none", "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"] = (
+        "token_truncate"
+    )
+    engine_correction_max: float = Field(2.0, gt=0)  # of these ratios
     advantage_hook: str = ""  # package.module:function that reweights advantages (trainer/advantages.py); empty: none
     checkpoint_steps: int = Field(50, ge=1)  # steps between checkpoints
     deterministic: bool = False  # torch's deterministic mode, one thread
@@ -96,6 +102,9 @@ class Stage(Section):
     types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")  # which tasks are trained on
     reward: RewardKind = "progress"  # what is trained on; format and format_codes are stage 1's (000, 004 H)
     prompt: Literal["plain", "resourceful"] = "plain"  # which system prompt of the tags dialect (000 Appendix G)
+    interface: str = ""  # package.module:factory of your own interface (rods/interfaces/base.py); empty: all as it is
+    # what answers a failed call: hints add what may help (rods/interfaces/hints.py); never in validation and evaluation
+    feedback: Literal["plain", "hints"] = "plain"
     expand: bool = True  # selection, staging and retirement run only where true (DESIGN §5.10)
     # what ends it: its epochs, or a plateau of the validation score with stable gradient norms (000 Remark 3.1)
     until: Literal["epochs", "plateau"] = "epochs"

@@ -27,6 +27,7 @@ from rods.environments.bfcl.classes import MODULES, STATELESS, load
 from rods.environments.bfcl.copies import ATOMS, copy_plain, decode, encode, same_object, view
 from rods.environments.bfcl.effects import FILE_SYSTEM, SCRATCH
 from rods.environments.bfcl.execution import PREFIX, Entry, answer, blame, complains, entry, few_digits, many_digits
+from rods.environments.bfcl.explaining import explain
 from rods.environments.bfcl.jsontext import KeptDict, value_of, write, write_padded
 from rods.environments.bfcl.remembered import keep_stocks
 from rods.environments.bfcl.state import check_state
@@ -71,6 +72,10 @@ class Bfcl:
     def parameters(self) -> dict[str, tuple[str, ...]]:
         """The positional order of every tool's parameters."""
         return {name: tool.parameter_names for name, tool in self._tools.items()}
+
+    def explain(self, call: Call, result: Result) -> str:
+        """The rule that a refused call has broken, for hints (rods.interfaces.hints)."""
+        return explain(call, result)
 
     def catalogue(self) -> Catalogue:
         """What `rods.composing` needs to write variants of these tasks."""

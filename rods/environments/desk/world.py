@@ -16,6 +16,7 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Result, Tool
 from rods.environments.desk import calendar, contacts, files, ledger, mail, pools  # noqa: F401  (they register tools)
+from rods.environments.desk.explaining import explain
 from rods.environments.desk.legality import completed
 from rods.environments.desk.registry import REGISTRY, Refused, State, fault
 
@@ -88,6 +89,10 @@ class Desk:
                 self._legal.clear()
             self._legal[_exactly(given)] = legal
         return DeskInstance(orjson.loads(legal))
+
+    def explain(self, call: Call, result: Result) -> str:
+        """The rule that a refused call has broken, for hints (rods.interfaces.hints)."""
+        return explain(call, result)
 
     def catalogue(self) -> Catalogue:
         """What composing needs to write tasks for desk."""

@@ -1,0 +1,173 @@
+"""Which tools may supply what a refused call lacked (000 §3.3, Appendix C: `dependency_missing`, `state_prerequisite`).
+
+Two sources, both general. The environment's catalogue knows which arguments its recipes take from the result of an
+earlier call. Where it knows nothing, or there is no catalogue, the words of the refusal are compared with the names and
+summaries of the tools of the same class. Named are only tools that the policy sees, never a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from rods import environments
+from rods.calls import Call
+from rods.composing.catalogue import Got, Known, Source, catalogue_for
+from rods.composing.records import ComposeError
+from rods.environments.base import Result, Tool
+from rods.flows import Output, Text, is_small
+from rods.interfaces.base import Shown
+from rods.interfaces.misuse import MOST, named
+from rods.words import stems
+
+# Refusals whose cause may be a value that does not exist.
+LACKING = re.compile(
+    r"\b(no such|not found|not registered|does not exist|invalid|unknown|expired|no available|not initialized)\b",
+    re.IGNORECASE,
+)
+# Refusals whose cause is a value that the tool does not take.
+WRONG = re.compile(r"\b(invalid|not supported|bad|wrong|must be|cannot be)\b", re.IGNORECASE)
+
+LOG_IN = re.compile(r"\blog(?:ged)?[ -]in\b", re.IGNORECASE)  # one word, unlike "log out"
+NOISE = frozenset(stems("available required current currently specified given"))  # stand in many refusals
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What a catalogue says of an environment. `suppliers`: (tool, parameter) → the tools whose results recipes take
+    its value from, the commonest first. `readers`: tools that only look."""
+
+    suppliers: Mapping[tuple[str, str], tuple[str, ...]]
+    readers: frozenset[str]
+
+
+@cache
+def dependencies(environment: str) -> Dependencies:
+    """Of the environment called so; nothing for one without a catalogue. A parameter that no recipe of its tool looks
+    up is supplied as parameters of that name are in the other tools of its class."""
+    try:
+        catalogue = catalogue_for(environment)
+    except ComposeError:
+        return Dependencies({}, frozenset())
+    recipes = catalogue.recipes.values()
+    givers: dict[str, Counter[str]] = {}  # kind of thing → the tools whose results it comes from
+    for recipe in recipes:
+        for kind, gift in recipe.gives.items():
+            if isinstance(gift.value, Got):
+                givers.setdefault(kind, Counter())[recipe.tools[gift.value.step]] += 1
+    tools = environments.load(environment).tools()
+    found: dict[tuple[str, str], Counter[str]] = {}
+    for recipe in recipes:
+        for step in recipe.steps:
+            for parameter, source in step.arguments.items():
+                suppliers = _sources(source, recipe.tools, givers)
+                for place in (step.tool, parameter), (tools[step.tool].group, parameter):
+                    found.setdefault(place, Counter()).update(suppliers)
+    known = {
+        (tool.name, parameter): tuple(sorted(counts, key=lambda name: (-counts[name], name)))
+        for tool in tools.values()
+        for parameter in tool.parameter_names
+        if (counts := found.get((tool.name, parameter)) or found.get((tool.group, parameter)))
+    }
+    return Dependencies(known, catalogue.lookups)
+
+
+def _sources(source: Source, tools: Sequence[str], givers: Mapping[str, Counter[str]]) -> Collection[str]:
+    if isinstance(source, Got):
+        return (tools[source.step],)
+    return tuple(givers.get(source.kind, ())) if isinstance(source, Known) else ()
+
+
+def lookups(shown: Shown, call: Call, refusal: str) -> list[str]:
+    """A sentence for each argument that should perhaps have been looked up: tools that supply it are visible, and no
+    call so far has returned its value. Where the refusal speaks of some arguments, only these; at most two."""
+    if not LACKING.search(refusal):
+        return []
+    known = dependencies(shown.environment).suppliers
+    returned = [Output((0, place), one, result) for place, (one, result) in enumerate(shown.results)]
+    open_ones: dict[str, list[str]] = {}
+    for name, value in call.arguments.items():
+        tools = [tool for tool in known.get((call.name, name), ()) if tool in shown.tools and tool != call.name]
+        if tools and not any(output.brought(name, value) or output.mentions(value) for output in returned):
+            open_ones[name] = tools[:MOST]
+    tool = shown.tools[call.name]
+    blamed = _spoken_of(tool, call, refusal, beside=tool) or _spoken_of(tool, call, refusal) or list(open_ones)
+    return [
+        f"`{name}` may be a value that has to be looked up or made first: see {named(open_ones[name])}."
+        for name in blamed
+        if name in open_ones
+    ][:2]
+
+
+def constraints(shown: Shown, call: Call, refusal: str) -> list[str]:
+    """What the document says of the argument that the refusal speaks of, where it says that it is wrong."""
+    if not WRONG.search(refusal):
+        return []
+    tool = shown.tools[call.name]
+    about = {parameter.name: parameter.description for parameter in tool.parameters}
+    spoken = [name for name in _spoken_of(tool, call, refusal, beside=tool) if about[name]]
+    return [f"Of `{name}` the document says: {about[name]}" for name in spoken[:1]]
+
+
+def _spoken_of(tool: Tool, call: Call, refusal: str, beside: Tool | None = None) -> list[str]:
+    """The arguments that the refusal means: those whose value it repeats, else those whose name and description share
+    the most words with it; words about the tool `beside` do not count."""
+    text, words = Text.of(refusal), set(stems(refusal))
+    by_value = [name for name, value in call.arguments.items() if not is_small(value) and text.says(value)]
+    if by_value:
+        return by_value
+    if beside is not None:
+        words -= _vocabulary(beside.name, beside.summary)
+    shared = {
+        parameter.name: len(words.intersection(stems(f"{parameter.name} {parameter.description}")))
+        for parameter in tool.parameters
+        if parameter.name in call.arguments
+    }
+    most = max(shared.values(), default=0)
+    return [name for name, count in shared.items() if count == most] if most else []
+
+
+def akin(shown: Shown, call: Call, refusal: str) -> list[str]:
+    """A sentence naming the other tools of the call's class that speak of the same as the refusal, if they are few.
+    Where something is lacking, these are tools that look for it."""
+    tool, readers = shown.tools[call.name], dependencies(shown.environment).readers
+    lacking = bool(readers and LACKING.search(refusal))
+    words = set(stems(LOG_IN.sub("login", refusal))) - NOISE
+    words -= {word for value in call.arguments.values() for word in stems(str(value))}
+    if not lacking:
+        words -= set(stems(call.name))  # "before starting the engine": what was tried, not what it takes
+    others = [
+        other
+        for other in shown.tools.values()
+        if other.group == tool.group and other.name != tool.name and (other.name in readers or not lacking)
+    ]
+    by_all = _rarities(words, {other.name: _vocabulary(other.name, other.summary) for other in others})
+    by_name = _rarities(words, {other.name: frozenset(stems(other.name)) for other in others})
+    scores = {other.name: (by_all[other.name], by_name[other.name]) for other in others}
+    most = max(scores.values(), default=(0.0, 0.0))
+    best = [name for name, score in scores.items() if score == most]
+    if most[0] == 0 or len(best) > MOST:
+        return []
+    return [f"Something may have to be {'looked up' if lacking else 'done'} first, perhaps with {named(best)}."]
+
+
+def _rarities(words: Collection[str], vocabularies: Mapping[str, Collection[str]]) -> dict[str, float]:
+    """How much each vocabulary shares with `words`: a word that few vocabularies hold counts more."""
+    shared = {name: sorted(set(words).intersection(held)) for name, held in vocabularies.items()}
+    holders = Counter(word for held in shared.values() for word in held)
+    return {name: round(sum(1 / holders[word] for word in held), 9) for name, held in shared.items()}
+
+
+@cache
+def _vocabulary(name: str, summary: str) -> frozenset[str]:
+    return frozenset((*stems(name), *stems(LOG_IN.sub("login", summary))))
+
+
+def refusal_text(result: Result) -> str:
+    """What the tool said when it refused: the text of `error` where the result is an object."""
+    value: Any = result.value
+    return str(value["error"]) if isinstance(value, dict) and "error" in value else result.text

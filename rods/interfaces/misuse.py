@@ -1,0 +1,89 @@
+"""What a tool's document asks of arguments that it did not get: names, types, allowed values, ranges (000 Appendix C:
+`parameter_constraint`, `format_mismatch`). Needs nothing but the documents, so it serves every environment.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rods.environments.base import Parameter, Tool
+from rods.words import stems
+
+MOST = 3  # names in one hint
+LISTED = 12  # allowed values that are still listed
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+_RANGES = (
+    ("minimum", "maximum", ""),
+    ("minLength", "maxLength", " characters"),
+    ("minItems", "maxItems", " entries"),
+    ("minProperties", "maxProperties", " entries"),
+)
+
+
+def misuse(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+    """A sentence for each argument that breaks the document of `tool`; none where all of them keep to it."""
+    found: list[str] = []
+    known = {parameter.name: parameter for parameter in tool.parameters}
+    for name in arguments.keys() - known.keys():
+        close = named(alike(name, [free for free in known if free not in arguments]))
+        takes = f"it takes {named(known)}" if known else "it takes none"
+        found.append(f"`{tool.name}` has no argument `{name}`; " + (f"did you mean {close}?" if close else f"{takes}."))
+    for name, parameter in known.items():
+        if name not in arguments:
+            if parameter.required:
+                found.append(f"`{name}` is missing{_about(parameter)}.")
+        elif wrong := _wrong(arguments[name], parameter):
+            found.append(f"`{name}` must be {wrong}{_about(parameter)}.")
+    return sorted(found)
+
+
+def alike(name: str, others: Iterable[str]) -> list[str]:
+    """At most `MOST` of `others` that are spelled like `name` or share a word with it, the likest first."""
+    known = list(others)
+    close = difflib.get_close_matches(name, known, MOST)
+    words = set(stems(name))
+    shared = {other: len(words.intersection(stems(other))) for other in known if other not in close}
+    akin = sorted((other for other, count in shared.items() if count), key=lambda other: (-shared[other], other))
+    return (close + akin)[:MOST]
+
+
+def named(names: Iterable[str]) -> str:
+    """The names in backticks: `a`, `b` or `c`."""
+    *first, last = [f"`{name}`" for name in names] or [""]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _about(parameter: Parameter) -> str:
+    """What its document says of it."""
+    about = parameter.description.partition("\n")[0].strip().rstrip(".")
+    return f" ({about})" if about else ""
+
+
+def _wrong(value: Any, parameter: Parameter) -> str:
+    """What the value should have been; empty where it is right."""
+    schema = {**parameter.schema, **parameter.bounds}
+    kind = str(schema.get("type"))
+    if kind in _TYPES and type(value) not in _TYPES[kind]:
+        article = "an" if kind[0] in "aio" else "a"
+        return f"{article} {kind}"
+    allowed = schema.get("enum") or schema.get("items", {}).get("enum")
+    given = value if isinstance(value, list) and "enum" not in schema else [value]
+    if allowed and any(item not in allowed for item in given) and len(allowed) <= LISTED:
+        return f"one of {', '.join(map(str, allowed))}"
+    size = value if isinstance(value, (int, float)) else len(value) if isinstance(value, (str, list, dict)) else 0
+    for least, most, unit in _RANGES:
+        low, high = schema.get(least), schema.get(most)
+        if (low is not None and size < low) or (high is not None and size > high):
+            if low is not None and high is not None:
+                return f"between {low} and {high}{unit}"
+            return f"at most {high}{unit}" if low is None else f"at least {low}{unit}"
+    return ""
