@@ -29,12 +29,13 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback, TrainerCallback
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
+from trl.trainer import utils as trl_utils
 
 from buffers.run import Run
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.errors import UserError
-from trainer import batches, optimizers, precision
+from trainer import batches, optimizers, precision, token_scores
 from trainer.adapters import adapted, save_plain
 from trainer.advantages import Array, Estimate, advantages, load_hook, reweighted
 from trainer.conversations import Sample
@@ -46,6 +47,11 @@ from trainer.weights import Weights
 
 if TYPE_CHECKING:
     from trainer.training_run import TrainingRun
+
+
+# Without Triton, TRL's output head scores every token, prompts and padding too, for the sake of devices that compile
+# anew for each number of tokens. A CPU does not: there, too, only what has a label is scored.
+trl_utils._use_triton = lambda device: True
 
 
 def train(training: TrainingRun) -> None:
@@ -96,6 +102,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self.samples: list[Sample] = []  # of this process, as are their advantages
         self.earned: list[Array] = []
         self.gradient_norm: float | None = None  # of the last update, before clipping
+        self._own: torch.Tensor | None = None  # which tokens of a completion the loss is about, while it is computed
         settings = run.config.training
         optimizer = optimizers.make(settings.optimizer, engine.model, settings.learning_rate)
         super().__init__(
@@ -141,6 +148,21 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         found = super()._get_grad_norm(model, grad_norm=grad_norm)
         self.gradient_norm = float(found)
         return found
+
+    def _compute_loss(self, model: Any, inputs: Any) -> torch.Tensor:
+        self._own = inputs["tool_mask"]
+        loss: torch.Tensor = super()._compute_loss(model, inputs)
+        self._own = None
+        return loss
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, batch_size: int = 0, **options: Any
+    ) -> token_scores.Scores:
+        compute = super()._get_per_token_logps_and_entropies
+        rows, own = batch_size or len(input_ids), self._own
+        return token_scores.score(
+            compute, model, input_ids, attention_mask, logits_to_keep, rows=rows, own=own, **options
+        )
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         samples = self.ranks.gathered(self.samples)

@@ -115,6 +115,39 @@ def test_trl_trains_on_the_tokens_that_were_sampled(home: Path, monkeypatch: pyt
     assert (advantages[:, 1] > 0).all() and (advantages[:, 2] < 0).all()
 
 
+def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(home: Path, monkeypatch: pytest.MonkeyPatch):
+    _uneven(monkeypatch)
+    run = _new_run(home, training={"steps": 1}, operation={"micro_batch": ROLLOUTS})
+    project, ours = trl_grpo.trl_utils._ChunkedLogProbFunction.apply, trl_grpo._Trainer._compute_loss
+    scored: list[int] = []
+    shares: list[float] = []
+
+    def count(hidden, *given):
+        scored.append(len(hidden))
+        return project(hidden, *given)
+
+    def trls(compute, model, ids, seen, completion, *, rows, own, **options):
+        return compute(model, ids, seen, completion, batch_size=rows, **options)
+
+    def both(self, model, inputs):
+        weights = [weight for weight in self.engine.model.parameters() if weight.requires_grad]
+        with monkeypatch.context() as plain:
+            plain.setattr(trl_grpo.token_scores, "score", trls)
+            expected = torch.autograd.grad(ours(self, model, inputs), weights)
+        everything = scored[-1]
+        found = torch.autograd.grad(ours(self, model, inputs), weights)
+        assert scored[-1] == (inputs["completion_mask"] * inputs["tool_mask"]).sum()
+        shares.append(scored[-1] / everything)
+        assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(found, expected, strict=True))
+        return ours(self, model, inputs)
+
+    monkeypatch.setattr(trl_grpo.trl_utils._ChunkedLogProbFunction, "apply", count)
+    monkeypatch.setattr(trl_grpo._Trainer, "_compute_loss", both)
+    with TrainingRun(run) as training:
+        trl_grpo.train(training)
+    assert len(shares) == TASKS and min(shares) < 0.8  # some episodes had several turns
+
+
 def test_a_prompt_that_overflows_the_context_trains_nothing_and_breaks_nothing(home: Path):
     run = _new_run(home, rollouts={"max_context_tokens": 16}, training={"steps": 1})
     with TrainingRun(run) as training:
