@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import orjson
@@ -49,3 +53,27 @@ def test_checkpoints_beyond_a_lost_merge_are_set_aside_and_the_trainer_goes_on(
     done = start("up", run_copy)
     assert done.returncode == 0, done.stdout + done.stderr
     assert checked(run_copy).ok
+
+
+@pytest.mark.parametrize(("answer", "done"), [(b"y\n", True), (b"n\n", False)])
+def test_on_a_terminal_recovery_asks_and_does_only_what_was_agreed_to(
+    run_copy: Path, answer: bytes, done: bool
+) -> None:
+    hit(Run.open(run_copy), "pool.jsonl", "injected")
+    before = (run_copy / "pool.jsonl").read_bytes()
+    terminal, keyboard = pty.openpty()
+    os.write(terminal, answer)
+    ended = subprocess.run(
+        [sys.executable, "-m", "console", "recover", str(run_copy)],
+        stdin=keyboard,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    os.close(terminal)
+    os.close(keyboard)
+    assert "damaged from byte" in ended.stdout and "[y/N]" in ended.stdout + ended.stderr
+    assert ended.returncode == (0 if done else 1), ended.stdout + ended.stderr
+    assert ((run_copy / "pool.jsonl").read_bytes() == before) is not done
+    assert (run_copy / "recovered").exists() is done  # nothing is deleted: the old file lies there
