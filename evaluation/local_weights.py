@@ -16,17 +16,20 @@ from rods.episodes import Trace
 from rods.goals import GroundTruth
 from rods.rewards import score
 from rods.tasks import Task
+from trainer import precision
 from trainer.rollouts import Engine
 
 BATCH = 256  # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a batch
 
 
 class LocalWeights:
-    """A causal language model with its tokenizer, on a GPU if there is one."""
+    """A causal language model with its tokenizer, on a GPU if there is one, in the number format of `[operation]`."""
 
     def __init__(self, config: Config, folder: Path) -> None:
         self.config = config
-        self.engine = Engine.load(folder, config.rollouts)
+        precision.settle_threads(config.operation)
+        bf16 = precision.bf16(config.operation, config.policy.kind)
+        self.engine = Engine.load(folder, config.rollouts, bf16=bf16)
         if torch.cuda.is_available():
             self.engine.model.to("cuda")
 

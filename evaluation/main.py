@@ -130,6 +130,8 @@ def _add_run(verb: argparse.ArgumentParser) -> None:
     protocol.add_argument("--max-context", type=int, default=32_768, help="tokens of an episode (local weights)")
     limits = verb.add_argument_group("limits")
     limits.add_argument("--in-flight", type=int, default=64, help="episodes at a time; default 64")
+    limits.add_argument("--precision", choices=("auto", "float32", "bf16"), help="local weights; default: the run's")
+    limits.add_argument("--threads", type=int, help="torch threads of local weights; default: the run's")
     limits.add_argument("--patience", type=float, default=600.0, help="seconds to wait for an endpoint that is gone")
     limits.add_argument("--budget-tokens", type=int, default=0, help="prompt and answer tokens in all; 0: no limit")
     limits.add_argument("--budget-requests", type=int, default=0, help="requests in all; 0: no limit")

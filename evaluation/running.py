@@ -79,7 +79,7 @@ class _Session:
         elif slots:
             from evaluation.weights import WeightsPolicy  # torch only where weights are
 
-            policy = WeightsPolicy(source.path, self.maker, options.in_flight, options.max_context)
+            policy = WeightsPolicy(source.path, self.maker, options.in_flight, options.max_context, source.operation)
             policy.run(slots, self._done, self.asked)
 
     def code(self, source: Source) -> int:

@@ -14,7 +14,7 @@ from evaluation import heldout
 from evaluation.bfcl import results, traces
 from evaluation.bfcl.decoding import Form
 from evaluation.settings import Protocol, Settings
-from rods.config import Budgets, Endpoint, read_config
+from rods.config import Budgets, Endpoint, Operation, read_config
 from rods.errors import UserError
 
 Kind = Literal["endpoint", "weights", "results", "traces"]
@@ -22,13 +22,15 @@ Kind = Literal["endpoint", "weights", "results", "traces"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`about` is what the folder remembers of the policy; `protocol` and `system_prompt` what it was trained with."""
+    """`about` is what the folder remembers of the policy; `protocol` and `system_prompt` what it was trained with;
+    `operation` how local weights are computed."""
 
     kind: Kind
     about: dict[str, Any]
     path: Path = field(default_factory=Path)
     endpoint: Endpoint | None = None
     budgets: Budgets = field(default_factory=Budgets)
+    operation: Operation = field(default_factory=Operation)
     protocol: Protocol = "official"
     system_prompt: Literal["plain", "resourceful"] = "plain"
 
@@ -133,7 +135,7 @@ def _made(kind: Any, **fields: Any) -> Any:
 def _weights(options: argparse.Namespace) -> Source:
     path = _existing(options.weights)
     about = {"kind": "weights", "name": options.name or path.resolve().name, "path": str(path.resolve())}
-    return Source("weights", about, path)
+    return Source("weights", about, path, operation=_computed(Operation(), options))
 
 
 def _checkpoint(options: argparse.Namespace) -> Source:
@@ -148,9 +150,16 @@ def _checkpoint(options: argparse.Namespace) -> Source:
         "weights",
         {**about, "attempt": position.attempt},
         checkpoint.policy,
+        operation=_computed(config.operation, options),
         protocol=config.policy.dialect,
         system_prompt=config.curriculum.stages[-1].prompt,
     )
+
+
+def _computed(operation: Operation, options: argparse.Namespace) -> Operation:
+    """`operation` with what the command line says about number format and threads."""
+    said = {"precision": options.precision, "threads": options.threads}
+    return operation.model_copy(update={name: value for name, value in said.items() if value is not None})
 
 
 def _files(options: argparse.Namespace) -> Source:

@@ -12,14 +12,15 @@ from evaluation.episodes import Maker
 from evaluation.journal import Episode
 from evaluation.settings import COLDEST, Settings
 from rods.canonical import keyed_random
-from rods.config import Rollouts
+from rods.config import Operation, Rollouts
+from trainer import precision
 from trainer.rollouts import Engine
 
 
 class WeightsPolicy:
     """Runs batches of `in_flight` episodes. Native tool calls are parsed by servers, so there are none here."""
 
-    def __init__(self, folder: Path, maker: Maker, in_flight: int, max_context: int) -> None:
+    def __init__(self, folder: Path, maker: Maker, in_flight: int, max_context: int, operation: Operation) -> None:
         self.maker, self.in_flight = maker, in_flight
         settings: Settings = maker.settings
         limits = Rollouts(
@@ -28,7 +29,8 @@ class WeightsPolicy:
             max_reply_tokens=settings.max_tokens,
             max_context_tokens=max_context,
         )
-        self.engine = Engine.load(folder, limits)
+        precision.settle_threads(operation)
+        self.engine = Engine.load(folder, limits, bf16=precision.bf16(operation))
         if torch.cuda.is_available():
             self.engine.model.to("cuda")
 

@@ -6,14 +6,14 @@ from contextlib import AbstractContextManager
 
 import torch
 
-from rods.config import Config
+from rods.config import Operation
 
 
-def bf16(config: Config) -> bool:
-    """Whether matrix products are in bfloat16 (`operation.precision`)."""
-    if config.operation.precision == "auto":
-        return config.policy.kind == "transformers" and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
-    return config.operation.precision == "bf16"
+def bf16(operation: Operation, kind: str = "transformers") -> bool:
+    """Whether matrix products of a policy of that `kind` are in bfloat16 (`operation.precision`)."""
+    if operation.precision == "auto":
+        return kind == "transformers" and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    return operation.precision == "bf16"
 
 
 def lower(device: torch.device, enabled: bool) -> AbstractContextManager[None]:
@@ -22,7 +22,7 @@ def lower(device: torch.device, enabled: bool) -> AbstractContextManager[None]:
     return context
 
 
-def settle_threads(config: Config) -> None:
-    """Takes `operation.threads` torch threads (0: torch's own choice), and one in deterministic mode by default."""
-    if config.operation.threads or config.training.deterministic:
-        torch.set_num_threads(config.operation.threads or 1)
+def settle_threads(operation: Operation, otherwise: int = 0) -> None:
+    """Takes `operation.threads` torch threads; where that is 0, `otherwise` (0: torch's own choice)."""
+    if operation.threads or otherwise:
+        torch.set_num_threads(operation.threads or otherwise)

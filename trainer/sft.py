@@ -65,7 +65,7 @@ def _train(config: Config, traces: list[Trace], asked: argparse.Namespace) -> No
     from trainer.rollouts import Engine
     from trainer.supervised import encode, fit, in_batches
 
-    precision.settle_threads(config)
+    precision.settle_threads(config.operation)
     engine = Engine.load(Path(config.policy.model), config.rollouts)
     model, chat = engine.model, engine.chat
     if torch.cuda.is_available():
@@ -95,7 +95,7 @@ def _train(config: Config, traces: list[Trace], asked: argparse.Namespace) -> No
         steps=steps,
         warm_up=max(1, steps // 10),
         progress=said,
-        bf16=precision.bf16(config),
+        bf16=precision.bf16(config.operation),
     )
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(asked.out)

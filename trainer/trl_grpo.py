@@ -70,7 +70,7 @@ def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
         return
     _settle_torch(run.config)
     folder = ranks.together(lambda: starting_weights(driven(training)))
-    engine = Engine.load(folder, run.config.rollouts, bf16=precision.bf16(run.config))
+    engine = Engine.load(folder, run.config.rollouts, bf16=precision.bf16(run.config.operation, run.config.policy.kind))
     engine.model = adapted(engine.model, run.config.policy.lora_rank, run.config.random_seeds.policy)
     trainer = _Trainer(run, training, ranks, engine)
     if trainer.begin() is None:
@@ -307,7 +307,7 @@ def _arguments(run: Run, engine: Engine, processes: int) -> GRPOConfig:
 def _settle_torch(config: Config) -> None:
     transformers_logging.set_verbosity_error()
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")  # TRL's use of old names
-    precision.settle_threads(config)
+    precision.settle_threads(config.operation, otherwise=int(config.training.deterministic))
     if config.training.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
