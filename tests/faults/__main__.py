@@ -60,7 +60,7 @@ def every(forge: Forge, scratch: Path, share: int, kills: int) -> Iterator[tuple
         if small_disk.possible():
             yield f"full_tmpfs {program}", lambda p=program: small_disk.full_tmpfs(work(p), share)  # type: ignore[misc]
     yield "truncations", lambda: damage.truncations(damage.logs(work("daemon").whole), scratch, share)
-    yield "flips", lambda: damage.flips(damage.logs(work("daemon").whole), share)
+    yield "flips", lambda: damage.flips(damage.logs(work("daemon").whole), scratch, share)
     yield "random_kills", lambda: random_kills.random_kills(scratch, kills)
     for kind in ("log", "plain"):
         for sweep in sweeps.SWEEPS:

@@ -100,11 +100,12 @@ def _cut(path: Path, data: bytes, whole: list[Record], scratch: Path) -> Verdict
     return GOOD
 
 
-def flips(paths: list[Path], share: int = 1) -> Row:
+def flips(paths: list[Path], scratch: Path, share: int = 1) -> Row:
     """Every bit of every log, flipped: the strict reader must stop there, and must have given what stood before.
 
     A record is read together with its neighbours, not with the whole log, since a reader looks at one line at a time;
-    every hundredth flip is read in the whole log all the same.
+    every hundredth flip is read in the whole log all the same. Flips in a part's last line, the only one that a writer
+    reads before it goes on, are shown to a writer too.
     """
     row = Row("every single-bit flip of every log")
     for path in paths:
@@ -123,6 +124,9 @@ def flips(paths: list[Path], share: int = 1) -> Row:
                         before = records(data[:begin], first(data) - 1, raw=True) if begin else []
                         damaged = data[:where] + flipped + data[where + 1 :]
                         row.add(f"{path.name}, byte {where}, whole", _flipped(damaged, first(data) - 1, before))
+                    if end == len(data):
+                        damaged = data[:where] + flipped + data[where + 1 :]
+                        row.add(f"{path.name}, byte {where}, writer", _refused(damaged, scratch))
             begin, seq = end, seq + 1
     return row
 
@@ -138,6 +142,21 @@ def _flipped(data: bytes, after: int, before: list[Record]) -> Verdict:
         # A block that holds damage is refused as a whole, so fewer than those before may have been given, never others.
         return GOOD if seen == before[: len(seen)] else Verdict(wrong=["a damaged record is believed"])
     return Verdict(wrong=[f"the damage goes unnoticed; {len(seen)} records are believed"])
+
+
+def _refused(data: bytes, scratch: Path) -> Verdict:
+    """A writer must not go on behind damage, nor change it."""
+    folder = scratch / "flipped"
+    folder.mkdir()
+    try:
+        log = folder / "x.jsonl"
+        log.write_bytes(data)
+        LogWriter(log).close()
+        return Verdict(wrong=["a writer goes on behind the damage"])
+    except CorruptLogError:
+        return GOOD if log.read_bytes() == data else Verdict(wrong=["a writer changed what is damaged"])
+    finally:
+        shutil.rmtree(folder)
 
 
 def first(data: bytes) -> int:

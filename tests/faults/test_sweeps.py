@@ -60,8 +60,8 @@ def test_a_log_may_end_anywhere(daemon: Workload, scratch: Path) -> None:
     all_survived(damage.truncations(damage.logs(daemon.whole), scratch, share=500), 200)
 
 
-def test_no_flipped_bit_is_believed(daemon: Workload) -> None:
-    all_survived(damage.flips(damage.logs(daemon.whole), share=61), 2000)
+def test_no_flipped_bit_is_believed(daemon: Workload, scratch: Path) -> None:
+    all_survived(damage.flips(damage.logs(daemon.whole), scratch, share=61), 2000)
 
 
 def test_random_kills_under_load_take_nothing_back(scratch: Path) -> None:
