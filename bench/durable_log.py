@@ -69,7 +69,7 @@ TEMPLATE = record("call", process="bench", number=10**6, text="")
 TEMPLATE["text"] = "x" * (BYTES - len(line(10**5, TEMPLATE)))
 
 
-async def _produce(seconds: float, append: Callable[[int], Awaitable[None]]) -> float:
+async def _produce(seconds: float, append: Callable[[int], Awaitable[object]]) -> float:
     """Acknowledged records a second."""
     done = 0
     ends = time.perf_counter() + seconds
@@ -90,9 +90,9 @@ async def _produce(seconds: float, append: Callable[[int], Awaitable[None]]) -> 
 async def _log(path: Path, seconds: float) -> tuple[float, int]:
     """The rate, and the mean size of the groups that were synced together."""
     writer = LogWriter(path)
-    log = GroupCommit(writer)
+    log = GroupCommit(lambda: writer)
     rate = await _produce(seconds, lambda number: log.append(_record(number)))
-    await log.close()
+    log.close()
     writer.close()
     return rate, max(1, round(writer.seq / log.commits))
 

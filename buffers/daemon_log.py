@@ -1,22 +1,26 @@
 """The daemon's side of the run folder: picks, variants, rejections (DESIGN §4, *Pick*).
 
-One process holds these logs at a time. Every method that writes returns once what it wrote is on the disk, and the
-order picked → expanded → finished is the caller's.
+One process holds these logs at a time. Whatever is written returns once it is on the disk, and the order picked →
+expanded → finished of a pick is the caller's. The event loop never waits for a disk: many picks are in flight, and
+those who write to a log at the same moment share one sync.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from buffers.commit import GroupCommit
 from buffers.locks import Ownership
 from buffers.log import LogWriter, record, sync_file
 from buffers.reading import quarantine, segments
+from buffers.records import Record
 from buffers.run import Run
-from buffers.seeds import Seeds
+from buffers.seeds import Seeds, Unfinished
 from rods.errors import RefusedError
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, expanded_segment
 from rods.tasks import Task
@@ -44,8 +48,11 @@ class DaemonLog:
             self._expanded = self._open_expanded()
             with quarantine():
                 self.state = Seeds(run.path, exclusion_steps=run.config.selection.exclusion_steps, strict=True)
-                self.state.poll()
+                self.state.poll()  # from here on it learns what is written by applying it
             self._finish_complete()
+            self._picks = GroupCommit(lambda: self._seeds)
+            self._variants = GroupCommit(self._current_part)
+            self._failures = GroupCommit(lambda: self._rejected)
         except BaseException:
             self._ownership.release()
             raise
@@ -60,13 +67,13 @@ class DaemonLog:
         a later one."""
         self._epoch = max(self._epoch, epoch)
 
-    def picked(self, step: int, epoch: int, picks: Sequence[Mapping[str, Any]]) -> None:
+    async def picked(self, step: int, epoch: int, picks: Sequence[Mapping[str, Any]]) -> None:
         """Records that `step` was considered, and its picks in order (perhaps none). A pick needs `task`; `type`,
         `score` and `why` go with it. What led to them is made durable first."""
         if step <= self.state.last_considered:
             raise RefusedError(f"step {step} was considered before, or a later one was", where=str(self._seeds.path))
-        sync_file(self.run.path / OBSERVATIONS)
-        sync_file(self.run.path / POOL)
+        for name in (OBSERVATIONS, POOL):
+            await asyncio.to_thread(sync_file, self.run.path / name)
         records = [
             record(
                 "picked",
@@ -75,58 +82,48 @@ class DaemonLog:
             for rank, pick in enumerate(picks)
         ]
         closing = record("considered", step=step, epoch=epoch, picks=len(records), time=round(time.time(), 3))
-        self._seeds.append_group(records, closing)
-        self.state.poll()
+        await self._picks.append_group(records, closing)
+        for made in (*records, closing):
+            self.state.apply(made)
 
-    def expanded(self, pick: str, index: int, task: Task, provenance: Mapping[str, Any]) -> bool:
+    async def expanded(self, pick: str, index: int, task: Task, provenance: Mapping[str, Any]) -> bool:
         """Records an accepted variant, the `index`-th (from 0) of `pick`. False: it was there already."""
-        seed = self.state.unfinished.get(pick)
-        if seed is None:
-            raise RefusedError(f"no unfinished pick {pick}", where=str(self._seeds.path))
+        seed = self._unfinished(pick)
         if index in seed.variants:
             return False
-        if self._epoch > self._part:
-            self._expanded.close()
-            self._part = self._epoch
-            self._expanded = self._expanded_part()
-        variant = dataclasses.replace(task, provenance=provenance)
-        self._expanded.append(
-            [
-                record(
-                    "expanded",
-                    pick=pick,
-                    index=index,
-                    step=seed.step,
-                    rank=seed.rank,
-                    task=variant.as_json(),
-                    time=round(time.time(), 3),
-                )
-            ]
+        made = record(
+            "expanded",
+            pick=pick,
+            index=index,
+            step=seed.step,
+            rank=seed.rank,
+            task=dataclasses.replace(task, provenance=provenance).as_json(),
+            time=round(time.time(), 3),
         )
-        self.state.poll()
+        await self._variants.append(made)
+        self.state.apply(made)
         return True
 
     def rejected(
         self, pick: str, index: int, *, stage: str, error: str, evidence: Any, raw: str = "", attempt: int = 0
-    ) -> None:
-        """Records a candidate that failed: in which stage of the pipeline, why, and what it looked like."""
-        self._rejected.append(
-            [
-                record(
-                    "rejected",
-                    pick=pick,
-                    index=index,
-                    attempt=attempt,
-                    stage=stage,
-                    error=error,
-                    evidence=evidence,
-                    raw=raw,
-                    time=round(time.time(), 3),
-                )
-            ]
+    ) -> Awaitable[None]:
+        """Records a candidate that failed: in which stage of the pipeline, why, and what it looked like. Taken at once,
+        in the order of the calls; done once it is on the disk."""
+        return self._failures.append(
+            record(
+                "rejected",
+                pick=pick,
+                index=index,
+                attempt=attempt,
+                stage=stage,
+                error=error,
+                evidence=evidence,
+                raw=raw,
+                time=round(time.time(), 3),
+            )
         )
 
-    def finished(
+    async def finished(
         self,
         pick: str,
         accepted: Sequence[str],
@@ -135,27 +132,14 @@ class DaemonLog:
         why: str | None = None,
     ) -> None:
         """Closes a pick: its accepted variants, how many were discarded and why, or why it was dropped unstarted."""
-        seed = self.state.unfinished.get(pick)
-        if seed is None:
-            raise RefusedError(f"no unfinished pick {pick}", where=str(self._seeds.path))
-        self._seeds.append(
-            [
-                record(
-                    "finished",
-                    pick=pick,
-                    step=seed.step,
-                    task=seed.task,
-                    accepted=list(accepted),
-                    discarded=discarded,
-                    dropped_stale=dropped_stale,
-                    why=why,
-                    time=round(time.time(), 3),
-                )
-            ]
-        )
-        self.state.poll()
+        made = _finished(self._unfinished(pick), accepted, discarded, dropped_stale, why)
+        await self._picks.append(made)
+        self.state.apply(made)
 
     def close(self) -> None:
+        """Writes what waits; blocks for as long as the disk takes."""
+        for commit in (self._picks, self._variants, self._failures):
+            commit.close()
         for writer in (self._seeds, self._expanded, self._rejected):
             writer.close()
         self._ownership.release()
@@ -165,6 +149,20 @@ class DaemonLog:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    def _unfinished(self, pick: str) -> Unfinished:
+        seed = self.state.unfinished.get(pick)
+        if seed is None:
+            raise RefusedError(f"no unfinished pick {pick}", where=str(self._seeds.path))
+        return seed
+
+    def _current_part(self) -> LogWriter:
+        """The part of the expanded log that is due: that of the highest epoch read."""
+        if self._epoch > self._part:
+            self._expanded.close()
+            self._part = self._epoch
+            self._expanded = self._expanded_part()
+        return self._expanded
 
     def _open_expanded(self) -> LogWriter:
         """The latest part of the expanded log; epoch 0's when there is none."""
@@ -179,6 +177,24 @@ class DaemonLog:
 
     def _finish_complete(self) -> None:
         wanted = self.run.config.pipeline.variants_per_seed
-        for pick in list(self.state.unfinished.values()):
-            if len(pick.variants) >= wanted:
-                self.finished(pick.pick, [pick.variants[index] for index in sorted(pick.variants)], 0)
+        complete = [pick for pick in self.state.unfinished.values() if len(pick.variants) >= wanted]
+        made = [_finished(pick, [pick.variants[index] for index in sorted(pick.variants)], 0) for pick in complete]
+        self._seeds.append(made)
+        for one in made:
+            self.state.apply(one)
+
+
+def _finished(
+    pick: Unfinished, accepted: Sequence[str], discarded: int, dropped_stale: str | None = None, why: str | None = None
+) -> Record:
+    return record(
+        "finished",
+        pick=pick.pick,
+        step=pick.step,
+        task=pick.task,
+        accepted=list(accepted),
+        discarded=discarded,
+        dropped_stale=dropped_stale,
+        why=why,
+        time=round(time.time(), 3),
+    )

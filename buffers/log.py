@@ -25,7 +25,7 @@ from pathlib import Path
 import orjson
 
 from buffers.reading import Damage, Tail, last_record, quarantine, read, segments
-from buffers.records import Record, leading_record, line, record
+from buffers.records import Record, closed, leading_record, line, record
 from rods.errors import InfrastructureError, RefusedError, RodsError, UserError
 
 __all__ = ["LogWriter", "Record", "Tail", "disk_error", "read", "record", "sync_file", "sync_folder"]
@@ -79,8 +79,7 @@ class LogWriter:
 
     def append_group(self, records: Sequence[Record], closing: Record) -> int:
         """Appends `records` and the record that closes them, in one write. Returns the closing record's seq."""
-        named = {"id": closing["id"], "kind": closing["kind"], "first": self.seq + 1, **closing}
-        return self.append([*records, named])
+        return self.append([*records, closed(closing, self.seq + 1)])
 
     def rotate(self) -> Path | None:
         """Closes the live part under the name that carries its first seq; None when it is still empty."""

@@ -59,6 +59,11 @@ def record_id(kind: str, fields: Record) -> str:
     return content_id([kind, *(fields[name] for name in KEYS[kind])])
 
 
+def closed(closing: Record, first: int) -> Record:
+    """`closing`, naming the seq of the first record that it closes."""
+    return {"id": closing["id"], "kind": closing["kind"], "first": first, **closing}
+
+
 def line(seq: int, content: Record) -> bytes:
     """The bytes of a record, newline included."""
     body = orjson.dumps({"seq": seq, **content})[:-1]

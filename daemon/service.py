@@ -1,7 +1,7 @@
 """The daemon's service: watch the trainer, pick seeds, have variants written, log everything (DESIGN §2 and §4).
 
-One task watches, one starts what waits in the seed queue, and each pick in flight is a task of its own. All log writes
-happen on the event loop, so they have one order: picked, expanded, finished. Nothing is lost by a kill: what is not on
+One task watches, one starts what waits in the seed queue, and each pick in flight is a task of its own, which awaits
+its records one by one, so they have one order: picked, expanded, finished. Nothing is lost by a kill: what is not on
 record is derived again at the next start.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
@@ -84,7 +84,7 @@ class Service:
                 if first:
                     self._resume()
                     first = False
-                self._drop_stale()
+                await self._drop_stale()
                 await self._consider()
             self._beat()
             idle = self.config.operation.idle_exit_seconds
@@ -104,10 +104,13 @@ class Service:
         if generated is not None:
             self.neighbours = self.neighbours.renewed(generated, on_record)
 
-    def _drop_stale(self) -> None:
-        for stale in self.queue.advance(self.watch.newest, self.watch.pool.epoch):
-            why = f"the trainer had reached step {self.queue.newest} before anyone was free"
-            self.log.finished(stale.pick.id, [id for _, id in stale.accepted], 0, dropped_stale=why)
+    async def _drop_stale(self) -> None:
+        stale = self.queue.advance(self.watch.newest, self.watch.pool.epoch)
+        why = f"the trainer had reached step {self.queue.newest} before anyone was free"
+        async with asyncio.TaskGroup() as group:
+            for one in stale:
+                accepted = [id for _, id in one.accepted]
+                group.create_task(self.log.finished(one.pick.id, accepted, 0, dropped_stale=why))
 
     async def _consider(self) -> None:
         """Picks the seeds of every step that is due; none while picks could not be served (sync=free only)."""
@@ -120,7 +123,7 @@ class Service:
             candidates = self.watch.candidates(step)
             picks = select(step.step, candidates, self.watch.active, state.last_picked, self.config)
             self.log.read_epoch(step.epoch)
-            self.log.picked(
+            await self.log.picked(
                 step.step,
                 step.epoch,
                 [{"task": one.task, "type": one.type, "score": one.score, "why": one.why} for one in picks],
@@ -128,7 +131,6 @@ class Service:
             self.queue.add(Waiting(pick, step.epoch) for pick in picks)
             milliseconds = round((time.perf_counter() - began) * 1000, 2)
             log.info("considered", step=step.step, epoch=step.epoch, picks=len(picks), milliseconds=milliseconds)
-            await asyncio.sleep(0)  # a daemon that starts late in lockstep has many steps to consider
 
     def _full(self) -> bool:
         """Whether staging holds more than `staging_epochs` injections."""
@@ -193,14 +195,14 @@ class Service:
                 continue
             outcome = await self._variant(pick, index, seed, admit) if seed else "the seed has left the pool"
             if isinstance(outcome, Task):
-                self.log.expanded(pick.id, index, outcome, outcome.provenance)
+                await self.log.expanded(pick.id, index, outcome, outcome.provenance)
                 self.neighbours.written(outcome.id)
                 accepted[index] = outcome.id
                 log.info("variant staged", variant=outcome.id, attempts=outcome.provenance["attempts"])
             else:
                 discarded, why = discarded + 1, outcome
                 log.info("discarded", why=outcome)
-        self.log.finished(pick.id, [accepted[index] for index in sorted(accepted)], discarded, why=why)
+        await self.log.finished(pick.id, [accepted[index] for index in sorted(accepted)], discarded, why=why)
 
     def _admit(self, task: Task) -> list[str]:
         return self.neighbours.admit(task)
@@ -208,8 +210,10 @@ class Service:
     async def _variant(self, pick: Pick, index: int, seed: Task, admit: Admit) -> Task | str:
         """The outcome of the pipeline: a variant, or why there is none."""
 
+        on_record: list[Awaitable[None]] = []
+
         def reject(rejection: Rejection) -> None:
-            self.log.rejected(
+            written = self.log.rejected(
                 pick.id,
                 index,
                 stage=rejection.stage,
@@ -218,13 +222,16 @@ class Service:
                 raw=rejection.raw,
                 attempt=rejection.attempt,
             )
+            on_record.append(written)
             log.info("rejected", variant=index, stage=rejection.stage, error=rejection.error, attempt=rejection.attempt)
 
         try:
             author = self.writers.author(seed.environment.name, pick.id, index)
-        except ComposeError as error:
+            root = self.originals.get(seed.provenance.get("root", ""), seed)
+            job = Job(pick.id, index, seed, root, pick.why["generation"] + 1)
+            return await self.pipeline.write(job, author, environments.load(seed.environment.name), admit, reject)
+        except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json(), attempt=0))
             return error.type
-        root = self.originals.get(seed.provenance.get("root", ""), seed)
-        job = Job(pick.id, index, seed, root, pick.why["generation"] + 1)
-        return await self.pipeline.write(job, author, environments.load(seed.environment.name), admit, reject)
+        finally:
+            await asyncio.gather(*on_record)  # before the pick is finished

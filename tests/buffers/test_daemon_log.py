@@ -6,24 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from buffers.daemon_log import DaemonLog
 from buffers.operation import log_start
 from buffers.reading import read, segments
 from buffers.run import Run
 from buffers.seeds import Seeds
 from rods.errors import RefusedError
 from rods.runfolder import EXPANDED, REJECTED, SEEDS, operation
-from tests.buffers.world import make_run, variants
+from tests.buffers.world import SyncDaemonLog, make_run, variants
 
 
-def pick(run: Run, log: DaemonLog, step: int, *tasks: str) -> list[str]:
+def pick(run: Run, log: SyncDaemonLog, step: int, *tasks: str) -> list[str]:
     log.picked(step, 0, [{"task": task, "score": 1.0, "type": "base", "why": {}} for task in tasks])
     return [f"{step}-{task}" for task in tasks]
 
 
 def test_picks_are_one_group_and_a_step_is_considered_once(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    with DaemonLog(run) as log:
+    with SyncDaemonLog(run) as log:
         pick(run, log, 1, "a", "b")
         pick(run, log, 2)
         with pytest.raises(RefusedError, match="step 2 was considered"):
@@ -36,7 +35,7 @@ def test_picks_are_one_group_and_a_step_is_considered_once(tmp_path: Path) -> No
 
 def test_the_watermark_is_the_last_step_with_nothing_open_up_to_it(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    with DaemonLog(run) as log:
+    with SyncDaemonLog(run) as log:
         [one] = pick(run, log, 1, "a")
         pick(run, log, 2)
         assert log.state.watermark == 0
@@ -56,14 +55,14 @@ def test_the_watermark_is_the_last_step_with_nothing_open_up_to_it(tmp_path: Pat
 
 def test_after_a_kill_complete_picks_are_finished_and_others_wait(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    log = DaemonLog(run)
+    log = SyncDaemonLog(run)
     done, started, untouched = pick(run, log, 1, "a", "b", "c")
     one, two, *_ = variants()
     log.expanded(done, 0, one, {"generation": 1})
     log.finished(done, [one.id], 0)
     log.expanded(started, 0, two, {"generation": 1})
     log.close()
-    again = DaemonLog(run)
+    again = SyncDaemonLog(run)
     assert list(again.state.unfinished) == [untouched]
     finished = [found for found in read(run.path / SEEDS) if found["kind"] == "finished"]
     assert [(found["pick"], found["accepted"]) for found in finished] == [(done, [one.id]), (started, [two.id])]
@@ -72,12 +71,12 @@ def test_after_a_kill_complete_picks_are_finished_and_others_wait(tmp_path: Path
 
 def test_a_variant_is_written_once_whoever_asks_again(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", pipeline={"variants_per_seed": 2})
-    log = DaemonLog(run)
+    log = SyncDaemonLog(run)
     [one] = pick(run, log, 1, "a")
     first, second, *_ = variants()
     assert log.expanded(one, 0, first, {"generation": 1})
     log.close()
-    log = DaemonLog(run)
+    log = SyncDaemonLog(run)
     assert log.state.unfinished[one].variants == {0: first.id}
     assert not log.expanded(one, 0, first, {"generation": 1})
     assert log.expanded(one, 1, second, {"generation": 1})
@@ -91,16 +90,16 @@ def test_parts_are_named_by_the_highest_epoch_read_and_never_go_back(tmp_path: P
     run = make_run(tmp_path / "run")
     fresh = iter(variants())
 
-    def write(log: DaemonLog, step: int) -> None:
+    def write(log: SyncDaemonLog, step: int) -> None:
         [one] = pick(run, log, step, "a")
         log.expanded(one, 0, next(fresh), {"generation": 1})
 
-    log = DaemonLog(run)
+    log = SyncDaemonLog(run)
     write(log, 1)
     log.read_epoch(3)
     write(log, 2)
     log.close()
-    log = DaemonLog(run)
+    log = SyncDaemonLog(run)
     log.read_epoch(1)
     write(log, 3)
     log.read_epoch(4)
@@ -114,7 +113,7 @@ def test_parts_are_named_by_the_highest_epoch_read_and_never_go_back(tmp_path: P
 
 def test_provenance_travels_with_the_variant_and_its_id_does_not_change(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    with DaemonLog(run) as log:
+    with SyncDaemonLog(run) as log:
         [one] = pick(run, log, 1, "a")
         variant = variants()[0]
         log.expanded(one, 0, variant, {"generation": 1, "judge": "fine"})

@@ -6,18 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from buffers.daemon_log import DaemonLog
 from buffers.fork import fork
 from buffers.run import Run
 from buffers.trainer_log import TrainerLog
 from buffers.verify import verify
 from rods.errors import UserError
-from tests.buffers.world import Players, config, make_run
+from tests.buffers.world import Players, SyncDaemonLog, config, make_run
 
 
 def test_a_fork_has_originals_and_active_variants_empty_logs_and_a_parent(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    with TrainerLog(run) as trainer, DaemonLog(run) as daemon:
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         trainer.start()
         players = Players(run, trainer, daemon)
         for number in range(4):
@@ -34,7 +33,7 @@ def test_a_fork_has_originals_and_active_variants_empty_logs_and_a_parent(tmp_pa
     with pytest.raises(UserError, match="already"):
         fork(run, tmp_path / "new")
     reopened = Run.open(forked.path)
-    with TrainerLog(reopened) as trainer, DaemonLog(reopened) as daemon:
+    with TrainerLog(reopened) as trainer, SyncDaemonLog(reopened) as daemon:
         trainer.start()
         for member in trainer.view.active.values():
             assert member.generation == active[member.task_id].generation

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from buffers.daemon_log import DaemonLog
 from buffers.merge import share
 from buffers.observations import Observations
 from buffers.pool import PoolView
@@ -23,12 +22,12 @@ from rods.errors import DeadlineError, RefusedError
 from rods.ordering import Slot
 from rods.runfolder import OBSERVATIONS, POOL
 from rods.tasks import EnvironmentRef, Task
-from tests.buffers.world import Players, make_run, originals, variants
+from tests.buffers.world import Players, SyncDaemonLog, make_run, originals, variants
 
 
 def play(path: Path, epochs: int, rewards: Any = None, **changes: Any) -> Players:
     run = make_run(path, **changes)
-    players = Players(run, TrainerLog(run), DaemonLog(run))
+    players = Players(run, TrainerLog(run), SyncDaemonLog(run))
     players.trainer.start()
     if rewards is not None:
         players.rewards = rewards
@@ -177,7 +176,7 @@ def test_revive_burn_in_drift_unsampled_inject_capacity_happen_in_this_order(tmp
 def test_a_too_hard_variant_is_re_tested_and_comes_back_with_a_boundary_result(tmp_path: Path) -> None:
     """Its old rewards no longer count once it is back."""
     run = make_run(tmp_path / "run", pool={"unsampled_epochs": 0, "max_generated": 50})
-    players = Players(run, TrainerLog(run), DaemonLog(run))
+    players = Players(run, TrainerLog(run), SyncDaemonLog(run))
     players.trainer.start()
     hard: set[str] = set()
 
@@ -295,7 +294,7 @@ def test_lockstep_waits_for_the_daemon_and_gives_up_at_its_deadline(tmp_path: Pa
 
 def test_lockstep_admits_in_the_order_of_picks(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", sync="lockstep")
-    trainer, daemon = TrainerLog(run), DaemonLog(run)
+    trainer, daemon = TrainerLog(run), SyncDaemonLog(run)
     trainer.start()
     players = Players(run, trainer, None)
     players.epoch(0)
@@ -351,7 +350,7 @@ def test_any_history_of_kills_and_rewinds_folds_to_what_verify_derives(
         level = levels[(int(slot.task_id[:6], 16) + step // 5) % 7]
         return [expected if (step * 7 + index * 3) % 10 < level else 0 for index in range(4)]
 
-    players = Players(run, TrainerLog(run), DaemonLog(run))
+    players = Players(run, TrainerLog(run), SyncDaemonLog(run))
     players.rewards = rewards
     players.trainer.start()
     following = Observations(run)

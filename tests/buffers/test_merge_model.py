@@ -10,11 +10,10 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from buffers.daemon_log import DaemonLog
 from buffers.trainer_log import TrainerLog
 from rods.config import Pool, Zones
 from rods.ordering import Slot
-from tests.buffers.world import Players, make_run
+from tests.buffers.world import Players, SyncDaemonLog, make_run
 
 Group = tuple[int, Fraction, Fraction]  # step, mean, variance
 
@@ -137,7 +136,7 @@ def test_merges_do_what_a_slow_model_does(tmp_path_factory: Any, data: st.DataOb
         level = levels[(int(slot.task_id[:6], 16) + step // 9) % 11]
         return [expected if (step + index * 3) % 10 < level else expected // 2 * (index % 2) for index in range(3)]
 
-    with TrainerLog(run) as trainer, DaemonLog(run) as daemon:
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         trainer.start()
         players = Players(run, trainer, daemon)
         players.rewards = rewards

@@ -8,7 +8,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.daemon_log import DaemonLog
 from buffers.log import LogWriter
 from buffers.observations import digest
 from buffers.operation import log_start
@@ -21,7 +20,7 @@ from rods import runfolder
 from rods.ordering import Slot
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACKER, operation
 from rods.tasks import Task
-from tests.buffers.world import Players, make_run, variants
+from tests.buffers.world import Players, SyncDaemonLog, make_run, variants
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 EXAMPLES = [block.strip().encode() for block in re.findall(r"```jsonl\n(.*?)```", PAGE, re.DOTALL)]
@@ -32,7 +31,7 @@ LINES = [line for block in EXAMPLES for line in block.splitlines()]
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
     """A record of every kind, as a real run writes it."""
     run = make_run(tmp_path_factory.mktemp("page") / "run")
-    with TrainerLog(run) as trainer, DaemonLog(run) as daemon:
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         log_start(run, "trainer")
         trainer.start()
         players = Players(run, trainer, daemon)

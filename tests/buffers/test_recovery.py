@@ -11,7 +11,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.daemon_log import DaemonLog
 from buffers.fork import fork
 from buffers.heartbeat import Place
 from buffers.locks import Owner
@@ -25,7 +24,7 @@ from buffers.verify import verify
 from console.main import run as rods
 from rods.errors import CorruptLogError, RefusedError
 from rods.runfolder import EXPANDED, LOCKS, OBSERVATIONS, POOL, RECOVERED, SEEDS
-from tests.buffers.world import Players, make_run
+from tests.buffers.world import Players, SyncDaemonLog, make_run
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +32,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Six epochs, a rewind, and parts of a few kilobytes."""
     run = make_run(tmp_path_factory.mktemp("played") / "run", operation={"log_part_bytes": 9_000})
     for from_step, epochs in ((None, (0, 1, 2, 3)), (11, (3, 4, 5, 6))):
-        with TrainerLog(run) as trainer, DaemonLog(run) as daemon:
+        with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
             trainer.start(from_step)
             players = Players(run, trainer, daemon)
             players._fresh = iter(list(players._fresh)[daemon.state.last_considered :])
@@ -128,7 +127,7 @@ def test_from_a_merge_whose_own_record_is_lost_pool_and_trainer_go_back(run: Run
     after = texts(run, POOL)
     assert after == before[: len(after)] and len(after) < seq
     assert sum(len(path.read_bytes()) for path in aside.iterdir()) > 0
-    with TrainerLog(run) as trainer, DaemonLog(run) as daemon:
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         kept = trainer.epoch
         trainer.start(trainer.view.pool.epochs[-1].step)
         Players(run, trainer, daemon).epoch(kept)

@@ -9,7 +9,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.daemon_log import DaemonLog
 from buffers.log import LogWriter
 from buffers.observations import Observations
 from buffers.reading import read, segments
@@ -20,7 +19,7 @@ from buffers.trainer_log import TrainerLog
 from buffers.verify import verify
 from rods.errors import CorruptLogError
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS, SNAPSHOTS
-from tests.buffers.world import Players, make_run
+from tests.buffers.world import Players, SyncDaemonLog, make_run
 
 PART = 6_000
 
@@ -28,7 +27,7 @@ PART = 6_000
 def played(path: Path, epochs: int = 8) -> Run:
     """A run whose logs are cut every few records."""
     run = make_run(path, operation={"log_part_bytes": PART})
-    with TrainerLog(run) as trainer, DaemonLog(run) as daemon:
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         trainer.start()
         players = Players(run, trainer, daemon)
         for epoch in range(epochs):
@@ -79,7 +78,7 @@ def test_a_fold_behind_a_snapshot_is_the_fold_of_everything(run: Run) -> None:
 
 
 def test_a_trainer_goes_on_behind_a_snapshot_as_if_it_had_read_everything(run: Run) -> None:
-    with TrainerLog(run) as trainer, DaemonLog(run) as daemon:
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         assert trainer.observations.snapshot > 0
         players = Players(run, trainer, daemon)
         trainer.start()
@@ -154,7 +153,7 @@ def test_a_kill_between_two_parts_of_one_epoch_is_no_end(run: Run) -> None:
     with live.open("rb") as file:
         seq = int(file.readline().split(b",")[0].split(b":")[1])
     live.rename(live.with_name(f"{live.name.removesuffix('.jsonl')}.{seq:012d}.jsonl"))
-    with TrainerLog(run) as trainer, DaemonLog(run) as daemon:
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         trainer.start()
         Players(run, trainer, daemon).epoch(trainer.epoch + 1)
     assert segments(run.path / EXPANDED)[0].name == first

@@ -10,20 +10,19 @@ from typing import Any
 import orjson
 import pytest
 
-from buffers.daemon_log import DaemonLog
 from buffers.reading import read_raw, segments
 from buffers.records import CLOSED_BY, Record, line, record_id
 from buffers.run import Run
 from buffers.trainer_log import TrainerLog
 from buffers.verify import verify
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS, TRACKER
-from tests.buffers.world import Players, make_run
+from tests.buffers.world import Players, SyncDaemonLog, make_run
 
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Run:
     run = make_run(tmp_path_factory.mktemp("verify") / "run")
-    with TrainerLog(run) as trainer, DaemonLog(run) as daemon:
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         trainer.start()
         players = Players(run, trainer, daemon)
         for number in range(6):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from buffers.daemon_log import DaemonLog
@@ -85,10 +87,43 @@ def by_chance(step: int, slot: Slot, expected: int) -> list[int]:
     return [rng.randint(0, expected) for _ in range(4)]
 
 
+class SyncDaemonLog:
+    """DaemonLog for tests without an event loop: whatever is written has been acknowledged when the call returns."""
+
+    def __init__(self, run: Run) -> None:
+        self.log, self._loop = DaemonLog(run), asyncio.Runner()
+        self.state, self.read_epoch = self.log.state, self.log.read_epoch
+
+    def picked(self, *arguments: Any) -> None:
+        self._loop.run(self.log.picked(*arguments))
+
+    def expanded(self, *arguments: Any) -> bool:
+        return self._loop.run(self.log.expanded(*arguments))
+
+    def rejected(self, *arguments: Any, **facts: Any) -> None:
+        async def rejected() -> None:
+            await self.log.rejected(*arguments, **facts)
+
+        self._loop.run(rejected())
+
+    def finished(self, *arguments: Any, **facts: Any) -> None:
+        self._loop.run(self.log.finished(*arguments, **facts))
+
+    def close(self) -> None:
+        self.log.close()
+        self._loop.close()
+
+    def __enter__(self) -> SyncDaemonLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
 class Players:
     """A trainer, and a daemon that makes one variant a step out of the step's first task."""
 
-    def __init__(self, run: Run, trainer: TrainerLog, daemon: DaemonLog | None) -> None:
+    def __init__(self, run: Run, trainer: TrainerLog, daemon: SyncDaemonLog | None) -> None:
         self.run, self.trainer, self.daemon = run, trainer, daemon
         self._fresh: Iterator[Task] = iter(variants())
         self.rewards: Any = by_chance

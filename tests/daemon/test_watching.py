@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from buffers.daemon_log import DaemonLog
 from daemon.watching import Watch
 from rods.environments import desk
 from rods.selection import TaskFacts
+from tests.buffers.world import SyncDaemonLog
 from tests.daemon.runs import BATCH, Trainer, make_run
 
 
@@ -75,7 +75,7 @@ def test_staging_and_the_active_variants_follow_the_merges(tmp_path: Path) -> No
     run = make_run(tmp_path / "run")
     fresh = desk.generate(8, 6, 0)
     watch = Watch(run)
-    with Trainer(run) as trainer, DaemonLog(run) as log:
+    with Trainer(run) as trainer, SyncDaemonLog(run) as log:
         trainer.play(3)
         picks: list[dict[str, Any]] = [
             {"task": task, "type": "base", "score": 1.0, "why": {}} for task in list(run.training)[:6]

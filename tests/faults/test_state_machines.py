@@ -23,7 +23,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from buffers.daemon_log import DaemonLog
 from buffers.log import LogWriter
 from buffers.merging import Epoch
 from buffers.observations import Observations
@@ -37,7 +36,7 @@ from rods.ordering import batch, steps_per_epoch
 from rods.runfolder import OBSERVATIONS, POOL, SEEDS
 from rods.tasks import Task
 from tests.buffers.test_merge_model import Model
-from tests.buffers.world import BATCH, group, make_run, variants
+from tests.buffers.world import BATCH, SyncDaemonLog, group, make_run, variants
 
 FULL = bool(os.environ.get("RODS_FULL"))
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a disk's fsyncs would take most of the time
@@ -147,7 +146,7 @@ class RunMachine(RuleBasedStateMachine):
         self.fixed: list[int] = []  # how many variants a merge of this number has read, ever
         self.written: list[str] = []  # variants in the order of the log
         self.trainer: TrainerLog
-        self.daemon: DaemonLog
+        self.daemon: SyncDaemonLog
 
     @initialize(
         most=st.integers(1, 6),
@@ -166,7 +165,7 @@ class RunMachine(RuleBasedStateMachine):
         self.run = make_run(
             self.folder / "run", pool=pool, zones={"window": window}, operation={"log_part_bytes": 4_000}
         )
-        self.daemon = DaemonLog(self.run)
+        self.daemon = SyncDaemonLog(self.run)
         self.start_trainer(0)
 
     def start_trainer(self, back: int) -> None:
@@ -265,7 +264,7 @@ class RunMachine(RuleBasedStateMachine):
     def kill_daemon(self, torn: int) -> None:
         self.daemon.close()
         leave_torn(self.run.path / SEEDS, record("picked", step=9_999, task="t"), torn)
-        self.daemon = DaemonLog(self.run)
+        self.daemon = SyncDaemonLog(self.run)
         assert not self.daemon.state.unfinished  # all variants were written: such picks are finished at a start
 
     @invariant()
