@@ -20,13 +20,16 @@ from trainer.chat import Chat
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One finished rollout. `completion_ids` hold the policy's tokens (`env_mask` 1) and those of the messages that it
-    was shown in between (0); `spans` are the [start, end) of its replies in `completion_ids`, in order."""
+    was shown in between (0); `spans` are the [start, end) of its replies in `completion_ids`, in order. `logprobs` are
+    the log-probabilities with which the engine drew each token, after temperature and nucleus: 0 for tokens that were
+    not drawn, those of greedy replies among them."""
 
     trace: Trace
     prompt_ids: list[int]
     completion_ids: list[int]
     env_mask: list[int]
     spans: list[tuple[int, int]]
+    logprobs: list[float]
 
 
 class RolloutEngine(Protocol):
@@ -46,6 +49,7 @@ class Conversation:
     completion: list[int] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
     pending: list[int] = field(default_factory=list)
 
     @property
@@ -59,6 +63,7 @@ class Conversation:
         if self.prompt:
             self.completion += fresh
             self.mask += [0] * len(fresh)
+            self.logprobs += [0.0] * len(fresh)
         else:
             self.prompt = fresh
 
@@ -66,16 +71,22 @@ class Conversation:
         """How many tokens the next reply may have; below 1: the context is full."""
         return min(limits.max_reply_tokens, limits.max_context_tokens - self.length)
 
-    def take(self, chat: Chat, tokens: list[int], limits: config.Rollouts) -> Reply:
+    def take(self, chat: Chat, tokens: list[int], limits: config.Rollouts, logprobs: Sequence[float] = ()) -> Reply:
         """Appends a reply; its last token has not passed through a cache. Without an end token it was cut: by the limit
-        of a reply, or by what was left of the context."""
+        of a reply, or by what was left of the context. A greedy reply has no log-probabilities."""
         self.spans.append((len(self.completion), len(self.completion) + len(tokens)))
         self.completion += tokens
         self.mask += [1] * len(tokens)
+        self.logprobs += logprobs or [0.0] * len(tokens)
         self.pending = tokens[-1:]
         if tokens[-1] in chat.ends:
             return Reply(chat.text(tokens[:-1]))
         return Reply(chat.text(tokens), "context" if len(tokens) < limits.max_reply_tokens else "length")
 
     def sample(self, trace: Trace) -> Sample:
-        return Sample(trace, self.prompt, self.completion, self.mask, self.spans)
+        """The rollout, without what the policy was shown after its last reply: nothing there is trained on; nor is
+        anything of a rollout that the machinery broke."""
+        end = self.spans[-1][1] if self.spans else 0
+        if trace.end == "infrastructure":
+            self.mask = [0] * len(self.mask)
+        return Sample(trace, self.prompt, self.completion[:end], self.mask[:end], self.spans, self.logprobs[:end])

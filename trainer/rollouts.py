@@ -124,9 +124,11 @@ class _Batch:
         limits = [row.room(self.limits) for row in rows]
         uniforms = [self.uniforms[job] for job in active]
         written: list[list[int]] = [[] for _ in rows]
+        drawn: list[torch.Tensor] = []
         open_rows = list(range(len(rows)))
         while True:
-            chosen = self._choose(logits, uniforms, open_rows)
+            chosen, chances = self._choose(logits, uniforms, open_rows)
+            drawn.append(chances)
             for index in open_rows:
                 written[index].append(chosen[index])
             open_rows = [i for i in open_rows if chosen[i] not in self.chat.ends and len(written[i]) < limits[i]]
@@ -137,19 +139,23 @@ class _Batch:
             counts = torch.zeros(len(rows), dtype=torch.long, device=self.device)
             counts[open_rows] = 1
             logits = self._advance(ids, counts)
+        logprobs = torch.stack(drawn, 1).tolist()
         return {
-            job: row.take(self.chat, tokens, self.limits)
-            for job, row, tokens in zip(active, rows, written, strict=True)
+            job: row.take(self.chat, tokens, self.limits, found[: len(tokens)])
+            for job, row, tokens, found in zip(active, rows, written, logprobs, strict=True)
         }
 
-    def _choose(self, logits: torch.Tensor, uniforms: list[np.random.Generator], open_rows: list[int]) -> list[int]:
-        """The next token of every row: the likeliest, or by inverting the cumulated distribution at a uniform draw.
+    def _choose(
+        self, logits: torch.Tensor, uniforms: list[np.random.Generator], open_rows: list[int]
+    ) -> tuple[list[int], torch.Tensor]:
+        """The next token of every row: the likeliest, or by inverting the cumulated distribution at a uniform draw; and
+        the log-probabilities of these draws, on the device.
 
         Only open rows draw, so that a rollout's stream does not depend on how long its neighbours' replies are.
         """
         if self.greedy:
             best: list[int] = logits.argmax(-1).tolist()
-            return best
+            return best, logits.new_zeros(len(best))
         weights = (logits / self.limits.temperature).softmax(-1)
         if self.limits.top_p < 1:
             weights = _nucleus(weights, self.limits.top_p)
@@ -158,8 +164,10 @@ class _Batch:
         for row in open_rows:
             draws[row] = min(uniforms[row].random(), BELOW_ONE)
         targets = torch.from_numpy(draws)[:, None].to(self.device) * cumulated[:, -1:]
-        chosen: list[int] = torch.searchsorted(cumulated, targets, right=True)[:, 0].tolist()
-        return chosen
+        places = torch.searchsorted(cumulated, targets, right=True)
+        logprobs = (weights.gather(-1, places) / cumulated[:, -1:]).log()[:, 0]
+        chosen: list[int] = places[:, 0].tolist()
+        return chosen, logprobs
 
 
 def _nucleus(weights: torch.Tensor, top_p: float) -> torch.Tensor:

@@ -85,7 +85,11 @@ class Operation(Section):
     endpoints: tuple[Endpoint, ...] = ()  # the language models that write
     # the vLLM server that rolls out the policy, at most one (several urls are replicas); none: the trainer itself does
     rollout_servers: tuple[Endpoint, ...] = ()
-    weights_folder: str = ""  # where that server finds each step's weights, on a disk that both see; empty: in the run
+    # how that server gets each step's weights: a folder, or NCCL between GPUs (needs vLLM beside the trainer too)
+    weight_transfer: Literal["disk", "nccl"] = "disk"
+    weights_folder: str = ""  # weight_transfer=disk: where, on a disk that both see under one path; empty: in the run
+    colocated: bool = False  # instead of a server: vLLM in the trainer's own processes (needs it installed beside)
+    colocated_memory: float = Field(0.3, gt=0, lt=1)  # colocated: the share of each GPU's memory that vLLM takes
     budgets: Budgets = Budgets()
     sandbox: Sandbox = Sandbox()
 
@@ -98,4 +102,8 @@ class Operation(Section):
             raise ValueError("one rollout server at most: replicas share its table, as several urls")
         if any(server.url_file for server in self.rollout_servers):
             raise ValueError("a rollout server needs urls: weights are sent to each of them")
+        if self.colocated and self.rollout_servers:
+            raise ValueError("colocated and rollout_servers exclude each other: vLLM is here or there")
+        if self.weight_transfer == "nccl" and sum(len(server.urls) for server in self.rollout_servers) != 1:
+            raise ValueError("weight_transfer = nccl needs one rollout server with one address")
         return self

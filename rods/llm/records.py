@@ -75,6 +75,7 @@ class Completion:
     tool_calls: tuple[ToolCall, ...] = ()
     prompt_ids: tuple[int, ...] = ()  # vLLM with return_token_ids
     token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()  # of the answer's tokens, where /completions was asked for them
 
     @property
     def whole(self) -> bool:

@@ -111,6 +111,7 @@ def decode(body: bytes, sent: Sent, seconds: float, scrub: Callable[[str], str] 
         tool_calls=calls,
         prompt_ids=_ids(choice.get("prompt_token_ids")),
         token_ids=_ids(choice.get("token_ids")),
+        logprobs=_logprobs(choice.get("logprobs")),
     )
 
 
@@ -182,6 +183,11 @@ def _shown(body: bytes) -> str:
 
 def _ids(value: Any) -> tuple[int, ...]:
     return tuple(value) if isinstance(value, list) and all(type(item) is int for item in value) else ()
+
+
+def _logprobs(value: Any) -> tuple[float, ...]:
+    found = value.get("token_logprobs") if isinstance(value, dict) else None
+    return tuple(found) if isinstance(found, list) and all(type(item) is float for item in found) else ()
 
 
 def _count(value: Any) -> int | None:

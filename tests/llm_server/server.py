@@ -31,9 +31,12 @@ def missing() -> str:
 class LlmServer:
     """A running server; a context manager. `log` is where it writes, `threads` how many cores it may use; 0: those that
     are idle now, at least one. Threads wait for each other at every step: with a core that others use, two are slower
-    than one."""
+    than one. As a `policy` it takes other weights while it runs, computes in float32, and reports the log-probabilities
+    with which it draws."""
 
-    def __init__(self, log: Path, *, port: int = 0, threads: int = 0, context: int = 8192) -> None:
+    def __init__(
+        self, log: Path, *, port: int = 0, threads: int = 0, context: int = 8192, policy: bool = False
+    ) -> None:
         if reason := missing():
             raise RuntimeError(reason)
         self.log, self.port = log, port or _free_port()
@@ -45,11 +48,13 @@ class LlmServer:
             "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait by spinning bring a busy machine to a halt
             "HF_HUB_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_SERVER_DEV_MODE": str(int(policy)),
         }
         # The `vllm` command looks for a distribution of that name, which this build is not: hence the module.
         command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--model", str(MODEL)]
         command += ["--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(self.port)]
-        command += ["--max-model-len", str(context), "--dtype", "bfloat16", "--enforce-eager"]
+        command += ["--max-model-len", str(context), "--dtype", "float32" if policy else "bfloat16", "--enforce-eager"]
+        command += ["--enable-prefix-caching", "--logprobs-mode", "processed_logprobs"] if policy else []
         # A prompt taken in pieces kills this build's engine when its request carries a seed: CPU generators know no
         # offset to go back to. So prompts are taken whole.
         command += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(context)]
@@ -73,6 +78,10 @@ class LlmServer:
             os.killpg(self._process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(20)
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends them without a warning."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

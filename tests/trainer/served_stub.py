@@ -1,6 +1,7 @@
 """A server of nano with vLLM's interface: token ids in and out, weights loaded in place. Real HTTP, real weights.
 
-It decodes greedily; `fail` makes it answer 500 from then on.
+It decodes greedily. `fail` makes it answer 500 from then on; with request `restart_before`, counted from 0, it is as a
+restart would leave it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,9 @@ class Served:
 
     def __init__(self, model: Any) -> None:
         self.model, self.fail, self.url = model, False, ""
+        self.initial = deepcopy(model.state_dict())
+        self.mark = "default"
+        self.restart_before = -1
         self.asked: list[dict[str, Any]] = []
         self.loaded: list[str] = []
         self.lock = threading.Lock()
@@ -33,17 +38,30 @@ class Served:
             self.loaded.append(folder)
             return {"results": [None]}
         if path == "/reset_prefix_cache":
-            return {}
+            return {"success": True}
+        if path == "/update_weight_version":
+            self.mark = body["new_version"]
+            return {"success": True}
+        if path == "/weight_info":
+            return {"weight_version": self.mark}
+        if len(self.asked) == self.restart_before:
+            self.model.load_state_dict(self.initial)
+            self.mark = "default"
         self.asked.append(body)
         tokens: list[int] = []
+        logprobs: list[float] = []
         with torch.inference_mode():
             while len(tokens) < body["max_tokens"]:
                 logits = self.model(torch.tensor([body["prompt"] + tokens])).logits[0, -1]
                 tokens.append(int(logits.argmax()))
+                logprobs.append(float(logits.log_softmax(-1)[tokens[-1]]))
                 if tokens[-1] in body["stop_token_ids"]:
                     break
         finish = "stop" if tokens[-1] in body["stop_token_ids"] else "length"
-        return {"choices": [{"text": "…", "finish_reason": finish, "token_ids": tokens}], "model": "nano"}
+        choice = {"text": "…", "finish_reason": finish, "token_ids": tokens}
+        if "logprobs" in body:
+            choice["logprobs"] = {"token_logprobs": logprobs}
+        return {"choices": [choice], "model": "nano"}
 
 
 @contextmanager
@@ -53,6 +71,9 @@ def served(model: Any) -> Iterator[Served]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.do_POST()
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

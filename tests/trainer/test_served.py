@@ -1,6 +1,10 @@
 """Rollouts through a served policy: the tokens of the trainer's own engine, and failures that are nobody's fault."""
 
+from __future__ import annotations
+
+import threading
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,62 +15,110 @@ from rods.errors import InfrastructureError
 from rods.rewards import score
 from tests.trainer.nano_parts import engine, jobs
 from tests.trainer.served_stub import Served, served
+from trainer.engines import by_disk
 from trainer.rollouts import Engine
 from trainer.served import ServedEngine
 
 
-def through(state: Served, local: Engine, folder: Path, **settings: Any) -> ServedEngine:
-    endpoint = Endpoint(model="nano", urls=(state.url,), **settings)
-    return ServedEngine(local.chat, local.limits, endpoint, folder, local.model.save_pretrained)
+def through(state: Served, local: Engine, **settings: Any) -> ServedEngine:
+    return ServedEngine(local.chat, local.limits, Endpoint(model="nano", urls=(state.url,), **settings))
 
 
-def test_a_served_policy_gives_the_tokens_of_the_local_one(tmp_path: Path) -> None:
+def test_a_served_policy_gives_the_tokens_of_the_local_one() -> None:
     local = engine()
     with served(deepcopy(local.model).eval()) as state:
-        found = through(state, local, tmp_path).rollouts(jobs(), random_seed=1, greedy=True)
+        found = through(state, local).rollouts(jobs(), random_seed=1, greedy=True)
     wanted = local.rollouts(jobs(), random_seed=1, greedy=True)
-    assert [(one.prompt_ids, one.completion_ids, one.env_mask, one.spans) for one in found] == [
-        (one.prompt_ids, one.completion_ids, one.env_mask, one.spans) for one in wanted
-    ]
-    assert [one.trace for one in found] == [one.trace for one in wanted]
+    assert found == wanted
     assert any(len(one.spans) > 1 for one in found)
 
 
-def test_every_reply_states_its_own_sampling(tmp_path: Path) -> None:
+def test_every_reply_states_its_own_sampling_and_brings_its_log_probabilities() -> None:
     local = engine(temperature=0.7, top_p=0.9)
     with served(deepcopy(local.model).eval()) as state:
-        through(state, local, tmp_path).rollouts(jobs()[:2], random_seed=1, first=5)
+        found = through(state, local).rollouts(jobs()[:2], random_seed=1, first=5)
         seeds = [asked["seed"] for asked in state.asked]
         assert len(set(seeds)) == len(seeds)
         asked = state.asked[0]
     assert (asked["temperature"], asked["top_p"], asked["top_k"], asked["repetition_penalty"]) == (0.7, 0.9, 0, 1.0)
     assert asked["return_token_ids"] is True and asked["stop_token_ids"] == sorted(local.chat.ends)
+    for one in found:
+        assert all((chance < 0) == bool(own) for chance, own in zip(one.logprobs, one.env_mask, strict=True))
 
 
 def test_synchronising_changes_what_is_served(tmp_path: Path) -> None:
     local = engine()
     with served(deepcopy(local.model).eval()) as state:
-        through_server = through(state, local, tmp_path)
+        through_server = through(state, local)
         before = through_server.rollouts(jobs()[:2], random_seed=1, greedy=True)
         head = local.model.get_output_embeddings().weight
         head.data.copy_(head.data.roll(7, 0))
         stale = through_server.rollouts(jobs()[:2], random_seed=1, greedy=True)
-        through_server.synchronise()
+        through_server.mark = by_disk(local, through_server, tmp_path / "weights")
         after = through_server.rollouts(jobs()[:2], random_seed=1, greedy=True)
-    assert [one.completion_ids for one in stale] == [one.completion_ids for one in before]
-    wanted = local.rollouts(jobs()[:2], random_seed=1, greedy=True)
-    assert [one.completion_ids for one in after] == [one.completion_ids for one in wanted]
-    assert [one.completion_ids for one in after] != [one.completion_ids for one in before]
+    assert stale == before
+    assert after == local.rollouts(jobs()[:2], random_seed=1, greedy=True) != before
     assert len(state.loaded) == 1 and not list(tmp_path.iterdir())  # the weights of a step do not pile up
 
 
 def test_a_dead_server_is_never_the_policys_failure(tmp_path: Path) -> None:
     local = engine()
     with served(local.model) as state:
-        through_server = through(state, local, tmp_path, retry_seconds=0.0, patience_seconds=0.5)
+        through_server = through(state, local, retry_seconds=0.0, patience_seconds=0.5)
         state.fail = True
         found = through_server.rollouts(jobs()[:2], random_seed=1)
-        with pytest.raises(InfrastructureError, match="VLLM_SERVER_DEV_MODE"):
-            through_server.synchronise()
+        with pytest.raises(InfrastructureError, match="answered 500"):
+            by_disk(local, through_server, tmp_path)
     assert [score(one.trace, "progress").reward for one in found] == [None, None]
     assert {one.trace.end for one in found} == {"infrastructure"}
+    with pytest.raises(InfrastructureError, match="collective_rpc"):  # nobody is there any more
+        by_disk(local, through_server, tmp_path)
+
+
+def test_what_a_restarted_server_says_is_not_taken_for_the_policys(tmp_path: Path) -> None:
+    local = engine()
+    with served(deepcopy(local.model).eval()) as state:
+        through_server = through(state, local)
+        through_server.mark = by_disk(local, through_server, tmp_path)
+        state.restart_before = len(state.asked) + 3  # in the middle of the batch
+        cut = through_server.rollouts(jobs()[:4], random_seed=1)
+        through_server.mark = by_disk(local, through_server, tmp_path)
+        whole = through_server.rollouts(jobs()[:4], random_seed=1)
+    assert {one.trace.end for one in cut} == {"infrastructure"} != {one.trace.end for one in whole}
+    assert all(set(one.env_mask) <= {0} for one in cut)  # nothing of it is trained on
+    assert all(1 in one.env_mask for one in whole)
+
+
+class _Held:
+    """An environment that makes no world before it is let go."""
+
+    def __init__(self, inner: Any, go: threading.Event) -> None:
+        self.inner, self.go = inner, go
+
+    def tools(self) -> Any:
+        return self.inner.tools()
+
+    def reset(self, state: Any) -> Any:
+        assert self.go.wait(60), "the other episodes stood still"
+        return self.inner.reset(state)
+
+
+class _Judged:
+    """A goal that says when a turn has been judged."""
+
+    def __init__(self, inner: Any, go: threading.Event) -> None:
+        self.inner, self.go = inner, go
+
+    def verdict(self, instance: Any, need: Any) -> Any:
+        self.go.set()
+        return self.inner.verdict(instance, need)
+
+
+def test_slow_environments_do_not_hold_up_the_other_episodes() -> None:
+    local, go = engine(), threading.Event()
+    quick = jobs()[4]  # it gets through its first turn
+    slow = replace(quick, environment=_Held(quick.environment, go))  # type: ignore[arg-type]
+    judged = replace(quick, goal=_Judged(quick.goal, go))  # type: ignore[arg-type]
+    with served(deepcopy(local.model).eval()) as state:
+        found = through(state, local).rollouts([slow] * 20 + [judged], random_seed=1, greedy=True)
+    assert len(found[0].spans) > 1 and all(one == found[0] for one in found)
