@@ -33,6 +33,8 @@ from rods.gates import replay
 from rods.selection import reachable_maximum
 from rods.tasks import Task, task_lines
 
+FEW = 4  # rollouts on which no variant should be judged
+
 
 def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[str, Any] | None = None) -> Run:
     """Creates `path`, or joins the run there when its identity is the same."""
@@ -136,6 +138,9 @@ def _warnings(config: Config, tasks: Sequence[Task]) -> list[str]:
             f"the training tasks are all of the types {', '.join(sorted(types))}, so the quotas of [selection] allow "
             f"at most {reachable} seeds a step, not {rules.seeds_per_step} (groups, quota, pass_on_quota)"
         )
+    judged = config.pool.burn_in_observations * config.rollouts.rollouts_per_task
+    if config.pool.burn_in and judged < FEW:
+        found.append(f"{judged} rollouts decide whether a new variant stays: raise pool.burn_in_observations")
     for name in sorted({task.environment.name for task in train}):
         try:
             catalogue_for(name)

@@ -6,6 +6,7 @@ the pool that a step was made with.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from buffers.observations import Observations, Step
@@ -14,6 +15,7 @@ from buffers.run import Run
 from daemon.fetching import Fetcher
 from rods.selection import Reading, TaskFacts, readings, selects, stage_rules, window_reading
 from rods.tasks import Task
+from rods.tracker import Window
 
 
 @dataclass(slots=True)
@@ -27,6 +29,7 @@ class Watch:
     newest: int = field(init=False, default=0)  # the newest step ever read, rewound ones included
     static_epoch: int | None = field(init=False, default=None)  # the first epoch of an expanding stage
     _pending: list[Step] = field(init=False, default_factory=list)
+    _windows: dict[int, dict[str, Window]] = field(init=False, default_factory=dict)  # as they stood after these steps
     _fetchers: tuple[Fetcher, ...] = field(init=False, default_factory=lambda: (Fetcher(), Fetcher(), Fetcher()))
 
     def __post_init__(self) -> None:
@@ -53,6 +56,8 @@ class Watch:
                 if not self.lockstep:
                     self._pending.clear()
                 self._pending.append(step)
+                if self.lockstep and self._reads_windows:
+                    self._windows[step.step] = self._windows_of(step)
         if self.observations.rewound:
             self._pending = [step for step in self._pending if self.observations.live(step.attempt, step.step)]
         epoch = self.pool.epoch
@@ -79,15 +84,36 @@ class Watch:
     def candidates(self, step: Step) -> list[Reading]:
         """What selection may choose from after `step`; nothing where the stage does not expand, or where a static pool
         has been written already (004 Appendix R)."""
-        config = self.run.config
+        config, windows = self.run.config, self._windows.pop(step.step, None)
         if not selects(stage_rules(config, step.stage)):
             return []
         if config.pool.static and step.epoch != self.static_epoch:
             return []
-        if config.selection.candidates == "step":
+        if not self._reads_windows:
             return readings(step.groups, config.selection)
-        known = {task: self.observations.tracker.window(task) for task in self.active}
-        return [Reading(task, None) if window is None else window_reading(window) for task, window in known.items()]
+        windows = self._windows_of(step) if windows is None else windows
+        shown = {group.interface for group in step.groups}
+        found: list[Reading] = []
+        for task in self.active if config.selection.candidates == "pool" else _played(step):
+            window = windows.get(task)
+            known = window is not None and window.interface in shown  # what was shown otherwise says nothing here
+            found.append(window_reading(window, config.zones.probe) if window and known else Reading(task, None))
+        return found
+
+    @property
+    def _reads_windows(self) -> bool:
+        """Whether selection reads the tracker's windows rather than the step's own groups."""
+        config = self.run.config
+        return config.selection.candidates == "pool" or config.zones.probe == "window"
+
+    def _windows_of(self, step: Step) -> dict[str, Window]:
+        """The windows that selection may need after `step`, as the tracker has them now. In lockstep, where many steps
+        may wait, they are taken when the step is read: what a step's picks are may not depend on when that was."""
+        tracker = self.observations.tracker
+        tasks: Iterable[str] = _played(step)
+        if self.run.config.selection.candidates == "pool":
+            tasks = tracker.tasks if self.lockstep else self.active
+        return {task: window for task in tasks if (window := tracker.window(task)) is not None}
 
     def staged(self) -> int:
         """Variants that no live merge has decided about."""
@@ -100,3 +126,8 @@ class Watch:
             staged = view.staging.candidates(view.staging.seq, view.pool.decided, by_pick=False)
             tasks += [Task.from_json(one.content) for one in staged]
         return tasks
+
+
+def _played(step: Step) -> list[str]:
+    """The tasks of a step, re-tests left out."""
+    return list(dict.fromkeys(group.task for group in step.groups if group.role == "active"))

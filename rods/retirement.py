@@ -39,8 +39,9 @@ def revived(task: str, standing: Standing) -> Decision | None:
 
 def burn_in(task: str, standing: Standing, before: int, rules: Pool) -> Decision | None:
     """Layer 1: the first rewards of a new variant are too low. It is asked once, at the first merge by which
-    `burn_in_observations` groups have counted; `before` of them had counted at the merge before."""
-    if not rules.burn_in or not before < rules.burn_in_observations <= standing.groups:
+    `burn_in_observations` groups have counted; `before` of them had counted at the merge before. A change of interface
+    makes no variant new."""
+    if standing.switched or not rules.burn_in or not before < rules.burn_in_observations <= standing.groups:
         return None
     if standing.latest == "truncated" or standing.mean >= rules.burn_in_below:
         return None

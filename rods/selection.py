@@ -18,6 +18,7 @@ from rods.observations import Group
 from rods.tasks import TaskType
 from rods.tracker import Window
 
+Probe = Literal["group", "window"]
 DIGITS = 12  # decimals that survive before any comparison (DESIGN §5.2)
 
 
@@ -77,8 +78,8 @@ def moments(group: Group, reward: Literal["progress", "binary"]) -> Moments | No
 
 
 class Reading(NamedTuple):
-    """What is known of a task's latest group. `moments` is None where it says nothing about a boundary (not counted,
-    or scored by a format reward); `truncated` tasks are never seeds (DESIGN §5.7)."""
+    """What is known of a task, by its latest group or its window. `moments` is None where it says nothing about a
+    boundary (not counted, or scored by a format reward); `truncated` tasks are never seeds (DESIGN §5.7)."""
 
     task: str
     moments: Moments | None
@@ -91,14 +92,12 @@ def readings(groups: Iterable[Group], rules: Selection) -> list[Reading]:
     return [_reading(group, rules) for group in latest.values()]
 
 
-def window_reading(window: Window) -> Reading:
-    """The reading of the tracker's window, for `candidates = "pool"`."""
-    known = window.count > 0
-    return Reading(
-        window.task,
-        Moments(window.latest_mean, window.latest_variance) if known else None,
-        window.zone == "truncated",
-    )
+def window_reading(window: Window, probe: Probe = "group") -> Reading:
+    """The reading of the tracker's window, by its latest group or by all of its rollouts (`zones.probe`)."""
+    moments = Moments(window.latest_mean, window.latest_variance)
+    if probe == "window":
+        moments = Moments(window.mean, window.variance)
+    return Reading(window.task, moments if window.count else None, window.zone == "truncated")
 
 
 def select(

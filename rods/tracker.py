@@ -4,6 +4,9 @@ Pure rules over closed `group` records; no clock, no disk. Statistics are comput
 they are asked for, never updated: rewards that are counts are kept as exact integers, others summed by `math.fsum`, and
 results are rounded to 12 decimals (DESIGN §5.2). Work is O(1) a group, memory O(known tasks).
 
+With `zones.probe = "window"` a task's zone and variance are read from all rollouts of its window instead: the probe of
+training with one or few rollouts a task, whose groups have no variance to speak of (004 Appendix K).
+
 A window belongs to (task, kind of reward, interface version). Groups scored by a format reward have windows but no
 zone. All other groups are read as progress, whatever the trainer trained on: every rollout reports it. Where binary
 success finds the boundary instead (an ablation, 004 Appendix R), it has a window of its own, which alone has a zone;
@@ -23,9 +26,9 @@ from typing import Any, Literal
 import numpy as np
 
 from rods.config import Zones
+from rods.moments import DIGITS, Entry, mean, pooled, variance
 from rods.observations import CUT_ENDS, INVALID_ENDS
 
-DIGITS = 12
 Zone = Literal["too_hard", "boundary", "mastered", "truncated"]
 BoundaryReward = Literal["progress", "binary"]
 FORMATS = frozenset({"format", "format_codes"})
@@ -35,7 +38,6 @@ ENTRY = np.dtype([("step", "<i4"), ("valid", "<i4"), ("sum", "<f8"), ("squares",
 SIZE = ENTRY.itemsize
 END, RESOLVED, EXPECTED = itemgetter("end"), itemgetter("resolved"), itemgetter("expected")
 PACK = struct.Struct("<iiddq").pack_into
-Entry = tuple[int, int, float, float, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +48,12 @@ class Window:
     reward: str
     interface: str
     mean: float  # over all rollouts of the window's groups
-    variance: float  # population variance inside a group, averaged over the window's groups: what a gradient sees
+    # population variance inside a group, averaged over the window's groups: what a gradient sees; with the window as
+    # probe that of all its rollouts
+    variance: float
     count: int  # groups in the window
     groups: int  # groups ever counted
-    zone: Zone | None  # by the latest group; None where another reward finds the boundary
+    zone: Zone | None  # by the latest group, or by the probe's window; None where another reward finds the boundary
     last_step: int  # of the latest group that was counted or truncated
     trend: float  # mean of the latest group minus mean of the oldest one
     latest_mean: float
@@ -78,7 +82,8 @@ class Standing:
     groups: int
     mean: float
     variance: float
-    latest: Zone | None  # zone of the latest group after that step
+    latest: Zone | None  # zone after that step
+    switched: bool = False  # whether groups after that step were also shown through another interface
 
 
 class _Row:
@@ -102,6 +107,7 @@ class Tracker:
         self._window_size = zones.window
         self._rows: dict[tuple[str, str, str], _Row] = {}
         self._kinds: tuple[str, ...] = ("progress",) if reward == "progress" else (reward, "progress")
+        self._interfaces: dict[str, None] = {}  # the versions met so far
         self._current: dict[str, _Row] = {}  # task → the window of its latest group with a zone
         self._progress = self._current if reward == "progress" else {}  # task → that of the same group's progress
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
@@ -121,10 +127,11 @@ class Tracker:
 
     def load(self, state: Any) -> None:
         """Takes what `state` gave, of a tracker with the same rules, in place of what it knows."""
-        self._rows = {}
+        self._rows, self._interfaces = {}, {}
         for task, kind, interface, start, counted, step, truncated in state["rows"]:
             row = self._rows[task, kind, interface] = _Row((task, kind, interface), start)
             row.counted, row.step, row.truncated = counted, step, truncated
+            self._interfaces[interface] = None
         for known, keys in ((self._current, state["current"]), (self._progress, state["progress"])):
             known.update((task, self._rows[tuple(key)]) for task, key in keys.items())
         self._last = dict(state["last"])
@@ -172,7 +179,15 @@ class Tracker:
         entries = found
         if self._progress is not self._current:
             entries = [entry for entry in self._entries(self._progress[task]) if entry[0] > after]
-        return Standing(len(entries), _mean(entries), _variance(entries), zone) if entries else Standing(0, 0, 0, zone)
+        switched = len(self._interfaces) > 1 and self._switched(row, after)
+        if not entries:
+            return Standing(0, 0, 0, zone, switched)
+        return Standing(len(entries), mean(entries), self._variance(entries), zone, switched)
+
+    def _switched(self, row: _Row, after: int) -> bool:
+        task, kind, interface = row.key
+        others = (self._rows.get((task, kind, other)) for other in self._interfaces if other != interface)
+        return any(other is not None and other.step > after for other in others)
 
     def _apply(self, record: Mapping[str, Any]) -> None:
         """Written for speed: a start folds the whole history."""
@@ -251,6 +266,7 @@ class Tracker:
 
     def _new_row(self, key: tuple[str, str, str]) -> _Row:
         row = self._rows[key] = _Row(key, len(self._rows) * self.zones.window)
+        self._interfaces[key[2]] = None
         if (row.start + self.zones.window) * SIZE > len(self._memory):
             self._memory = bytearray(self._memory + bytes(len(self._memory)))
         return row
@@ -269,7 +285,11 @@ class Tracker:
             return None
         if row.truncated:
             return "truncated"
-        return self.zone_of(_mean(entries[-1:])) if entries else None
+        probed = entries if self.zones.probe == "window" else entries[-1:]
+        return self.zone_of(mean(probed)) if entries else None
+
+    def _variance(self, entries: list[Entry]) -> float:
+        return pooled(entries) if self.zones.probe == "window" else variance(entries)
 
     def zone_of(self, mean: float) -> Zone:
         """The zone of a mean reward that was rounded to 12 decimals. Both bounds belong to the boundary (004 B.1)."""
@@ -280,40 +300,21 @@ class Tracker:
     def _window(self, row: _Row) -> Window:
         task, reward, interface = row.key
         entries = self._entries(row)
-        latest = _mean(entries[-1:])
+        latest = mean(entries[-1:])
         return Window(
             task,
             reward,
             interface,
-            _mean(entries),
-            _variance(entries),
+            mean(entries),
+            self._variance(entries),
             len(entries),
             row.counted,
             self._zone(row, entries),
             row.step,
-            round(latest - _mean(entries[:1]), DIGITS),
+            round(latest - mean(entries[:1]), DIGITS),
             latest,
-            _variance(entries[-1:]),
+            variance(entries[-1:]),
         )
 
 
 NOTHING = Standing(0, 0.0, 0.0, None)
-
-
-def _mean(entries: list[Entry]) -> float:
-    """Over all rollouts of `entries`; 0 for none."""
-    if not entries:
-        return 0.0
-    scale = entries[0][4]
-    valid = sum(entry[1] for entry in entries)
-    if all(entry[4] == scale for entry in entries):
-        return round(math.fsum(entry[2] for entry in entries) / (valid * scale), DIGITS)
-    return round(math.fsum(entry[2] / entry[4] for entry in entries) / valid, DIGITS)
-
-
-def _variance(entries: list[Entry]) -> float:
-    """The population variance inside each group, averaged over groups; 0 for none."""
-    if not entries:
-        return 0.0
-    inside = [(valid * squares - total * total) / (valid * scale) ** 2 for _, valid, total, squares, scale in entries]
-    return max(0.0, round(math.fsum(inside) / len(inside), DIGITS))

@@ -56,18 +56,12 @@ class Policy(Section):
 
 
 class Rollouts(Section):
-    rollouts_per_task: int = Field(16, ge=1)  # 004 Appendix J; 1 is refused below: a group of one has no advantage
+    rollouts_per_task: int = Field(16, ge=1)  # 004 Appendix J; 1 needs the batch as baseline and zones.probe = "window"
     temperature: float = Field(1.0, gt=0)  # of sampling in training
     top_p: float = Field(1.0, gt=0, le=1)  # nucleus of sampling in training
     max_steps: int = Field(20, ge=1)  # replies a turn (BFCL's limit)
     max_reply_tokens: int = Field(512, ge=1)  # longer replies end the episode as cut (`length`)
     max_context_tokens: int = Field(12_288, ge=16)  # prompt and answers of an episode (002: 8,192 + 4,096)
-
-    @model_validator(mode="after")
-    def _group(self) -> Rollouts:
-        if self.rollouts_per_task < 2:
-            raise ValueError("rollouts_per_task = 1 gives every group the advantage 0: use at least 2 (the paper: 16)")
-        return self
 
 
 class Training(Section):
@@ -132,6 +126,9 @@ class Zones(Section):
     boundary_low: float = Field(0.20, ge=0, le=1)  # below: too_hard
     boundary_high: float = Field(0.85, ge=0, le=1)  # above: mastered
     window: int = Field(8, ge=1)  # groups kept per task; the zone reads the latest group, retirement the window
+    # what a task's zone and variance are read from: its latest group, or all rollouts of its window, for PPO-style
+    # training with one or few rollouts a task (004 Appendix K)
+    probe: Literal["group", "window"] = "group"
 
     @model_validator(mode="after")
     def _order(self) -> Zones:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import orjson
-from pydantic import ValidationError
+from pydantic import ValidationError, model_validator
 
 from rods.config.identity import (
     Curriculum,
@@ -47,6 +47,24 @@ class Config(Section):
     pipeline: Pipeline = Pipeline()
     gates: Gates = Gates()
     operation: Operation = Operation()
+
+    @model_validator(mode="after")
+    def _groups_of_one(self) -> Config:
+        """A group of one has no mean or deviation of its own, and no variance to find a boundary with."""
+        if self.rollouts.rollouts_per_task > 1:
+            return self
+        training = self.training
+        if training.advantage_baseline != "batch" or training.advantage_scale == "group":
+            raise ValueError(
+                "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at least 2 (the paper: 16), or"
+                ' training.advantage_baseline = "batch" with advantage_scale = "batch" or "none"'
+            )
+        if self.zones.probe == "group" and self.selection.seeds_per_step and self.selection.order != "random":
+            raise ValueError(
+                "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task would ever be picked: set"
+                ' zones.probe = "window"'
+            )
+        return self
 
     def identity(self) -> dict[str, Any]:
         """The identity half as JSON, protocol version included. Of the folder of `policy.model` only the name counts:

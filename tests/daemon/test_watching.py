@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from daemon.watching import Watch
 from rods.environments import desk
-from rods.selection import TaskFacts
+from rods.selection import Reading, TaskFacts
 from tests.buffers.world import SyncDaemonLog
 from tests.daemon.runs import BATCH, Trainer, make_run
 
@@ -69,6 +71,44 @@ def test_candidates_are_the_steps_own_groups_or_the_whole_pool(tmp_path: Path) -
         readings = watch.candidates(step)
         assert len(readings) == known
         assert sum(reading.moments is not None for reading in readings) == (BATCH if known == BATCH else 2 * BATCH)
+
+
+@pytest.mark.parametrize("changes", [{"zones": {"probe": "window"}}, {"selection": {"candidates": "pool"}}])
+def test_in_lockstep_windows_are_read_as_they_stood_after_the_step(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """However many steps were waiting when the daemon looked."""
+
+    def candidates(watch: Watch, known: int) -> list[dict[str, Reading]]:
+        found = []
+        watch.look(known)
+        while (step := watch.due(known + len(found))) is not None:
+            found.append({one.task: one for one in watch.candidates(step) if one.moments})
+        return found
+
+    late, early = (make_run(tmp_path / name, {"sync": "lockstep", **changes}) for name in ("late", "early"))
+    with Trainer(late) as trainer:
+        trainer.play(3)
+    waiting = candidates(Watch(late), 0)
+    watch, following = Watch(early), []
+    with Trainer(early) as trainer:
+        for _ in range(3):
+            trainer.play(1)
+            following += candidates(watch, len(following))
+    assert waiting == following
+    assert [len(readings) for readings in waiting] in ([BATCH] * 3, [BATCH, 2 * BATCH, 3 * BATCH])
+
+
+def test_a_window_of_another_interface_is_no_reason_to_pick(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"selection": {"candidates": "pool"}})
+    watch = Watch(run)
+    with Trainer(run) as trainer:
+        trainer.play(2)
+        trainer.interface = "hints-1"
+        trainer.play(1)
+    watch.look(0)
+    step = watch.due(0)
+    assert step is not None
+    known = {one.task for one in watch.candidates(step) if one.moments is not None}
+    assert known == {group.task for group in step.groups}
 
 
 def test_staging_and_the_active_variants_follow_the_merges(tmp_path: Path) -> None:

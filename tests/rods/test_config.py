@@ -53,6 +53,17 @@ def test_faults_name_file_key_and_remedy(tmp_path, text, complaint):
     assert str(path) in str(error.value) and complaint in str(error.value) and "→" in str(error.value)
 
 
+def test_groups_of_one_need_a_baseline_and_a_probe_beyond_the_group():
+    values = {"rollouts": {"rollouts_per_task": 1}, "training": {"advantage_baseline": "batch"}}
+    with pytest.raises(UserError, match="advantage_scale"):
+        parse_config(values, where="x")
+    values["training"]["advantage_scale"] = "none"
+    with pytest.raises(UserError, match="would ever be picked"):
+        parse_config(values, where="x")
+    assert parse_config({**values, "zones": {"probe": "window"}}, where="x").zones.probe == "window"
+    assert parse_config({**values, "selection": {"seeds_per_step": 0}}, where="x").zones.probe == "group"
+
+
 def test_several_faults_are_named_at_once():
     with pytest.raises(UserError) as error:
         parse_config({"nope": 1, "pool": {"max_generated": -1}}, where="x")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rods.config import Pool
@@ -24,6 +26,12 @@ def test_burn_in_judges_a_variant_once_by_its_first_rewards() -> None:
     two = Pool(burn_in_observations=2)
     assert burn_in("v", standing(0.1, groups=1), 0, two) is None
     assert burn_in("v", standing(0.1, groups=2), 1, two) is not None
+
+
+def test_another_interface_makes_no_variant_new() -> None:
+    lowest = standing(0.0, groups=1)
+    assert burn_in("v", lowest, 0, RULES) is not None
+    assert burn_in("v", replace(lowest, switched=True), 0, RULES) is None
 
 
 def test_drift_retires_both_ends_after_enough_groups() -> None:

@@ -184,6 +184,25 @@ def test_the_whole_pool_is_read_from_the_trackers_windows() -> None:
     assert [pick.task for pick in select(6, candidates, base("a", "b", "c"), {}, rules)] == ["a"]
 
 
+def test_with_the_window_as_probe_tasks_of_one_rollout_a_step_become_seeds() -> None:
+    rules = parse_config(
+        {
+            "rollouts": {"rollouts_per_task": 1},
+            "training": {"advantage_baseline": "batch", "advantage_scale": "batch"},
+            "zones": {"probe": "window"},
+        },
+        where="test",
+    )
+    tracker = Tracker(rules.zones)
+    for step, (a, b) in enumerate([(4, 4), (0, 4), (4, 4)], 1):
+        for one in (group("a", [a]), group("b", [b])):
+            tracker.apply([{"kind": "group", "step": step, **one.as_json()}])
+    seen = [window for task in ("a", "b") if (window := tracker.window(task))]
+    picks = select(4, [window_reading(window, rules.zones.probe) for window in seen], base("a", "b"), {}, rules)
+    assert [(pick.task, pick.why["variance"]) for pick in picks] == [("a", round(2 / 9, 12))]
+    assert select(4, [window_reading(window) for window in seen], base("a", "b"), {}, rules) == []
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(7, 9)), min_size=1, max_size=16), st.booleans())
 def test_selection_and_tracker_read_a_group_alike(drawn: list[tuple[int, int]], whole: bool) -> None:

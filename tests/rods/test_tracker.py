@@ -200,3 +200,47 @@ def test_uneven_expectations_in_one_group_are_averaged_exactly() -> None:
     window = fold(record(1, [(1, 2, "finished"), (2, 3, "finished")])).window("t")
     assert window is not None
     assert window.mean == round(7 / 12, 12)
+
+
+WINDOW = Zones(window=3, probe="window")
+single = st.tuples(st.integers(0, 4), st.integers(4, 5))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.lists(single, min_size=1, max_size=3), min_size=1, max_size=7))
+def test_the_window_probe_reads_all_rollouts_of_the_window(groups: list[list[tuple[int, int]]]) -> None:
+    made = [[(done, of, "finished") for done, of in group] for group in groups]
+    window = fold(*(record(step, group) for step, group in enumerate(made, 1)), zones=WINDOW).window("t")
+    assert window is not None
+    values = [Fraction(done, of) for group in groups[-3:] for done, of in group]
+    mean = sum(values) / Fraction(len(values))
+    variance = sum((value - mean) ** 2 for value in values) / Fraction(len(values))
+    assert (window.mean, window.variance) == (round(float(mean), 12), pytest.approx(float(variance), abs=1e-11))
+    assert window.zone == fold(zones=WINDOW).zone_of(window.mean)
+
+
+def test_groups_of_one_have_no_variance_but_their_window_has() -> None:
+    """004 Appendix K: what one rollout a task and step says of a boundary, its task's last steps say together."""
+    ones = [record(step, played([done])) for step, done in enumerate([5, 0, 5], 1)]
+    group, window = (fold(*ones, zones=zones) for zones in (ZONES, WINDOW))
+    for tracker, zone, variance in ((group, "mastered", 0.0), (window, "boundary", round(2 / 9, 12))):
+        found = tracker.window("t")
+        assert found is not None
+        assert (found.zone, found.variance, found.latest_mean) == (zone, variance, 1.0)
+        standing = tracker.standing("t", 0)
+        assert (standing.latest, standing.variance, standing.groups) == (zone, variance, 3)
+    assert window.standing("t", 2).latest == "mastered"  # of what came after step 2 alone
+
+
+def test_a_standing_tells_that_a_task_was_shown_otherwise_before() -> None:
+    groups = (
+        record(2, played([1, 1]), interface="hints-1"),
+        record(5, played([1, 1])),
+        record(5, played([1]), task="u"),
+    )
+    whole = fold(*groups)
+    taken = Tracker(ZONES)
+    taken.load(whole.state())
+    for tracker in (whole, taken):
+        assert [tracker.standing("t", after).switched for after in (0, 1, 2)] == [True, True, False]
+        assert (tracker.standing("t", 0).groups, tracker.standing("u", 0).switched) == (1, False)
