@@ -23,6 +23,7 @@ import structlog
 from buffers.log import disk_error
 from buffers.run import Run
 from daemon.authors.procedural import IN_FLIGHT
+from daemon.lanes import Lanes
 from daemon.service import Service
 from rods import logs, runfolder
 from rods.config import read_config
@@ -42,27 +43,27 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("run", type=Path, help="the run folder; the daemon waits until it exists")
     parser.add_argument("--config", type=Path, help="TOML file: creates the run, or brings this start's [operation]")
     asked = parser.parse_args(arguments)
-    threads = Threads(IN_FLIGHT + 1, thread_name_prefix=THREADS)
+    lanes = Lanes(IN_FLIGHT + 1, THREADS)
     try:
-        asyncio.run(_daemon(asked.run, asked.config, threads))
+        asyncio.run(_daemon(asked.run, asked.config, lanes))
         code = EXIT_OK
     except* RodsError as group:
         code = _say(_first(group))
     except* OSError as group:
         known = _first(group)
         code = _say(disk_error(known, Path(known.filename or asked.run)))
-    threads.shutdown()
+    lanes.shutdown()
     _leave(code)
 
 
 class Threads(ThreadPoolExecutor):
-    """Threads that nobody waits for in the end: one may hang in an environment, or in a file system that has gone."""
+    """Threads that nobody waits for in the end: one may hang in a file system that has gone."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         super().shutdown(wait=False, cancel_futures=True)
 
 
-async def _daemon(path: Path, config_file: Path | None, threads: ThreadPoolExecutor) -> None:
+async def _daemon(path: Path, config_file: Path | None, lanes: Lanes) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(Threads(FILES, thread_name_prefix=THREADS))
     stop = _stop_on_signals(loop)
@@ -71,7 +72,7 @@ async def _daemon(path: Path, config_file: Path | None, threads: ThreadPoolExecu
         return
     logs.configure("daemon", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)
-    await Service(run, threads).serve(stop)
+    await Service(run, lanes).serve(stop)
 
 
 def _stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 
 import structlog
 
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 class Service:
     """One run's daemon. Raises RefusedError when another daemon owns the logs, UserError when nobody can write."""
 
-    def __init__(self, run: Run, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, run: Run, threads: Executor) -> None:
         self.run, self.threads, self.config = run, threads, run.config
         self.lockstep = run.config.sync == "lockstep"
         self.writers = Writers(run, threads)
@@ -99,7 +99,7 @@ class Service:
         on_record, generated, more = self.neighbours.on_record, None, True
         while more:
             more = await self.watch.fetch()
-            found = await self.pipeline.compute(self.watch.look, self.log.state.last_considered)
+            found = await asyncio.to_thread(self.watch.look, self.log.state.last_considered)
             generated = generated if found is None else found
         if generated is not None:
             self.neighbours = self.neighbours.renewed(generated, on_record)

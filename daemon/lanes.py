@@ -1,0 +1,109 @@
+"""Threads for what computes, so that the service stays responsive whatever an environment does, and goes on when one
+never comes back."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import structlog
+
+from buffers.heartbeat import PATIENCE
+from rods.errors import InfrastructureError
+
+HANGS = PATIENCE  # seconds after which a call counts as hanging; what an author computes takes milliseconds
+MOST = 8  # calls that may hang: they cannot be ended, and each that computes takes a share of the processor
+T = TypeVar("T")
+log = structlog.get_logger()
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    function: Callable[[], Any]
+    future: Future[Any]
+    began: float = 0.0
+    given_up: bool = False
+
+
+@dataclass(eq=False)
+class Lanes(Executor):
+    """`count` threads. A call that takes longer than `patience` seconds fails with InfrastructureError, and another
+    thread takes the place of the one that it holds; once `MOST` have been lost in this way, every call fails. An
+    environment of which this is to be feared belongs in the sandbox, whose processes can be ended."""
+
+    count: int
+    name: str = "lane"
+    patience: float = HANGS
+    lost: int = 0
+    _waiting: SimpleQueue[_Call | None] = field(default_factory=SimpleQueue)
+    _running: set[_Call] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._numbers = itertools.count()
+        for work in (*[self._work] * self.count, self._watch):
+            self._start(work)
+
+    def submit(self, function: Callable[..., T], /, *arguments: Any, **options: Any) -> Future[T]:
+        future: Future[T] = Future()
+        if self.lost >= MOST:
+            future.set_exception(_hung(f"{self.lost} calls have never come back"))
+        else:
+            self._waiting.put(_Call(lambda: function(*arguments, **options), future))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Nobody is waited for: one may hang. What has not begun will not."""
+        self._ended.set()
+        for _ in range(self.count):
+            self._waiting.put(None)
+
+    def _start(self, work: Callable[[], None]) -> None:
+        threading.Thread(target=work, name=f"{self.name}-{next(self._numbers)}", daemon=True).start()
+
+    def _work(self) -> None:
+        while (call := self._waiting.get()) is not None and not self._ended.is_set():
+            if call.future.set_running_or_notify_cancel() and not self._carry_out(call):
+                return  # given up: another thread has this one's place
+
+    def _carry_out(self, call: _Call) -> bool:
+        call.began = time.monotonic()
+        with self._lock:
+            self._running.add(call)
+        try:
+            result, error = call.function(), None
+        except BaseException as raised:  # noqa: BLE001 - whoever awaits it is told
+            result, error = None, raised
+        with self._lock:
+            self._running.discard(call)
+            if call.given_up:
+                return False
+        if error is None:
+            call.future.set_result(result)
+        else:
+            call.future.set_exception(error)
+        return True
+
+    def _watch(self) -> None:
+        while not self._ended.wait(min(1.0, self.patience / 4)):
+            with self._lock:
+                late = [call for call in self._running if time.monotonic() - call.began > self.patience]
+                self._running.difference_update(late)
+                for call in late:
+                    call.given_up = True
+            for call in late:
+                self.lost += 1
+                log.error("a call does not come back", seconds=self.patience, lost=self.lost)
+                self._start(self._work)
+                call.future.set_exception(_hung(f"no answer within {self.patience:g} s"))
+
+
+def _hung(what: str) -> InfrastructureError:
+    return InfrastructureError(f"the environment hangs: {what} → run it in the sandbox ([operation.sandbox])")

@@ -1,0 +1,31 @@
+"""Desk, in which every call hangs once `hangs` is set. `load("tests.daemon.hanging_environment:environment")`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from rods.calls import Call
+from rods.environments.base import Result
+from rods.environments.desk.world import Desk, DeskInstance
+
+hangs, over = threading.Event(), threading.Event()
+
+
+class Hanging(Desk):
+    name = "tests.daemon.hanging_environment:environment"
+
+    def reset(self, state: Mapping[str, Any] | None) -> DeskInstance:
+        return _Instance(super().reset(state).state)
+
+
+class _Instance(DeskInstance):
+    def call(self, call: Call) -> Result:
+        if hangs.is_set():
+            over.wait()
+        return super().call(call)
+
+
+def environment() -> Desk:
+    return Hanging()
