@@ -49,7 +49,7 @@ def save_plain(model: Any, folder: Path) -> None:
 def save_adapter(model: Any, folder: Path) -> None:
     """Writes what is trained, exactly, where it is only a part of the weights."""
     if _is_adapted(model):
-        torch.save({name: value for name, value in model.state_dict().items() if ".lora_" in name}, folder / ADAPTER)
+        torch.save({name: value for name, value in model.state_dict().items() if _learnt(name)}, folder / ADAPTER)
 
 
 def load_adapter(model: Any, folder: Path) -> bool:
@@ -58,9 +58,14 @@ def load_adapter(model: Any, folder: Path) -> bool:
         return False
     state = torch.load(folder / ADAPTER, weights_only=True)
     missing = model.load_state_dict(state, strict=False)
-    if missing.unexpected_keys or any(".lora_" in key for key in missing.missing_keys):
+    if missing.unexpected_keys or any(_learnt(key) for key in missing.missing_keys):
         raise RuntimeError("an adapter of another shape")
     return True
+
+
+def _learnt(name: str) -> bool:
+    """Whether a weight of that name is trained. TRL keeps a copy of the first adapter, `ref`, for the KL penalty."""
+    return ".lora_" in name and ".ref." not in name
 
 
 def _is_adapted(model: Any) -> bool:

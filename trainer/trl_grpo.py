@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from datasets import Dataset
-from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback, TrainerCallback
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
@@ -35,14 +34,14 @@ from buffers.run import Run
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.errors import UserError
-from trainer import batches, optimizers, precision, token_scores
-from trainer.adapters import adapted, save_plain
+from trainer import batches, optimizers, precision, sharding, token_scores
+from trainer.adapters import adapted
 from trainer.advantages import Array, Estimate, advantages, load_hook, reweighted
 from trainer.conversations import Sample
-from trainer.policy import Batch, Stopping
+from trainer.engines import rollout_engine, vllm_arguments
+from trainer.policy import Batch, Stopping, TrainingStopped
 from trainer.ranks import Ranks
 from trainer.rollouts import Engine
-from trainer.served import ServedEngine
 from trainer.weights import Weights
 
 if TYPE_CHECKING:
@@ -72,9 +71,7 @@ def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
     folder = ranks.together(lambda: starting_weights(driven(training)))
     engine = Engine.load(folder, run.config.rollouts, bf16=precision.bf16(run.config.operation, run.config.policy.kind))
     engine.model = adapted(engine.model, run.config.policy.lora_rank, run.config.random_seeds.policy)
-    trainer = _Trainer(run, training, ranks, engine)
-    if trainer.begin() is None:
-        trainer.train()
+    _Trainer(run, training, ranks, engine, sharding.checked(run.config)).train()
 
 
 def driven(training: TrainingRun | None) -> TrainingRun:
@@ -95,7 +92,9 @@ def starting_weights(run: TrainingRun) -> Path:
 class _Trainer(GRPOTrainer):  # type: ignore[misc]
     """TRL's trainer with its batches, rewards and advantages taken from a run."""
 
-    def __init__(self, run: Run, training: TrainingRun | None, ranks: Ranks, engine: Engine) -> None:
+    def __init__(
+        self, run: Run, training: TrainingRun | None, ranks: Ranks, engine: Engine, how: sharding.Kind
+    ) -> None:
         self.config, self.training, self.ranks, self.engine = run.config, training, ranks, engine
         self.hook = load_hook(run.config.training.advantage_hook)
         self.batch: Batch | None = None
@@ -103,31 +102,49 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self.earned: list[Array] = []
         self.gradient_norm: float | None = None  # of the last update, before clipping
         self._own: torch.Tensor | None = None  # which tokens of a completion the loss is about, while it is computed
-        settings = run.config.training
-        optimizer = optimizers.make(settings.optimizer, engine.model, settings.learning_rate)
+        self.shards = sharding.Shards(
+            how, engine.model, lambda: self.optimizer, lambda: self.model_wrapped, ranks.first
+        )
         super().__init__(
-            model=engine.model,
+            model=self.shards.trained,
             reward_funcs=_training_reward,
             args=_arguments(run, engine, ranks.count),
             train_dataset=_slots(run.config),
             processing_class=engine.chat.tokenizer,
             rollout_func=_roll_out,
-            callbacks=[after := _AfterUpdate()],
-            optimizers=(optimizer, LambdaLR(optimizer, lambda step: 1.0)),
+            callbacks=[hooks := _Hooks()],
         )
-        after.trainer = self
+        hooks.trainer = self
         self.remove_callback(PrinterCallback)
-        self.served = _served(run, engine)
-        self.weights = Weights(run.config, engine, lambda: self.optimizer, ranks)
+        self.rollout_engine = rollout_engine(self, run, engine, ranks)
+        if how != "whole" and self.rollout_engine is engine:
+            engine.model.to(self.accelerator.device)  # what TRL does with a policy that is not spread
+        self.weights = Weights(run.config, engine, self.rollout_engine, self.synchronise, self.shards, ranks)
 
-    def begin(self) -> Stopping | None:
-        """Restores the resumed checkpoint, or saves the untrained policy; why the run stops here, if it does."""
+    def synchronise(self) -> None:
+        """Gives whoever rolls out the weights of now."""
+        if self.use_vllm:
+            self.vllm_generation.sync_weights()
+        else:
+            self.shards.gather()
 
-        def begun() -> Stopping | None:
-            driven(self.training).begin(self.weights)
-            return driven(self.training).stopping
+    def create_optimizer(self, model: Any = None) -> Any:
+        """The run's own, over all that is trained; its learning rate is constant (`_arguments`)."""
+        settings = self.config.training
+        self.optimizer = optimizers.make(settings.optimizer, self.shards.trained, settings.learning_rate)
+        return self.optimizer
 
-        return self.ranks.together(begun)
+    def begin(self) -> None:
+        """Restores the resumed checkpoint, or saves the untrained policy. Raises TrainingStopped where the run stops
+        here."""
+
+        def begun() -> None:
+            run = driven(self.training)
+            run.begin(self.weights)
+            if run.stopping is not None:
+                raise TrainingStopped(run.stopping)
+
+        self.ranks.together(begun)
 
     def updated(self) -> Stopping | None:
         """Lets the run take its checkpoint after an update; why it stops here, if it does."""
@@ -193,10 +210,14 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         return output
 
 
-class _AfterUpdate(TrainerCallback):  # type: ignore[misc]
-    """Tells the run that the weights have been updated, and TRL when the run is over."""
+class _Hooks(TrainerCallback):  # type: ignore[misc]
+    """Tells the run when policy and optimizer are there and whenever the weights have been updated, and TRL when the
+    run is over."""
 
     trainer: _Trainer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.trainer.begin()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         control.should_training_stop = self.trainer.updated() is not None
@@ -206,6 +227,8 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     """TRL's `rollout_func`. `prompts` are slot numbers, each repeated for its group: this process's part of them."""
     config, ranks = trainer.config, trainer.ranks
     trainer.weights.restore_generators()
+    if not trainer.use_vllm:  # TRL has done it otherwise
+        trainer.synchronise()
     trainer.batch = batch = ranks.together(lambda: driven(trainer.training).next_batch())
     every = batches.jobs(batch, config)
     mine = ranks.part(len(every))
@@ -213,9 +236,7 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:
         raise RuntimeError("TRL asked for other slots than the batch's: its sampler has changed")
     seed = keyed_random(config.random_seeds.rollouts, "rollouts", batch.step).getrandbits(63)
-    if trainer.served is not None:
-        ranks.together(trainer.served.synchronise)
-    samples = (trainer.served or trainer.engine).rollouts(every[mine], random_seed=seed, first=mine.start)
+    samples = trainer.rollout_engine.rollouts(every[mine], random_seed=seed, first=mine.start)
     trainer.samples = samples
     end = trainer.engine.chat.tokenizer.eos_token_id
     return {
@@ -223,21 +244,8 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
         # TRL needs a token to look at: a prompt that overflowed the context gets one that does not count
         "completion_ids": [sample.completion_ids or [end] for sample in samples],
         "env_mask": [sample.env_mask or [0] for sample in samples],
-        "logprobs": None,
+        "logprobs": [sample.logprobs or [0.0] for sample in samples],
     }
-
-
-def _served(run: Run, engine: Engine) -> ServedEngine | None:
-    """The engine behind `operation.rollout_servers`, if there is one."""
-    servers = run.config.operation.rollout_servers
-    if not servers:
-        return None
-    folder = Path(run.config.operation.weights_folder or run.path / "served")
-
-    def save(written: Path) -> None:
-        save_plain(engine.model, written)
-
-    return ServedEngine(engine.chat, run.config.rollouts, servers[0], folder.resolve(), save)
 
 
 def _training_reward(**kwargs: Any) -> list[float]:
@@ -288,6 +296,7 @@ def _arguments(run: Run, engine: Engine, processes: int) -> GRPOConfig:
         scale_rewards="none",  # TRL's own advantages are replaced
         loss_type="dapo",
         learning_rate=training.learning_rate,
+        lr_scheduler_type="constant",
         bf16=engine.bf16,
         gradient_checkpointing=gpu and large,
         use_cpu=not gpu,
@@ -301,6 +310,7 @@ def _arguments(run: Run, engine: Engine, processes: int) -> GRPOConfig:
         eval_strategy="no",
         report_to=list(config.operation.report_to),
         run_name=run.name,
+        **vllm_arguments(config),
     )
 
 

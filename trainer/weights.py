@@ -12,33 +12,49 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from torch.optim import Optimizer
 
 from rods.config import Config
 from rods.errors import UserError
 from rods.tasks import Task
 from trainer.adapters import load_adapter, save_adapter, save_plain
 from trainer.batches import validation_jobs
+from trainer.conversations import RolloutEngine
 from trainer.ranks import Ranks
 from trainer.rollouts import Engine
+from trainer.sharding import Shards
 
-OPTIMIZER, GENERATORS = "optimizer.pt", "generators.pt"
+GENERATORS = "generators.pt"
 
 
 class Weights:
-    """Saved by the first process, restored by all of them. `optimizer` is asked late: TRL wraps what it was given."""
+    """Saved by the first process, restored by all of them. `rollouts` is who validates: whoever rolls out, after
+    `synchronise` has given it the weights of now."""
 
-    def __init__(self, config: Config, engine: Engine, optimizer: Callable[[], Optimizer], ranks: Ranks) -> None:
-        self.config, self.engine, self.optimizer, self.ranks = config, engine, optimizer, ranks
+    def __init__(
+        self,
+        config: Config,
+        engine: Engine,
+        rollouts: RolloutEngine,
+        synchronise: Callable[[], None],
+        shards: Shards,
+        ranks: Ranks,
+    ) -> None:
+        self.synchronise = synchronise
+        self.config, self.engine, self.rollouts, self.shards, self.ranks = config, engine, rollouts, shards, ranks
         self._generators: list[torch.Tensor] | None = None
-        ranks.services = {"generators": self._all_generators, "restore": self._restore, "validate": self._validate}
+        ranks.services = {
+            "gather": self._gather,
+            "generators": self._all_generators,
+            "restore": self._restore,
+            "validate": self._validate,
+        }
 
     def save(self, folder: Path) -> None:
         """Writes the policy into the empty `folder` (trainer.policy.Policy)."""
+        self.ranks.ask("gather", folder)
         save_plain(self.engine.model, folder)
         save_adapter(self.engine.model, folder)
         self.engine.chat.tokenizer.save_pretrained(folder)
-        torch.save(self.optimizer().state_dict(), folder / OPTIMIZER)
         torch.save(self.ranks.ask("generators"), folder / GENERATORS)
 
     def load(self, folder: Path) -> None:
@@ -60,12 +76,17 @@ class Weights:
 
     def _validate(self, tasks: Sequence[Task]) -> list[float | None]:
         mine = tasks[self.ranks.index :: self.ranks.count]
-        samples = self.engine.rollouts(validation_jobs(mine, self.config), random_seed=0, greedy=True)
+        self.synchronise()
+        samples = self.rollouts.rollouts(validation_jobs(mine, self.config), random_seed=0, greedy=True)
         earned = [
             None if one.trace.end == "infrastructure" else one.trace.resolved / one.trace.expected for one in samples
         ]
         found = dict(self.ranks.gathered([(task.id, score) for task, score in zip(mine, earned, strict=True)]))
         return [found[task.id] for task in tasks]
+
+    def _gather(self, folder: Path) -> None:
+        self.shards.gather()
+        self.shards.save_optimizer(folder)
 
     def _all_generators(self) -> list[list[torch.Tensor]]:
         """A list a process: the generator of the CPU, then one a GPU."""
@@ -74,14 +95,14 @@ class Weights:
     def _restore(self, folder: Path) -> None:
         model = self.engine.model
         try:
-            optimizer = torch.load(folder / OPTIMIZER, weights_only=True)
             generators = torch.load(folder / GENERATORS, weights_only=True)
             if not load_adapter(model, folder):
                 weights: dict[str, Any] = {}
                 for file in sorted(folder.glob("*.safetensors")):
                     weights |= load_file(file)
                 model.load_state_dict(weights, strict=not model.config.tie_word_embeddings)
-            self.optimizer().load_state_dict(optimizer)
+            self.shards.scatter()
+            self.shards.load_optimizer(folder)
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             raise UserError(
                 f"the checkpoint does not fit this policy ({str(error).splitlines()[0]})",

@@ -1,0 +1,40 @@
+"""`rods-train` where accelerate takes processes on the CPU for GPUs, so that FSDP2 or DeepSpeed spreads a policy over
+them, by gloo.
+
+accelerate leaves both off on CPUs: its state knows them for kinds of processes that have accelerators. So the kind is
+the one thing that it is told here, and what a process holds is printed, for a test to see that it is a part.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import accelerate.accelerator
+from accelerate.state import PartialState
+from accelerate.utils import DistributedType
+
+from trainer.__main__ import main
+
+prepare = accelerate.accelerator.fsdp2_prepare_model
+
+
+def prepared(accelerator: Any, model: Any) -> Any:
+    total = sum(weight.numel() for weight in model.parameters())
+    model = prepare(accelerator, model)
+    held = sum(weight.to_local().numel() for weight in model.parameters())
+    print(f"this process holds {held / total:.2f} of the weights", flush=True)
+    return model
+
+
+if __name__ == "__main__":
+    deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true"
+    if deepspeed:
+        from deepspeed import comm
+
+        comm.init_distributed(dist_backend="gloo", auto_mpi_discovery=False)
+    PartialState(cpu=True)
+    kind = DistributedType.DEEPSPEED if deepspeed else DistributedType.MULTI_GPU
+    PartialState._shared_state["distributed_type"] = kind
+    accelerate.accelerator.fsdp2_prepare_model = prepared
+    main()

@@ -1,0 +1,154 @@
+"""The policy while its processes share it in parts: FSDP2 and DeepSpeed ZeRO spread weights and optimizer over them.
+
+Which of these, if any, is the business of `accelerate launch` and its configuration (experiments/training/*.yaml). The
+rest of the trainer works on a whole copy of the policy in every process (`Engine.model`): `gather` brings it up to
+date, `scatter` goes back. So rollouts need no other process between two tokens, and a checkpoint holds plain weights.
+Where nothing is sharded the copy is the policy itself, and both do nothing.
+
+Checkpoints of whole and of FSDP2 runs are alike: a run may go on with another number of processes, or with one. What
+DeepSpeed keeps (ZeRO partitions, master weights) is written and read by DeepSpeed, one file a process, and can only be
+resumed by as many.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.optim import Optimizer
+
+from rods.config import Config
+from rods.errors import UserError
+
+OPTIMIZER, PARTITIONS = "optimizer.pt", "deepspeed"
+TAG = "state"  # DeepSpeed's name for what it writes into PARTITIONS
+Kind = Literal["whole", "fsdp", "deepspeed"]
+
+
+def kind() -> Kind:
+    """How the policy is spread, as `accelerate launch` says."""
+    for name in ("fsdp", "deepspeed"):
+        if os.environ.get(f"ACCELERATE_USE_{name.upper()}", "false").lower() in ("1", "true"):
+            return name  # type: ignore[return-value]
+    return "whole"
+
+
+def checked(config: Config) -> Kind:
+    """`kind`. Raises UserError where the configuration cannot be sharded."""
+    found = kind()
+    if found != "whole" and config.training.optimizer == "muon":
+        raise UserError(
+            "Muon needs whole matrices, and each process has a part of them",
+            where="training.optimizer",
+            remedy='use "adamw", or start without FSDP and DeepSpeed',
+        )
+    if found == "fsdp" and os.environ.get("FSDP_VERSION", "1") != "2":
+        raise UserError(
+            "FSDP 1 is not supported", where="FSDP_VERSION", remedy="set fsdp_version: 2 in accelerate's configuration"
+        )
+    return found
+
+
+class Shards:
+    """`trained` is what the optimizer moves, `whole` the copy. Every method is called by all processes at once.
+
+    `optimizer` and `wrapped` (the model as accelerate wraps it) are asked late: there are none before training begins.
+    """
+
+    def __init__(
+        self, how: Kind, whole: Any, optimizer: Callable[[], Optimizer], wrapped: Callable[[], Any], first: bool
+    ) -> None:
+        self.kind, self.whole, self.optimizer, self.wrapped, self.first = how, whole, optimizer, wrapped, first
+        self.trained = whole if how == "whole" else copy.deepcopy(whole)
+
+    def gather(self) -> None:
+        """Brings the copy up to date."""
+        if self.kind == "whole":
+            return
+        parts = dict(self.trained.named_parameters())  # TRL may have added a frozen adapter for the KL penalty
+        with torch.no_grad():
+            for name, target in self.whole.named_parameters():
+                with _gathered(parts[name], writing=False):
+                    target.copy_(_full(parts[name]))
+
+    def scatter(self) -> None:
+        """Puts the copy's weights into what is trained."""
+        if self.kind == "whole":
+            return
+        parts = dict(self.trained.named_parameters())
+        with torch.no_grad():
+            for name, source in self.whole.named_parameters():
+                with _gathered(parts[name], writing=True):
+                    parts[name].copy_(_part(source, parts[name]))
+
+    def save_optimizer(self, folder: Path) -> None:
+        """Writes what the optimizer remembers into `folder`."""
+        if self.kind == "deepspeed":
+            self.wrapped().save_checkpoint(str(folder / PARTITIONS), tag=TAG, save_latest=False)
+            return
+        state = self.optimizer().state_dict()
+        if self.kind == "fsdp":
+            state = {**state, "state": {key: self._whole_state(one) for key, one in state["state"].items()}}
+        if self.first:
+            torch.save(state, folder / OPTIMIZER)
+
+    def load_optimizer(self, folder: Path) -> None:
+        """Restores what `save_optimizer` wrote. Raises OSError, RuntimeError or ValueError when it does not fit."""
+        if self.kind == "deepspeed":
+            found, _ = self.wrapped().load_checkpoint(str(folder / PARTITIONS), tag=TAG, load_lr_scheduler_states=False)
+            if found is None:
+                raise RuntimeError("nothing of DeepSpeed's is there; it was written by another kind of start")
+            return
+        if not (folder / OPTIMIZER).exists() and (folder / PARTITIONS).is_dir():
+            raise RuntimeError("it was written under DeepSpeed")
+        fsdp = self.kind == "fsdp"  # of the file, each process needs its own part alone
+        state = torch.load(folder / OPTIMIZER, weights_only=True, mmap=fsdp)
+        if fsdp:
+            parts = [part for group in self.optimizer().param_groups for part in group["params"]]
+            moved = {key: _parts_of_state(one, parts[key]) for key, one in state["state"].items()}
+            state = {**state, "state": moved}
+        self.optimizer().load_state_dict(state)
+
+    def _whole_state(self, state: dict[str, Any]) -> dict[str, Any]:
+        """A parameter's state, whole, in the first process; the others only help."""
+        found = {}
+        for name, value in state.items():
+            full = _full(value)
+            if self.first:
+                found[name] = full.cpu() if isinstance(full, torch.Tensor) else full
+        return found
+
+
+def _gathered(part: Any, *, writing: bool) -> Any:
+    """A context in which a parameter that ZeRO-3 has spread is whole; what is written there is spread again."""
+    if not hasattr(part, "ds_id"):
+        return nullcontext()
+    from deepspeed.zero import GatheredParameters
+
+    return GatheredParameters([part], modifier_rank=0 if writing else None)
+
+
+def _full(value: Any) -> Any:
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def _part(value: torch.Tensor, like: Any) -> Any:
+    """This process's part of a tensor that all of them have whole, spread as `like` is."""
+    if not isinstance(like, DTensor):
+        return value
+    there = value.to(like.device)
+    return distribute_tensor(there, like.device_mesh, like.placements, src_data_rank=None)
+
+
+def _parts_of_state(state: dict[str, Any], like: Any) -> dict[str, Any]:
+    """An optimizer's state of the parameter `like`: what has its shape is spread as it is."""
+    return {
+        name: _part(value, like) if isinstance(value, torch.Tensor) and value.shape == like.shape else value
+        for name, value in state.items()
+    }
