@@ -158,7 +158,7 @@ class _Batch:
             return best, logits.new_zeros(len(best))
         weights = (logits / self.limits.temperature).softmax(-1)
         if self.limits.top_p < 1:
-            weights = _nucleus(weights, self.limits.top_p)
+            weights = nucleus(weights, self.limits.top_p)
         cumulated = weights.cumsum(-1)
         draws = np.zeros(len(uniforms), dtype=np.float32)
         for row in open_rows:
@@ -170,7 +170,7 @@ class _Batch:
         return chosen, logprobs
 
 
-def _nucleus(weights: torch.Tensor, top_p: float) -> torch.Tensor:
+def nucleus(weights: torch.Tensor, top_p: float) -> torch.Tensor:
     """Zeroes what lies outside the smallest set of tokens whose weights reach `top_p`."""
     ordered, index = weights.sort(-1, descending=True)
     outside = ordered.cumsum(-1) - ordered >= top_p

@@ -1,7 +1,7 @@
 """A server of nano with vLLM's interface: token ids in and out, weights loaded in place. Real HTTP, real weights.
 
 It decodes greedily. `fail` makes it answer 500 from then on; with request `restart_before`, counted from 0, it is as a
-restart would leave it.
+restart would leave it. It holds its cached prefixes `busy` times before it forgets them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Served:
         self.initial = deepcopy(model.state_dict())
         self.mark = "default"
         self.restart_before = -1
+        self.busy = 0
         self.asked: list[dict[str, Any]] = []
         self.loaded: list[str] = []
         self.lock = threading.Lock()
@@ -38,7 +39,8 @@ class Served:
             self.loaded.append(folder)
             return {"results": [None]}
         if path == "/reset_prefix_cache":
-            return {"success": True}
+            self.busy -= 1
+            return {"success": self.busy < 0}
         if path == "/update_weight_version":
             self.mark = body["new_version"]
             return {"success": True}

@@ -8,7 +8,7 @@ import torch
 from rods.errors import UserError
 from tests.trainer import nano_parts
 from trainer.chat import Chat
-from trainer.rollouts import _nucleus
+from trainer.rollouts import nucleus
 
 
 def test_greedy_rollouts_with_the_cache_equal_a_plain_forward_pass():
@@ -44,6 +44,21 @@ def test_the_mask_and_the_spans_mark_the_policys_tokens_and_nothing_else():
         assert shown == len(sample.completion_ids)
 
 
+def test_every_token_carries_the_log_probability_that_it_was_drawn_with():
+    engine = nano_parts.engine(temperature=0.7, top_p=0.9)
+    for sample in engine.rollouts(nano_parts.jobs(), random_seed=4):
+        ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
+        start = len(sample.prompt_ids)
+        with torch.inference_mode():
+            logits = engine.model(input_ids=ids).logits[0, start - 1 : -1]
+        weights = nucleus((logits / 0.7).softmax(-1), 0.9)
+        wanted = (weights.gather(-1, ids[0, start:, None])[:, 0] / weights.sum(-1)).log()
+        wanted[torch.tensor(sample.env_mask) == 0] = 0
+        assert sample.logprobs == pytest.approx(wanted.tolist(), abs=1e-4)
+    greedy = engine.rollouts(nano_parts.jobs(), random_seed=4, greedy=True)
+    assert not any(any(sample.logprobs) for sample in greedy)
+
+
 def test_a_rollouts_draws_do_not_depend_on_its_neighbours():
     engine = nano_parts.engine()
     jobs = nano_parts.jobs()
@@ -71,8 +86,8 @@ def test_replies_cut_by_length_and_by_the_context_end_the_episode_by_name():
 
 def test_the_nucleus_is_the_smallest_set_that_reaches_top_p():
     weights = torch.tensor([[0.1, 0.5, 0.15, 0.25]])
-    assert (_nucleus(weights, 0.7) > 0).tolist() == [[False, True, False, True]]
-    assert (_nucleus(weights, 0.4) > 0).tolist() == [[False, True, False, False]]
+    assert (nucleus(weights, 0.7) > 0).tolist() == [[False, True, False, True]]
+    assert (nucleus(weights, 0.4) > 0).tolist() == [[False, True, False, False]]
 
 
 def test_a_tokenizer_without_a_chat_template_is_refused_with_a_remedy():

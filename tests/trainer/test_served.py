@@ -15,6 +15,7 @@ from rods.errors import InfrastructureError
 from rods.rewards import score
 from tests.trainer.nano_parts import engine, jobs
 from tests.trainer.served_stub import Served, served
+from trainer import vllm_server
 from trainer.engines import by_disk
 from trainer.rollouts import Engine
 from trainer.served import ServedEngine
@@ -59,6 +60,20 @@ def test_synchronising_changes_what_is_served(tmp_path: Path) -> None:
     assert stale == before
     assert after == local.rollouts(jobs()[:2], random_seed=1, greedy=True) != before
     assert len(state.loaded) == 1 and not list(tmp_path.iterdir())  # the weights of a step do not pile up
+
+
+def test_weights_count_as_loaded_once_no_prefix_of_older_ones_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm_server, "WAIT_SECONDS", 0.0)
+    local = engine()
+    with served(deepcopy(local.model).eval()) as state:
+        state.busy = 2
+        assert by_disk(local, through(state, local), tmp_path) == state.mark
+        assert len(state.loaded) == 3
+        state.busy = 2
+        with pytest.raises(InfrastructureError, match="prefixes of older weights"):
+            by_disk(local, through(state, local, retry_seconds=0.0), tmp_path)
 
 
 def test_a_dead_server_is_never_the_policys_failure(tmp_path: Path) -> None:
