@@ -5,16 +5,21 @@ from pathlib import Path
 import orjson
 import pytest
 import torch
+from datasets import load_dataset
 from safetensors.torch import load_file
+from trl import data_utils
 
-from rods.config import Policy
+from rods.config import Policy, read_config
 from rods.environments import desk
 from rods.errors import EXIT_OK, EXIT_USER
+from rods.sources import load_tasks
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import write_config
+from trainer.chat import Chat
 from trainer.demonstrations import demonstrate
 from trainer.main import run
 from trainer.nano import model as network
+from trainer.supervised import encode
 
 
 @pytest.fixture
@@ -53,6 +58,19 @@ def test_the_export_is_the_common_chat_format_without_held_out_tasks(tmp_path: P
     assert len(lines) == 16 and {line["split"] for line in lines} == {"train"}
     roles = [message["role"] for message in lines[0]["messages"]]
     assert roles[:3] == ["system", "user", "assistant"] and roles[-1] == "assistant" and "tool" in roles
+
+
+def test_other_tools_read_the_export_and_see_the_tokens_that_a_rollout_would(tmp_path: Path, base: Path) -> None:
+    file, asked = tmp_path / "demonstrations.jsonl", config(tmp_path, base)
+    assert run(["sft", "--config", str(asked), "--export", str(file)]) == EXIT_OK
+    rows = load_dataset("json", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache"))
+    said, talk = read_config(asked), Chat.load(base)
+    tasks = [task for task in load_tasks(said.data, tmp_path) if task.split == "train"]
+    for row, trace in zip(rows, demonstrate(tasks, said.policy), strict=True):
+        assert data_utils.is_conversational(row)
+        shown = data_utils.apply_chat_template({"messages": row["messages"]}, talk.tokenizer)["text"]
+        tokens, _ = encode(talk, trace)
+        assert talk.tokens(shown)[: len(tokens)] == tokens
 
 
 def test_warming_up_lowers_the_loss_and_leaves_a_folder_that_a_run_can_start_from(
