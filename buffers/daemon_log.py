@@ -15,9 +15,10 @@ from types import TracebackType
 from typing import Any
 
 from buffers.commit import GroupCommit
+from buffers.damage import quarantine
 from buffers.locks import Ownership
 from buffers.log import LogWriter, record, sync_file
-from buffers.reading import quarantine, segments
+from buffers.parts import segments
 from buffers.records import Record
 from buffers.run import Run
 from buffers.seeds import Seeds, Unfinished

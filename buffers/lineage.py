@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from buffers.reading import BLOCK, segments
+from buffers.parts import segments
+from buffers.reading import BLOCK
 from buffers.records import Record, is_record
 
 MARK = b'"kind":"start"'

@@ -22,13 +22,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-import orjson
-
-from buffers.reading import Damage, Tail, last_record, quarantine, read, segments
+from buffers.damage import Damage, quarantine
+from buffers.parts import first_seq, last_record, segments
 from buffers.records import Record, closed, leading_record, line, record
 from rods.errors import InfrastructureError, RefusedError, RodsError, UserError
 
-__all__ = ["LogWriter", "Record", "Tail", "disk_error", "read", "record", "sync_file", "sync_folder"]
+__all__ = ["LogWriter", "Record", "disk_error", "record", "sync_file", "sync_folder"]
 
 
 class LogWriter:
@@ -251,13 +250,6 @@ def _same_file(held: os.stat_result, path: Path) -> bool:
         return os.path.samestat(held, path.stat())
     except FileNotFoundError:
         return False
-
-
-def first_seq(path: Path) -> int | None:
-    """The seq with which a part begins; None for an empty one."""
-    with path.open("rb") as file:
-        first = file.readline()
-    return int(orjson.loads(first)["seq"]) if first.endswith(b"\n") else None
 
 
 def _write_aside(path: Path, data: bytes) -> None:

@@ -7,7 +7,6 @@ same for a log that is being written, by polling; it never holds a position insi
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,27 +15,12 @@ from zlib import crc32
 
 import orjson
 
-from buffers.records import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Record, is_record
-from rods.errors import CorruptLogError
+from buffers.damage import Damage, check_newline, parsed
+from buffers.parts import segments
+from buffers.records import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Record
 
 BLOCK = 1 << 15  # bytes read at once: records that die young are cheap
 LOOKS = 20  # how often a reader looks again for a part that is being renamed
-
-
-def segments(path: Path) -> list[Path]:
-    """The existing parts of the log whose live part is `path`, in order of seq. A star in the name stands for an epoch
-    number."""
-    stem = re.escape(path.name.removesuffix(".jsonl")).replace(r"\*", r"(\d{4,})")
-    pattern = re.compile(rf"{stem}(?:\.(?P<first>\d{{12}}))?\.jsonl")
-    with os.scandir(path.parent) as entries:
-        names = [entry.name for entry in entries]
-    found = []
-    for name in names:
-        if match := pattern.fullmatch(name):
-            epoch = int(match.group(1)) if "*" in path.name else 0
-            first = match.group("first")
-            found.append((epoch, first is None, int(first or 0), name))
-    return [path.parent / name for *_, name in sorted(found)]
 
 
 def read(path: Path) -> Iterator[Record]:
@@ -199,7 +183,7 @@ class Tail:
         with self.files.open(part) as (file, inode):
             first = file.readline()
         if not first.endswith(b"\n"):
-            _check_newline(first, part, 0)
+            check_newline(first, part, 0)
             return None
         if parsed(first[:-1], part, 0)["seq"] != self._seen + 1:
             return False
@@ -238,7 +222,7 @@ class Tail:
             if len(found) < len(lines):
                 return
             offset += end + 1
-        _check_newline(rest, part, offset)
+        check_newline(rest, part, offset)
 
     def _parse(self, lines: list[bytes], part: Path, offset: int, seq: int) -> list[Record]:
         """The records in `lines`, the first of which stands at `offset` and follows record `seq`; fewer when the bytes
@@ -258,64 +242,6 @@ class Tail:
         return found
 
 
-def _check_newline(rest: bytes, part: Path, offset: int) -> None:
-    """Raises Damage when `rest`, the end of a part, is a whole record but for the newline: nothing is missing there."""
-    if len(rest) > TRAILER and is_record(rest[:-1]):
-        raise Damage(part, offset, "the newline behind the last record is damaged")
-
-
 def _end(offset: int, lines: list[bytes], found: list[Record]) -> int:
     """Where the lines of `found` end."""
     return offset + sum(map(len, lines[: len(found)])) + len(found)
-
-
-def last_record(part: Path) -> tuple[Record | None, int]:
-    """The last whole record of a part (None when it has none) and the offset behind it. Raises CorruptLogError when the
-    last line that ends is no record."""
-    reach = 1 << 16
-    with part.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        while True:
-            start = max(0, size - reach)
-            file.seek(start)
-            data = file.read(size - start)
-            end = data.rfind(b"\n")
-            begin = data.rfind(b"\n", 0, max(end, 0)) + 1
-            if end >= 0 and (begin > 0 or start == 0):
-                return parsed(data[begin:end], part, start + begin), start + end + 1
-            if start == 0:
-                return None, 0
-            reach *= 4
-
-
-class Damage(CorruptLogError):
-    """A record that cannot be believed, in `part` from byte `offset` on."""
-
-    def __init__(self, part: Path, offset: int, why: str) -> None:
-        self.part, self.offset = part, offset
-        super().__init__(
-            f"damaged record: {why}",
-            where=f"{part}, byte {offset}",
-            remedy=f"restore the file from a copy, or see what `rods recover {part.parent}` offers",
-        )
-
-
-@contextmanager
-def quarantine() -> Iterator[None]:
-    """For the owner of a log: damage met inside is copied to `<file>.corrupt.<offset>` before it is raised, so that
-    nothing done to the log later can destroy the evidence."""
-    try:
-        yield
-    except Damage as damage:
-        with suppress(OSError), damage.part.open("rb") as file:  # a full disk must not hide the damage
-            file.seek(damage.offset)
-            damage.part.with_name(f"{damage.part.name}.corrupt.{damage.offset}").write_bytes(file.readline())
-        raise
-
-
-def parsed(text: bytes, part: Path, offset: int) -> Record:
-    """The record in one line. Raises CorruptLogError."""
-    if not is_record(text):
-        raise Damage(part, offset, "the checksum does not match the line")
-    found: Record = orjson.loads(text)
-    return found

@@ -16,8 +16,9 @@ from typing import Any
 from buffers.atomic import replace
 from buffers.heartbeat import Heartbeat
 from buffers.locks import Ownership, owner, stale_owners
-from buffers.log import LogWriter, first_seq, sync_folder
-from buffers.reading import read_raw, segments
+from buffers.log import LogWriter, sync_folder
+from buffers.parts import first_seq, segments
+from buffers.reading import read_raw
 from buffers.records import CLOSING, LOST, line
 from buffers.rederivation import Rederivation
 from buffers.report import Report

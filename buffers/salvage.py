@@ -15,7 +15,7 @@ from pathlib import Path
 
 import orjson
 
-from buffers.reading import segments
+from buffers.parts import segments
 from buffers.records import LOST, Record, is_record, leading_record, line, record
 
 BEGINNING = re.compile(rb'\{"seq":\d+,"id":"')

@@ -18,12 +18,12 @@ from typing import Any
 import orjson
 
 from buffers.atomic import replace
-from buffers.reading import segments
+from buffers.parts import segments
 from buffers.records import Record
 from rods.errors import RodsError
 from rods.runfolder import SNAPSHOTS
 
-VERSION = 1  # of what the folds keep: another version is read anew
+VERSION = 2  # of what the folds keep: another version is read anew
 KEPT = 2
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from buffers.reading import Tail, segments
+from buffers.parts import segments
+from buffers.reading import Tail
 from buffers.records import Record
 from rods.runfolder import EXPANDED
 from rods.tasks import Task

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
+from buffers.damage import quarantine
 from buffers.locks import Ownership
 from buffers.log import LogWriter, record
 from buffers.merging import Epoch, Merger
 from buffers.observations import Observations, digest
 from buffers.pool import PoolView
-from buffers.reading import quarantine
 from buffers.run import Run
 from buffers.tracker_store import TrackerStore
 from rods.errors import RefusedError, UserError
@@ -43,8 +43,9 @@ class TrainerLog:
             self._writer = LogWriter(run.path / OBSERVATIONS, part_bytes=run.config.operation.log_part_bytes)
             with quarantine():
                 self.observations = Observations(run, strict=True, history=False, keep=True)
-                self.observations.catch_up()
                 self.view = PoolView(run, self.observations, strict=True)
+                self.view.poll()
+                self.observations.catch_up()
                 self.view.poll()
         except BaseException:
             self._ownership.release()

@@ -11,7 +11,8 @@ import pytest
 
 from buffers.commit import GroupCommit
 from buffers.log import LogWriter
-from buffers.reading import read, segments
+from buffers.parts import segments
+from buffers.reading import read
 from buffers.records import Record, record
 from rods.errors import RefusedError, UserError
 

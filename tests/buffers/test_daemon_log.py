@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from buffers.operation import log_start
-from buffers.reading import read, segments
+from buffers.parts import segments
+from buffers.reading import read
 from buffers.run import Run
 from buffers.seeds import Seeds
 from rods.errors import RefusedError

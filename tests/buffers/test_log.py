@@ -15,7 +15,8 @@ import orjson
 import pytest
 
 from buffers.log import LogWriter
-from buffers.reading import read, read_raw, segments
+from buffers.parts import segments
+from buffers.reading import read, read_raw
 from buffers.records import record
 from rods.errors import CorruptLogError, InfrastructureError, RefusedError, RodsError, UserError
 

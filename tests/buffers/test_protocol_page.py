@@ -11,7 +11,8 @@ import pytest
 from buffers.log import LogWriter
 from buffers.observations import digest
 from buffers.operation import log_start
-from buffers.reading import read, segments, settled
+from buffers.parts import segments
+from buffers.reading import read, settled
 from buffers.records import CLOSED_BY, CLOSING, KEYS, Record, is_record, record_id
 from buffers.rederivation import ENVELOPE
 from buffers.run import Run

@@ -15,8 +15,9 @@ from buffers.fork import fork
 from buffers.heartbeat import Place
 from buffers.locks import Owner
 from buffers.observations import Observations
+from buffers.parts import segments
 from buffers.pool import PoolView
-from buffers.reading import read, read_raw, segments
+from buffers.reading import read, read_raw
 from buffers.recovery import carry_out, examine
 from buffers.run import Run
 from buffers.trainer_log import TrainerLog

@@ -11,7 +11,8 @@ import pytest
 
 from buffers.log import LogWriter
 from buffers.observations import Observations
-from buffers.reading import read, segments
+from buffers.parts import segments
+from buffers.reading import read
 from buffers.records import record
 from buffers.run import Run
 from buffers.tracker_store import windows_json

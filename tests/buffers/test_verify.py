@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from buffers.reading import read_raw, segments
+from buffers.parts import segments
+from buffers.reading import read_raw
 from buffers.records import CLOSED_BY, Record, line, record_id
 from buffers.run import Run
 from buffers.trainer_log import TrainerLog

@@ -22,7 +22,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from buffers.creation import toml
-from buffers.reading import segments
+from buffers.parts import segments
 from buffers.run import Run
 from rods.config import parse_config
 from rods.environments import desk

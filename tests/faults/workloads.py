@@ -16,8 +16,9 @@ from typing import Any
 
 from buffers.creation import toml
 from buffers.observations import Observations
+from buffers.parts import segments
 from buffers.pool import PoolView
-from buffers.reading import read, segments
+from buffers.reading import read
 from buffers.run import Run
 from buffers.verify import verify
 from daemon.main import main as daemon_main
@@ -25,6 +26,7 @@ from rods import runfolder
 from rods.config import parse_config, read_config
 from rods.errors import EXIT_REQUEUE
 from rods.sources import load_tasks
+from tests.buffers.world import retired
 from tests.faults.files import Plan
 from tests.faults.forge import Forge, Outcome
 from trainer import simulated as simulated  # imported once, before the forks that need it
@@ -92,8 +94,8 @@ def judge(folder: Path, acknowledged: Sequence[tuple[str, str]] = ()) -> dict[st
     for record in read(folder / runfolder.EXPANDED):
         variants.append([record["pick"], record["index"], record["task"]["id"]])
     active = sorted([one.task_id, one.epoch, one.since] for one in view.active.values())
-    retired = sorted([one.member.task_id, one.rule, one.epoch] for one in view.retired.values())
-    outcome = [steps, active, retired, [one.step for one in view.pool.epochs], picks, sorted(variants)]
+    gone = sorted([task, rule, epoch] for task, (rule, epoch, _) in retired(run, observations).items())
+    outcome = [steps, active, gone, [one.step for one in view.pool.epochs], picks, sorted(variants)]
     problems = [str(problem) for problem in report.problems]
     return {"problems": problems, "twice": twice, "lost": lost(folder, acknowledged), "outcome": outcome}
 
