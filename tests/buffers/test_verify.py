@@ -92,6 +92,8 @@ def test_an_honest_run_agrees(run: Run) -> None:
     ("kind", "changes", "found"),
     [
         ("retired", {"remove": True}, "lacks retired"),
+        ("revived", {"remove": True}, "lacks revived"),
+        ("revived", {"task": "0" * 20}, "which the rules do not give"),
         ("retired", {"mean": 0.123}, "which the rules do not give"),
         ("retired", {"rule": "unsampled"}, "which the rules do not give"),
         ("injected", {"pick": "1-x"}, "which the rules do not give"),
