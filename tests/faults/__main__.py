@@ -1,7 +1,7 @@
 """`python -m tests.faults`: every sweep in full, and the table of docs/durability.md.
 
-`--share 20` tries every twentieth point only, `--only WORD` the rows whose name holds the word, `--kills 20` fewer
-random kills. Rows go to standard output, times and what went wrong to standard error.
+`--share 20` tries every twentieth point only, `--only WORD` the rows whose name (the table's last column) holds the
+word, `--kills 20` fewer random kills. Rows go to standard output, times and what went wrong to standard error.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ def main() -> int:
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     bad = 0
     with tempfile.TemporaryDirectory(dir=memory) as scratch, Forge() as forge:
-        print(HEAD, "|---|---|---|---|---|---|", sep="\n", flush=True)
+        print(HEAD, flush=True)
         for name, sweep in every(forge, Path(scratch), asked.share, asked.kills):
             if asked.only not in name:
                 continue
             began = time.monotonic()
             row = sweep()
+            row.name = name
             print(row, flush=True)
             print(f"({row.fault}: {time.monotonic() - began:.0f} s)", *row.failures[:5], sep="\n", file=sys.stderr)
             bad += row.survived < row.tried and "append and flush" not in row.fault
@@ -72,7 +73,7 @@ def every(forge: Forge, scratch: Path, share: int, kills: int) -> Iterator[tuple
         for kind in ("log", "sqlite", "plain"):
             for fault in comparison.SYSTEM_CALLS:
                 yield (
-                    f"comparison strace {fault} {kind}",
+                    f"comparison strace {fault.split()[0]} {kind}",
                     lambda f=fault, k=kind: comparison.struck(k, f, scratch, share),  # type: ignore[misc]
                 )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tests.faults.workloads import Verdict
 
-HEAD = "| fault | points tried | survived | acknowledged records lost | duplicates | wrong recoveries |"
+HEAD = """\
+| fault | points tried | survived | acknowledged records lost | duplicates | wrong recoveries | row |
+|---|---|---|---|---|---|---|"""
 
 
 @dataclass
@@ -19,6 +20,7 @@ class Row:
     twice: int = 0
     wrong: int = 0
     failures: list[str] = field(default_factory=list)  # what went wrong where
+    name: str = ""  # `python -m tests.faults --only NAME` makes it again
 
     def add(self, point: str, verdict: Verdict) -> None:
         self.tried += 1
@@ -30,8 +32,5 @@ class Row:
             self.failures.append(f"{point}: {verdict}")
 
     def __str__(self) -> str:
-        return f"| {self.fault} | {self.tried:,} | {self.survived:,} | {self.lost} | {self.twice} | {self.wrong} |"
-
-
-def table(rows: Iterable[Row]) -> str:
-    return "\n".join([HEAD, "|---|---|---|---|---|---|", *map(str, rows)])
+        counts = f"{self.tried:,} | {self.survived:,} | {self.lost} | {self.twice} | {self.wrong}"
+        return f"| {self.fault} | {counts} | `{self.name}` |"
