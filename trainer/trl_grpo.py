@@ -240,8 +240,8 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     trainer.samples = samples
     end = trainer.engine.chat.tokenizer.eos_token_id
     return {
-        "prompt_ids": [sample.prompt_ids for sample in samples],
-        # TRL needs a token to look at: a prompt that overflowed the context gets one that does not count
+        # TRL needs a token to look at: where a prompt overflowed the context that is one which does not count
+        "prompt_ids": [sample.prompt_ids if sample.completion_ids else [end] for sample in samples],
         "completion_ids": [sample.completion_ids or [end] for sample in samples],
         "env_mask": [sample.env_mask or [0] for sample in samples],
         "logprobs": [sample.logprobs or [0.0] for sample in samples],

@@ -148,12 +148,22 @@ def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(home: P
     assert len(shares) == TASKS and min(shares) < 0.8  # some episodes had several turns
 
 
-def test_a_prompt_that_overflows_the_context_trains_nothing_and_breaks_nothing(home: Path):
+def test_a_prompt_that_overflows_the_context_trains_nothing_and_breaks_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
     run = _new_run(home, rollouts={"max_context_tokens": 16}, training={"steps": 1})
+    loss, columns = trl_grpo._Trainer._compute_loss, []
+
+    def watch(self, model, inputs):
+        columns.append(inputs["prompt_ids"].shape[1] + inputs["completion_ids"].shape[1])
+        return loss(self, model, inputs)
+
+    monkeypatch.setattr(trl_grpo._Trainer, "_compute_loss", watch)
     with TrainingRun(run) as training:
         trl_grpo.train(training)
     ((_, _, groups),) = live_steps(run.path)
     assert {rollout["end"] for group in groups for rollout in group["rollouts"]} == {"context"}
+    assert columns == [2]
 
 
 def test_the_pin_of_trl_and_what_the_module_takes_for_granted():
