@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -66,9 +67,18 @@ def _started(arguments: list[str]) -> int:
     parser.add_argument("run", type=Path, metavar="RUN", help="the run folder")
     parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; creates the run if there is none")
     parser.add_argument("--dry-run", action="store_true", help="check everything, print the plan, start nothing")
+    parser.add_argument(
+        "--accelerate", type=Path, metavar="FILE", help="with --dry-run: the configuration for `accelerate launch`"
+    )
     options = parser.parse_args(arguments)
+    if options.accelerate and not options.dry_run:
+        raise UserError(
+            "a configuration of accelerate is for its own launcher",
+            where="--accelerate",
+            remedy=f"accelerate launch --config_file {options.accelerate} -m trainer {options.run} …",
+        )
     if options.dry_run:
-        return _dry_run(options.run, options.config)
+        return _dry_run(options.run, options.config, options.accelerate)
     with StopRequest() as request:
         try:
             return _train(open_run(options.run, options.config), request)
@@ -76,10 +86,10 @@ def _started(arguments: list[str]) -> int:
             raise disk_error(error, Path(error.filename or options.run)) from error
 
 
-def _dry_run(path: Path, config_file: Path | None) -> int:
-    """Prints what this command would do without --dry-run."""
+def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None) -> int:
+    """Prints what this command would do without --dry-run, in the processes that `accelerate` describes."""
     from buffers.creation import check
-    from trainer.plan import lines, plan
+    from trainer.plan import Launch, launched, lines, plan
 
     if runfolder.exists(path):
         known = open_run(path, config_file)
@@ -90,7 +100,8 @@ def _dry_run(path: Path, config_file: Path | None) -> int:
         config = read_config(config_file)
         tasks = load_tasks(config.data, config_file.parent)
         warnings = check(config, tasks)
-    for line in lines(plan(path, config, tasks, warnings, int(os.environ.get("WORLD_SIZE", "1")))):
+    launch = launched(accelerate) if accelerate else Launch(int(os.environ.get("WORLD_SIZE", "1")))
+    for line in lines(plan(path, config, tasks, warnings, launch)):
         print(line)
     if config.policy.kind == "transformers" and not (Path(config.policy.model) / "config.json").exists():
         raise UserError("there is no model", where=config.policy.model, remedy="put its files there before the start")
@@ -141,11 +152,9 @@ def _follow(run: Run) -> int:
     """What every process but the first does: `accelerate launch` starts the same command several times."""
     from trainer import trl_grpo
 
-    try:
+    with suppress(TrainingStopped):
         trl_grpo.follow(run)
-    except TrainingStopped:
-        return EXIT_REQUEUE
-    return EXIT_OK
+    return EXIT_OK  # how the run ended is the first process's to say
 
 
 def _packages(kind: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 Checks all that the start itself would check of configuration, data and tasks, and prints steps, rollouts, tokens,
 memory and files. Nothing is written and no model is loaded; the number of parameters is read from the headers of the
-weights. The memory is an estimate from shapes, good to tell a GPU that is far too small, not to fill one to the brim.
+weights. The memory is an estimate from shapes (trainer/memory.py), for the processes that accelerate would start.
 """
 
 from __future__ import annotations
@@ -10,27 +10,63 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from rods import runfolder
 from rods.config import Config
+from rods.errors import UserError
 from rods.tasks import Task
+from trainer import memory
 from trainer.checkpoints import KEEP
-
-FLOAT, HALF = 4, 2  # bytes
-OPTIMIZER_BYTES = {"adamw": 2 * FLOAT, "muon": FLOAT}  # of state a parameter
+from trainer.memory import FLOAT, OPTIMIZER, Shape, Sharding
 
 
-def plan(path: Path, config: Config, tasks: Sequence[Task], warnings: Sequence[str], processes: int) -> dict[str, Any]:
-    """The plan as JSON. `tasks` and `warnings` have passed `buffers.creation.check`; `processes` train together."""
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How many processes train together, and how they share the policy."""
+
+    processes: int = 1
+    sharding: Sharding = "whole"
+    gpu: bool = True
+
+
+def launched(file: Path) -> Launch:
+    """What an accelerate configuration starts. Raises UserError for a file that is none."""
+    import yaml  # late: it comes with accelerate, which a plan does not need otherwise
+
+    try:
+        known = yaml.safe_load(file.read_text(encoding="utf-8"))
+        kind = known["distributed_type"]
+        sharding: Sharding = "whole"
+        if kind == "FSDP":
+            sharding = "fsdp"
+        elif kind == "DEEPSPEED":
+            stage = int(known["deepspeed_config"]["zero_stage"])
+            sharding = "zero3" if stage == 3 else "zero2"
+        return Launch(int(known["num_processes"]), sharding, not known.get("use_cpu", False))
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"not a configuration of accelerate ({type(error).__name__}: {error})",
+            where=str(file),
+            remedy="take one of experiments/training/*.yaml, or write one with `accelerate config`",
+        ) from error
+
+
+def plan(path: Path, config: Config, tasks: Sequence[Task], warnings: Sequence[str], launch: Launch) -> dict[str, Any]:
+    """The plan as JSON. `tasks` and `warnings` have passed `buffers.creation.check`."""
     training, rollouts = config.training, config.rollouts
     sequences = training.batch_tasks * rollouts.rollouts_per_task
     train = [task for task in tasks if task.split == "train"]
     first = [task for task in train if task.type in config.curriculum.stages[0].types]
-    shape = _shape(Path(config.policy.model)) if config.policy.kind == "transformers" else None
+    shape = memory.shape(Path(config.policy.model)) if config.policy.kind == "transformers" else None
+    if sequences % launch.processes:
+        raise UserError(
+            f"{sequences} sequences a step do not split over {launch.processes} processes",
+            where="training.batch_tasks",
+            remedy="choose batch_tasks × rollouts_per_task as a multiple of the number of processes",
+        )
     return {
         "run": {"folder": str(path), "exists": runfolder.exists(path), "sync": config.sync},
         "tasks": {
@@ -47,10 +83,16 @@ def plan(path: Path, config: Config, tasks: Sequence[Task], warnings: Sequence[s
             "tokens_a_step_at_most": sequences * rollouts.max_context_tokens,
         },
         "policy": {"kind": config.policy.kind, "model": config.policy.model, "dialect": config.policy.dialect}
-        | ({"parameters": shape["parameters"]} if shape else {}),
-        "rollouts_by": [url for server in config.operation.rollout_servers for url in server.urls] or ["the trainer"],
-        "memory_gb_a_process": _memory(config, shape, sequences // processes) if shape else None,
-        "processes": processes,
+        | ({"parameters": shape.parameters} if shape else {})
+        | ({"lora_rank": config.policy.lora_rank} if config.policy.lora_rank else {}),
+        "rollouts_by": _engine(config),
+        "processes": launch.processes,
+        "sharding": launch.sharding,
+        "memory_gb_a_process": _gigabytes(
+            memory.estimate(config, shape, launch.processes, launch.sharding, gpu=launch.gpu)
+        )
+        if shape
+        else None,
         "variants_by": _writers(config),
         "disk_gb": _disk(config, shape),
         "warnings": list(warnings),
@@ -71,29 +113,23 @@ def _stage(rules: dict[str, Any]) -> str:
     return f"{rules['reward']} on {', '.join(rules['types'])}{also} until {until}"
 
 
-def _memory(config: Config, shape: dict[str, int], sequences: int) -> dict[str, float]:
-    """Gigabytes by purpose. Training holds float32 weights, their gradients and the optimizer's state."""
-    micro = config.operation.micro_batch or sequences
-    context, count = config.rollouts.max_context_tokens, shape["parameters"]
-    width = HALF if config.operation.precision != "float32" else FLOAT
-    found = {
-        "weights": count * FLOAT,
-        "gradients": count * FLOAT,
-        "optimizer": count * OPTIMIZER_BYTES[config.training.optimizer],
-        "reference policy": count * FLOAT if config.training.kl else 0,
-        "activations, recomputed by layer": micro * context * shape["layers"] * shape["hidden"] * width,
-        "logits": 2 * micro * context * shape["vocabulary"] * FLOAT,
-    }
-    if not config.operation.rollout_servers:
-        found["rollouts' cache"] = 2 * sequences * context * shape["layers"] * shape["keys"] * width
-    found["in all"] = sum(found.values())
+def _engine(config: Config) -> list[str]:
+    operation = config.operation
+    if operation.colocated:
+        return [f"vLLM beside each process, with {operation.colocated_memory:.0%} of its GPU"]
+    return [url for server in operation.rollout_servers for url in server.urls] or ["the trainer"]
+
+
+def _gigabytes(found: dict[str, int]) -> dict[str, float]:
     return {name: round(value / 1e9, 2) for name, value in found.items()}
 
 
-def _disk(config: Config, shape: dict[str, int] | None) -> dict[str, float]:
+def _disk(config: Config, shape: Shape | None) -> dict[str, float]:
     found = {"traces": config.operation.trace_bytes / 1e9}
     if shape:
-        one = shape["parameters"] * (FLOAT + OPTIMIZER_BYTES[config.training.optimizer])
+        rank, state = config.policy.lora_rank, OPTIMIZER[config.training.optimizer]
+        trained = shape.adapters(rank) * (FLOAT + state) if rank else shape.parameters * state
+        one = shape.parameters * FLOAT + trained
         found[f"checkpoints (the first and the newest {KEEP})"] = (KEEP + 1) * one / 1e9
     return {name: round(value, 2) for name, value in found.items()}
 
@@ -104,31 +140,6 @@ def _writers(config: Config) -> list[str]:
     if config.pipeline.author == "procedural":
         return ["recipes and phrase books"]
     return [f"{one.model} at {', '.join(one.urls) or one.url_file}" for one in config.operation.endpoints]
-
-
-def _shape(folder: Path) -> dict[str, int] | None:
-    """Parameters and sizes of the model in `folder`, from its config and the headers of its weights; None without."""
-    try:
-        known = orjson.loads((folder / "config.json").read_bytes())
-        parameters = sum(_parameters(file) for file in folder.glob("*.safetensors"))
-        hidden, heads = int(known["hidden_size"]), int(known["num_attention_heads"])
-        size = int(known.get("head_dim") or hidden // heads)
-        return {
-            "parameters": parameters,
-            "layers": int(known["num_hidden_layers"]),
-            "hidden": hidden,
-            "keys": int(known.get("num_key_value_heads") or heads) * size,
-            "vocabulary": int(known["vocab_size"]),
-        }
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _parameters(file: Path) -> int:
-    """The numbers in a file of safetensors, from its header."""
-    with file.open("rb") as source:
-        header = orjson.loads(source.read(int.from_bytes(source.read(8), "little")))
-    return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
 
 
 def _said(value: Any) -> str:

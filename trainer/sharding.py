@@ -33,10 +33,9 @@ Kind = Literal["whole", "fsdp", "deepspeed"]
 
 def kind() -> Kind:
     """How the policy is spread, as `accelerate launch` says."""
-    for name in ("fsdp", "deepspeed"):
-        if os.environ.get(f"ACCELERATE_USE_{name.upper()}", "false").lower() in ("1", "true"):
-            return name  # type: ignore[return-value]
-    return "whole"
+    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
+        return "fsdp"
+    return "deepspeed" if os.environ.get("ACCELERATE_USE_DEEPSPEED", "false").lower() == "true" else "whole"
 
 
 def checked(config: Config) -> Kind:

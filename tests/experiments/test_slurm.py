@@ -69,6 +69,23 @@ def test_a_warned_trainer_checkpoints_is_requeued_and_finishes(slurm: dict[str, 
     assert rods(["verify", str(run)]) == 0
 
 
+def test_a_warned_launcher_s_first_process_is_told_and_the_job_is_requeued(
+    slurm: dict[str, str], tmp_path: Path
+) -> None:
+    """The launcher would end its processes; what it says about their end is 1."""
+    launcher = tmp_path / "bin" / "launch"
+    launcher.write_text('#!/bin/sh\ntrap "exit 9" USR1 TERM\nrods-train "$@" &\nwait $! || exit 1\n')
+    launcher.chmod(0o755)
+    run = tmp_path / "run"
+    job = start("trainer.sbatch", {**slurm, "LAUNCH": "launch"})
+    until(job, run, "trainer", {"training"})
+    job.send_signal(signal.SIGUSR1)
+    said, _ = job.communicate(timeout=100)
+    assert job.returncode == 1 and "code 1" in said
+    assert (tmp_path / "scontrol.txt").read_text() == "requeue 4711\n"
+    assert len(list((run / "checkpoints").iterdir())) > 1
+
+
 def test_a_warned_daemon_leaves_and_is_requeued(slurm: dict[str, str], tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert rods(["new", str(run), "--config", slurm["CONFIG"]]) == 0

@@ -1,25 +1,93 @@
-"""The configurations for large models are valid, and their plans print."""
+"""The configurations for large models are valid, their plans print, and what they need fits the GPUs they name."""
 
+from __future__ import annotations
+
+import re
 from pathlib import Path
 
+import orjson
 import pytest
 
 from rods.config import read_config
-from trainer.plan import lines, plan
+from rods.errors import EXIT_OK, UserError
+from trainer import memory
+from trainer.main import run
+from trainer.plan import launched
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "training"
 FILES = sorted(FOLDER.glob("*.toml"))
+README = (FOLDER / "README.md").read_text(encoding="utf-8")
+GPU = 80e9
+ROOM = 0.9  # of a GPU; the rest is for what the estimate does not count
+# Sizes as the models' own config.json has them.
+MODELS = {
+    "Qwen3-4B-Instruct-2507": (2560, 36, 32, 8, 128, 9728, 151_936, True),
+    "Qwen2.5-7B-Instruct": (3584, 28, 28, 4, 128, 18_944, 152_064, False),
+    "Llama-3.1-8B-Instruct": (4096, 32, 32, 8, 128, 14_336, 128_256, False),
+    "smollm2-135m-desk": (576, 30, 9, 3, 64, 1536, 49_152, True),
+}
+KEYS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim")
+KEYS += ("intermediate_size", "vocab_size", "tie_word_embeddings")
+# How each is started, and what else takes a share of the GPU (a server beside the trainer).
+LAUNCHES = {
+    "qwen3-4b": ("fsdp2", 0.0),
+    "qwen2.5-7b": ("fsdp2", 0.0),
+    "llama-3.1-8b": ("fsdp2", 0.0),
+    "environment-tuning": ("", 0.0),
+    "one-gpu": ("", 0.4),
+}
+GRPO = [file for file in FILES if "warm-up" not in file.stem]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_recipe_is_valid_and_has_a_plan(file: Path, tmp_path: Path) -> None:
+def model_folder(tmp_path: Path, model: str) -> Path:
+    folder = tmp_path / "models" / model
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_bytes(orjson.dumps(dict(zip(KEYS, MODELS[model], strict=True))))
+    return folder
+
+
+@pytest.mark.parametrize("file", GRPO, ids=lambda file: file.stem)
+def test_a_dry_run_accepts_a_recipe_and_prints_its_plan(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = read_config(file)
-    said = "\n".join(lines(plan(tmp_path / "run", config, [], [], 8)))
-    assert config.policy.kind == "transformers" and config.policy.model in said
+    folder = model_folder(tmp_path, Path(config.policy.model).name)
+    written = tmp_path / "c.toml"
+    text = file.read_text(encoding="utf-8")
+    written.write_text(re.sub(r'^model = "[/~].*?"', f'model = "{folder}"', text, count=1, flags=re.M))
+    how, _ = LAUNCHES.get(file.stem, ("", 0.0))
+    options = ["--accelerate", str(FOLDER / f"{how}.yaml")] if how else []
+    assert run([str(tmp_path / "run"), "--config", str(written), "--dry-run", *options]) == EXIT_OK
+    said = capsys.readouterr().out
+    assert all(word in said for word in ("steps in the first epoch", "rollouts a step", "tokens a step", "disk gb"))
+    assert "processes: 8" in said if how else "processes: 1" in said
+    assert re.search(r"memory gb a process: weights .*, in all at most \d", said)
+    assert str(folder) in said and not (tmp_path / "run").exists()
     for server in config.operation.rollout_servers:
         assert server.urls[0] in said
 
 
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_what_a_recipe_needs_fits_its_gpus(name: str, tmp_path: Path) -> None:
+    config = read_config(FOLDER / f"{name}.toml")
+    how, taken = LAUNCHES[name]
+    start = launched(FOLDER / f"{how}.yaml") if how else None
+    model = memory.shape(model_folder(tmp_path, Path(config.policy.model).name))
+    assert model is not None
+    processes, sharding = (start.processes, start.sharding) if start else (1, "whole")
+    needed = memory.estimate(config, model, processes, sharding)["in all at most"]
+    assert needed <= ROOM * GPU - taken * GPU
+    assert f"| {name}.toml |" in README and f"{needed / 1e9:.0f} GB" in README
+
+
+def test_the_ways_to_share_a_policy_are_told_apart() -> None:
+    found = {file.stem: launched(file) for file in FOLDER.glob("*.yaml")}
+    assert {name: one.sharding for name, one in found.items()} == {"fsdp2": "fsdp", "zero2": "zero2", "zero3": "zero3"}
+    assert {one.processes for one in found.values()} == {8}
+    assert all(f"{name}.yaml" in README for name in found)
+    with pytest.raises(UserError, match="not a configuration of accelerate"):
+        launched(FOLDER / "README.md")
+
+
 def test_every_recipe_is_listed() -> None:
-    listed = (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert FILES and all(file.name in listed for file in FILES)
+    assert FILES and all(file.name in README for file in FILES)

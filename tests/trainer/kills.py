@@ -26,8 +26,8 @@ from typing import Any, Literal
 import orjson
 
 from buffers.observations import Observations
-from buffers.pool import pool_at
 from buffers.parts import segments
+from buffers.pool import pool_at
 from buffers.reading import read
 from buffers.run import Run
 from rods import runfolder
@@ -222,8 +222,8 @@ def evidence(folder: Path) -> dict[str, Any]:
     for epoch in sorted({step.epoch for step in Observations(run).steps()}):
         pool = pool_at(run, observations, epoch)
         assert pool.latest is not None
-        members = [sorted([one.task_id, one.epoch, one.since] for one in pool.active.values()), sorted(pool.revivable)]
-        pools.append([epoch, pool.latest["step"], pool.latest["order"], *members])
+        members = sorted([one.task_id, one.epoch, one.since] for one in pool.active.values())
+        pools.append([epoch, pool.latest["step"], pool.latest["order"], members])
     tracker = orjson.loads((folder / runfolder.TRACKER).read_bytes())
     del tracker["attempt"]  # counts the starts
     (checkpoint,) = (folder / "checkpoints").glob(f"step_{last:08d}.a*/manifest.json")

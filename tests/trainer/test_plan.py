@@ -11,7 +11,7 @@ from tests.trainer.nano_parts import chat
 from tests.trainer.runs import write_config
 from trainer.main import run
 from trainer.nano import model as network
-from trainer.plan import plan
+from trainer.plan import Launch, plan
 
 
 def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,10 +44,10 @@ def test_memory_is_counted_from_the_model_itself(tmp_path: Path) -> None:
     }
     config = parse_config(values, where="test")
     tasks = load_tasks(config.data, tmp_path)
-    alone, shared = (plan(tmp_path / "run", config, tasks, [], processes) for processes in (1, 2))
+    alone, shared = (plan(tmp_path / "run", config, tasks, [], Launch(processes)) for processes in (1, 2))
     stored = {id(parameter): parameter.numel() for parameter in made.parameters()}
     assert alone["policy"]["parameters"] == sum(stored.values())
-    assert shared["memory_gb_a_process"]["in all"] < alone["memory_gb_a_process"]["in all"]
+    assert shared["memory_gb_a_process"]["in all at most"] < alone["memory_gb_a_process"]["in all at most"]
     with_reference = config.model_copy(update={"training": config.training.model_copy(update={"kl": 0.1})})
-    more = plan(tmp_path / "run", with_reference, tasks, [], 1)["memory_gb_a_process"]
+    more = plan(tmp_path / "run", with_reference, tasks, [], Launch())["memory_gb_a_process"]
     assert more["reference policy"] == more["weights"]
