@@ -24,6 +24,6 @@ def gauges(observations: Observations, view: PoolView) -> dict[str, int]:
         **{f"zone/{zone}": count for zone, count in zone_counts(observations, view).items()},
         "pool/originals": len(view.active) - generated,
         "pool/generated": generated,
-        "pool/retired": len(view.retired),
+        "pool/retired": pool.retired,
         "staging/waiting": len(waiting),
     }

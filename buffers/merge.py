@@ -42,9 +42,11 @@ def share(fraction: float, count: int) -> Fraction:
 class _Merge:
     """One merge in progress: decisions take effect on a copy of the pool as they are made."""
 
-    def __init__(self, config: Config, pool: Pool, tracker: Tracker, epoch: int, stage: int, step: int) -> None:
+    def __init__(
+        self, config: Config, pool: Pool, tracker: Tracker, admission: Admission, epoch: int, stage: int, step: int
+    ) -> None:
         self.config, self.rules = config, config.pool
-        self.pool, self.tracker = pool.copy(), tracker
+        self.pool, self.tracker, self.admission = pool.copy(), tracker, admission
         self.epoch, self.stage, self.step = epoch, stage, step
         self.decisions: list[Record] = []
 
@@ -52,6 +54,8 @@ class _Merge:
         record = {"kind": kind, "epoch": self.epoch, "step": self.step, "task": task_id, **fields}
         self.pool.apply(record)
         self.decisions.append(record)
+        if kind == "retired" and task_id not in self.pool.revivable:
+            self.admission.left(task_id)
 
     def by_rule(self, kind: str, decision: Decision | None) -> bool:
         if decision is None:
@@ -94,7 +98,7 @@ class _Merge:
                 retirement.unsampled(member.task_id, standing, member.epoch, last, self.epoch, first_step, self.rules),
             )
 
-    def inject(self, candidates: list[Candidate], admission: Admission) -> list[Candidate]:
+    def inject(self, candidates: list[Candidate]) -> list[Candidate]:
         """Admits candidates in order until the budget is spent; returns the deferred ones."""
         generated = self.pool.generated
         room = self.rules.max_generated - len(generated)
@@ -106,14 +110,14 @@ class _Merge:
             if admitted >= budget:
                 return candidates[position:]
             content = candidate.content
-            found = admission.refuse(content)
+            found = self.admission.refuse(content)
             where = {"expanded": candidate.seq, "pick": candidate.pick}
             if isinstance(found, Refusal):
                 name = str(content.get("id", "")) if isinstance(content, dict) else ""
                 self.decide("refused", name, **where, rule=found.reason, detail=found.detail)
                 continue
             self.decide("injected", found.id, **where, type=found.type, generation=found.provenance["generation"])
-            admission.add(found)
+            self.admission.admitted(found)
             admitted += 1
         return []
 
@@ -149,8 +153,8 @@ def derive(
     expanded_seq: int,
 ) -> Derived:
     """The merge that opens `epoch` after `step` in `stage` (counted from 1). `candidates` wait in the order in which
-    they are to be admitted. `admission` learns of what was admitted; the pool handed in is left as it is."""
-    merge = _Merge(config, pool, tracker, epoch, stage, step)
+    they are to be admitted. `admission` learns of what comes and what leaves; the pool handed in stays as it is."""
+    merge = _Merge(config, pool, tracker, admission, epoch, stage, step)
     rules = stage_rules(config, stage)
     frozen = config.pool.static and pool.totals["injected"] > 0
     deferred = candidates
@@ -158,7 +162,7 @@ def derive(
     if changing:
         merge.revive()
         merge.retire()
-        deferred = merge.inject(candidates, admission)
+        deferred = merge.inject(candidates)
         if config.pool.capacity:
             merge.evict()
     active = [member.task_id for member in merge.pool.active.values() if member.type in rules.types]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from buffers.admission import Admission
+from buffers.compact import SeqOf
 from buffers.damage import Damage
 from buffers.heartbeat import Heartbeat
 from buffers.locks import Ownership, buffer_lock
 from buffers.log import LogWriter, record, sync_file
 from buffers.merge import derive
 from buffers.observations import Observations
+from buffers.parts import first_seq
 from buffers.pool import Pool, PoolView, pool_at
 from buffers.records import Record
 from buffers.run import Run
@@ -24,7 +25,6 @@ from rods import ordering
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
 from rods.runfolder import POOL
 from rods.selection import stage_rules
-from rods.tasks import Task
 
 LOOK = 0.1  # seconds between looks at what the other process has written
 ARRIVAL = 30.0  # seconds that variants named by an earlier merge may take to become visible on this host
@@ -55,7 +55,8 @@ class Merger:
         self._ownership = Ownership(run.path, POOL, process, heartbeat)
         self._seeds = Seeds(run.path)
         self._admission: Admission | None = None
-        self._synced: dict[Path, int] = {}  # parts of the expanded log → their size when they were last synced
+        self._injected: SeqOf | None = None  # those that it knows
+        self._synced: dict[Path, int] = {}  # the last parts of the expanded log → their size when they were synced
         try:
             self._writer = LogWriter(run.path / POOL, part_bytes=run.config.operation.log_part_bytes)
         except BaseException:
@@ -123,20 +124,23 @@ class Merger:
         return _epoch(closing, slots, recorded=True)
 
     def _admit(self) -> Admission:
-        if self._admission is None:
-            self._admission = Admission(self.run)
-            with suppress(KeyError):  # of a variant whose record was lost: it is nobody's neighbour any more
-                for candidate in self.view.staging.again(set(self.view.injected.values())):
-                    self._admission.add(Task.from_json(candidate.content))
+        if self._admission is None or self._injected is not self.view.injected:  # perhaps folded anew
+            self._injected = self.view.injected
+            self._admission = Admission(self.run, self._injected, self.view.contents())
         return self._admission
 
     def _sync_variants(self) -> None:
-        """What the merge will name is made durable before it does; parts that have not grown are so already."""
-        for part in self.view.staging.parts():
-            size = part.stat().st_size
-            if self._synced.get(part) != size:
+        """What the merge will name is made durable before it does. Parts that have not grown are so already, and those
+        that hold nothing new since the latest merge on record, whoever made it."""
+        new = max(self.view.fixed.values(), default=0) + 1
+        synced = {}
+        for part in reversed(self.view.staging.parts()):
+            synced[part] = part.stat().st_size
+            if self._synced.get(part) != synced[part]:
                 sync_file(part)
-                self._synced[part] = size
+            if (first := first_seq(part)) is not None and first <= new:
+                break
+        self._synced = synced
 
     def _await_daemon(self, step: int, waiting: Callable[[], None] | None) -> None:
         """Until the daemon's watermark has reached `step`."""

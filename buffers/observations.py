@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -119,6 +120,7 @@ class Observations:
         self._config, self._strict, self._history, self._keep = run.config, strict, history, keep
         self._snapshots = Snapshots(self.path, [run.config.zones.model_dump(), run.config.selection.boundary])
         self.rewound = False  # whether the last poll met a start that dropped steps
+        self.leaving: deque[tuple[int, str]] = deque()  # a step, and the tasks to be forgotten once it was folded
         self._fold_anew()
 
     @property
@@ -160,6 +162,16 @@ class Observations:
             self._fold_anew()
             self.rewound = True
 
+    def forget(self, tasks: Iterable[str], step: int) -> None:
+        """`tasks` have left the pool for good after `step`: what was observed of them is not asked for any more."""
+        self.leaving.append((step, " ".join(tasks)))
+
+    def let_go(self) -> None:
+        """Forgets what has left by now."""
+        while self.leaving and self.leaving[0][0] <= self.last_step:
+            for task in self.leaving.popleft()[1].split():
+                self.tracker.forget(task)
+
     def _follow(self, *, wanted: bool = True) -> Iterator[Step | None]:
         """Folds what is new; yields it when `wanted`, and None when a start drops steps that were folded."""
         for block in self.tail.blocks():
@@ -175,6 +187,7 @@ class Observations:
                     if self.lineage.add(record) and record["from_step"] < self.last_step:
                         yield None
                 elif kind == "step" and self.lineage.live(record["attempt"], record["step"]):
+                    self.let_go()
                     groups = block[index - (record["seq"] - record["first"]) : index]
                     self.tracker.apply(groups)
                     self.last_step = record["step"]

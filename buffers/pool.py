@@ -2,15 +2,20 @@
 
 `Pool` is the state and the effect of each record on it. `PoolView` follows a living run: it folds anew when a start
 drops epochs, and knows the content of variants from the expanded log.
+
+Memory is in proportion to what is active, staged, or may be revived. Of any other variant fourteen bytes are left: its
+id, which must not be injected again, and where it is written.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from buffers.compact import SeqOf, Seqs
 from buffers.observations import Observations
 from buffers.reading import Tail, read
 from buffers.records import Record
@@ -66,16 +71,16 @@ class Pool:
 
     def __init__(self, members: Iterable[Member]) -> None:
         self.active = {member.task_id: member for member in members}
-        self.retired: dict[str, Retired] = {}
-        self.decided: set[int] = set()  # seqs of variants that were injected or refused
+        self.revivable: dict[str, Retired] = {}  # retired as too hard: what re-tests may bring back
+        self.decided = Seqs()  # of variants that were injected or refused
         self.epochs: list[Opened] = []  # by number
         self.latest: Record | None = None  # the last `epoch` record
         self.totals: Counter[str] = Counter()  # of the counts in those records
 
     def copy(self) -> Pool:
         other = Pool(())
-        other.active, other.retired = dict(self.active), dict(self.retired)
-        other.decided, other.epochs = set(self.decided), list(self.epochs)
+        other.active, other.revivable = dict(self.active), dict(self.revivable)
+        other.decided, other.epochs = self.decided.copy(), list(self.epochs)
         other.latest, other.totals = self.latest, self.totals.copy()
         return other
 
@@ -87,9 +92,12 @@ class Pool:
     @property
     def too_hard(self) -> list[Retired]:
         """What re-tests may bring back, by id."""
-        return sorted(
-            (gone for gone in self.retired.values() if gone.rule in TOO_HARD), key=lambda one: one.member.task_id
-        )
+        return sorted(self.revivable.values(), key=lambda one: one.member.task_id)
+
+    @property
+    def retired(self) -> int:
+        """How many have left and not come back."""
+        return self.totals["retired"] - self.totals["revived"]
 
     def apply(self, record: Record) -> None:
         """The effect of one record of a closed, live group."""
@@ -103,9 +111,10 @@ class Pool:
             self.decided.add(record["expanded"])
         elif kind == "retired":
             member = self.active.pop(record["task"])
-            self.retired[member.task_id] = Retired(member, record["rule"], record["epoch"], record["step"])
+            if record["rule"] in TOO_HARD:
+                self.revivable[member.task_id] = Retired(member, record["rule"], record["epoch"], record["step"])
         elif kind == "revived":
-            gone = self.retired.pop(record["task"])
+            gone = self.revivable.pop(record["task"])
             member = gone.member
             self.active[member.task_id] = Member(
                 member.task_id, member.type, member.generation, record["epoch"], gone.step
@@ -121,12 +130,14 @@ class LostVariant(CorruptLogError):
 
 
 class PoolView:
-    """Follows the live pool. `observations` must be polled first: it knows which attempts count."""
+    """Follows the live pool. `observations` must be polled first: it knows which attempts count. (At a start, before it
+    has been polled, it knows all starts; polling the pool first as well lets it forget what has left on its way.)"""
 
     pool: Pool
     staging: Staging
-    injected: dict[str, int]  # variant that was injected in a live epoch → its seq in the expanded log
+    injected: SeqOf  # variants that were injected in live epochs, with their seqs in the expanded log
     tail: Tail
+    _kept: set[int]  # seqs of those that are active or may be revived
     _waiting: list[Record]
     _ahead: bool
 
@@ -141,10 +152,6 @@ class PoolView:
     @property
     def active(self) -> dict[str, Member]:
         return self.pool.active
-
-    @property
-    def retired(self) -> dict[str, Retired]:
-        return self.pool.retired
 
     @property
     def epoch(self) -> int:
@@ -171,20 +178,17 @@ class PoolView:
                 remedy="start a new run from this one with `rods fork`, which leaves it out",
             ) from error
 
-    def generation(self, task_id: str) -> int:
-        """0 for originals; KeyError for what is neither active nor retired."""
-        found = self.pool.active.get(task_id)
-        return found.generation if found is not None else self.pool.retired[task_id].member.generation
+    def contents(self) -> Iterator[Task]:
+        """The variants that are active or may be revived, but for those that were lost to damage."""
+        for task_id in (*self.pool.active, *self.pool.revivable):
+            if task_id not in self._given:
+                with suppress(LostVariant):
+                    yield self.task(task_id)
 
     def poll(self) -> list[Record]:
         """Folds what is new; returns the new live `epoch` records."""
-        attempt = self._observations.attempt
-        if self._ahead or (
-            attempt != self._attempt and not all(self._live(one.attempt, one.step) for one in self.pool.epochs)
-        ):
+        if self._ahead or self._rewound():
             self._fold_anew()
-        self._attempt = attempt
-        self.staging.poll()
         new = []
         for group in self._groups():
             if group[-1]["epoch"] != len(self.pool.epochs):
@@ -193,18 +197,35 @@ class PoolView:
             for record in group:
                 self.pool.apply(record)
                 self._note(record)
+            if left := [one["task"] for one in group if one["kind"] == "retired" and one["rule"] not in TOO_HARD]:
+                self._observations.forget(left, group[-1]["step"])
             new.append(group[-1])
+        self.staging.poll()  # last, so that what is decided is not kept in the first place
+        self._observations.let_go()
         return new
 
+    def _rewound(self) -> bool:
+        """Whether epochs that were folded do not count any more, or the tracker knows again what it was to forget."""
+        attempt, self._attempt = self._attempt, self._observations.attempt
+        if self._tracker is not self._observations.tracker:
+            return True
+        return attempt != self._attempt and not all(self._live(one.attempt, one.step) for one in self.pool.epochs)
+
     def _note(self, record: Record) -> None:
-        """Remembers where an injected variant is written, and forgets the content of what will hardly come back."""
+        """Remembers where an injected variant is written, and forgets the content of what will not come back."""
         kind = record["kind"]
         if kind == "injected":
-            self.injected[record["task"]] = record["expanded"]
+            self.injected.add(record["task"], record["expanded"])
+            self._kept.add(record["expanded"])
         elif kind == "refused":
             self.staging.forget(record["expanded"])
         elif kind == "retired" and record["rule"] not in TOO_HARD and record["task"] in self.injected:
-            self.staging.forget(self.injected[record["task"]])
+            seq = self.injected[record["task"]]
+            self._kept.discard(seq)
+            self.staging.forget(seq)
+
+    def _wanted(self, seq: int) -> bool:
+        return seq not in self.pool.decided or seq in self._kept
 
     def _groups(self) -> Iterator[list[Record]]:
         """New closed groups of live epochs, each ending in its `epoch` record."""
@@ -225,8 +246,10 @@ class PoolView:
         self.tail = Tail(self.run.path / POOL, strict=self._strict)
         self._waiting = []
         self._ahead = False
-        self.injected = {}
-        self.staging = Staging(self.run.path, strict=self._strict)  # what was decided may wait again
+        self.injected, self._kept = SeqOf(), set()
+        self.staging = Staging(self.run.path, self._wanted, strict=self._strict)  # what was decided may wait again
+        self._tracker = self._observations.tracker
+        self._observations.leaving.clear()
 
 
 def initial(run: Run) -> list[Member]:

@@ -34,9 +34,9 @@ class Rederivation:
         self.staging = Staging(run.path, strict=True)
         self.staging.poll()
         self.pool = Pool(initial(run))
-        self.admission = Admission(run)
         self.members: dict[int, frozenset[str]] = {}  # epoch → tasks of its slots
         self.injected: dict[str, int] = {}
+        self.admission = Admission(run, self.injected)
         self.restored: dict[int, Record] = {}  # lost records of pool.jsonl that the rules give, by seq
         self.fixed: dict[int, int] = {}
         self._previous = 0
@@ -46,7 +46,6 @@ class Rederivation:
         merges = self._live_merges()
         due = 0
         due = self._merges_at(0, merges, due)
-        self._compare_tracker(0)
         for step in self.observations.steps():
             if due < len(merges) and merges[due][-1]["step"] < step.step:
                 self._problem_merge(merges[due][-1], "its step is not in the log")
@@ -75,6 +74,7 @@ class Rederivation:
     def _merges_at(self, step: int, merges: list[list[Record]], due: int) -> int:
         while due < len(merges) and merges[due][-1]["step"] == step:
             self._check_merge(merges[due])
+            self._compare_tracker(step)
             due += 1
         return due
 
@@ -108,9 +108,8 @@ class Rederivation:
             except (KeyError, ValueError) as error:
                 self._problem_merge(closing, f"{_short(_bare(record))} does not fit what came before ({error!r})")
         if not agreed:  # from here on, what the log says counts
-            self.admission = Admission(self.run)
-            for seq in self.injected.values():
-                self.admission.add(self.staging.task(seq))
+            left = [self.injected[one] for one in (*self.pool.active, *self.pool.revivable) if one in self.injected]
+            self.admission = Admission(self.run, self.injected, map(self.staging.task, left))
         self.members[closing["epoch"]] = frozenset(slot.task_id for slot in recorded_slots(self.run, self.pool))
 
     def _with_lost(self, group: list[Record], derived: Derived) -> list[Record]:
@@ -160,6 +159,8 @@ class Rederivation:
         if kind == "retired" and not self.pool.active[record["task"]].generated:
             self.report.problem(where, f"original {record['task']} is retired")
         self.pool.apply(record)
+        if kind == "retired" and record["task"] not in self.pool.revivable:
+            self.observations.tracker.forget(record["task"])
 
     def _check_step(self, step: Step) -> None:
         self.report.count("steps")
@@ -182,14 +183,18 @@ class Rederivation:
 
     def _compare_tracker(self, step: int) -> None:
         stored = self._stored
-        if stored is None or stored["step"] != step or not self.observations.live(stored["attempt"], step):
+        if stored is None or (stored["step"], stored["epoch"]) != (step, len(self.pool.epochs) - 1):
+            return
+        if not self.observations.live(stored["attempt"], step):
             return
         self._stored = None
         for task_id, windows in windows_json(self.observations.tracker).items():
             if stored["tasks"].get(task_id, {}).get("windows") != windows:
                 self.report.problem(runfolder.TRACKER, f"task {task_id}: not what the observations up to {step} say")
         if extra := stored["tasks"].keys() - set(self.observations.tracker.tasks):
-            self.report.problem(runfolder.TRACKER, f"tasks that no step has named: {', '.join(sorted(extra)[:3])}")
+            self.report.problem(
+                runfolder.TRACKER, f"tasks that no step has named, or that left: {', '.join(sorted(extra)[:3])}"
+            )
 
     def _problem_merge(self, closing: Record, what: str) -> None:
         self.report.problem(f"epoch {closing['epoch']} of attempt {closing['attempt']}", what)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Container, Iterator, Set
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from buffers.finding import find
 from buffers.parts import segments
 from buffers.reading import Tail
 from buffers.records import Record
@@ -38,13 +39,13 @@ class Candidate:
 
 
 class Staging:
-    """Follows the expanded log. Keeps what waits, and what was decided until it is forgotten; whoever asks for that
-    later has it read from the log again."""
+    """Follows the expanded log. Keeps what is wanted when it is read, until it is forgotten; whoever asks for something
+    else has it looked up in the log."""
 
-    def __init__(self, folder: Path, *, strict: bool = False) -> None:
+    def __init__(self, folder: Path, wanted: Callable[[int], bool] = lambda seq: True, *, strict: bool = False) -> None:
         self.path = folder / EXPANDED
-        self._strict = strict
         self.tail = Tail(self.path, strict=strict)
+        self._wanted = wanted  # the variant with this seq
         self._candidates: dict[int, Candidate] = {}
 
     @property
@@ -52,11 +53,11 @@ class Staging:
         """The highest seq below which no seq is missing among those read."""
         return self.tail.seq
 
-    def poll(self) -> list[Candidate]:
-        """Reads on; returns what is new."""
-        new = [_candidate(record) for record in self.tail.records()]
-        self._candidates.update((candidate.seq, candidate) for candidate in new)
-        return new
+    def poll(self) -> None:
+        """Reads on."""
+        for record in self.tail.records():
+            if self._wanted(record["seq"]):
+                self._candidates[record["seq"]] = _candidate(record)
 
     def candidates(self, upto: int, decided: Container[int], *, by_pick: bool) -> list[Candidate]:
         """What waits up to seq `upto`: in the order of the log, or of the picks."""
@@ -66,25 +67,11 @@ class Staging:
     def candidate(self, seq: int) -> Candidate:
         """The variant at `seq`, as it was written. Raises KeyError."""
         kept = self._candidates.get(seq)
-        return kept if kept is not None else next(self.again({seq}))
+        return kept if kept is not None else _candidate(find(self.path, seq))
 
     def task(self, seq: int) -> Task:
         """The variant at `seq`. Raises KeyError or ValueError for one that is unknown or no task."""
         return Task.from_json(self.candidate(seq).content)
-
-    def again(self, seqs: Set[int]) -> Iterator[Candidate]:
-        """The variants at `seqs`, in the order of the log, read in one pass. Raises KeyError at its end for those that
-        are not there."""
-        missing = set(seqs)
-        if not missing:
-            return
-        for record in Tail(self.path, strict=self._strict).records():
-            if record["seq"] in missing:
-                missing.discard(record["seq"])
-                yield _candidate(record)
-                if not missing:
-                    return
-        raise KeyError(min(missing))
 
     def forget(self, seq: int) -> None:
         """Drops the content of a variant that is not expected to be asked for."""

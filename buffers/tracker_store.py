@@ -38,11 +38,11 @@ class TrackerStore:
 
 
 def content(observations: Observations, view: PoolView) -> dict[str, Any]:
-    """Every task that a live step has named, with its windows."""
+    """Every task that a live step has named and that has not left for good, with its windows."""
     tasks = {}
     for task_id, windows in windows_json(observations.tracker).items():
         member = view.active.get(task_id)
-        gone = view.retired.get(task_id)
+        gone = view.pool.revivable.get(task_id)
         if member is None and gone is not None:
             member = gone.member
         tasks[task_id] = {
@@ -62,7 +62,7 @@ def content(observations: Observations, view: PoolView) -> dict[str, Any]:
 
 
 def windows_json(tracker: Tracker) -> dict[str, list[dict[str, Any]]]:
-    """The windows of every task that a live step has named; none for one whose groups never counted."""
+    """The windows of every task that the tracker knows; none for one whose groups never counted."""
     found: dict[str, list[dict[str, Any]]] = {task_id: [] for task_id in tracker.tasks}
     for window in tracker.windows():
         found[window.task].append(window.as_json())

@@ -43,8 +43,9 @@ class TrainerLog:
             self._writer = LogWriter(run.path / OBSERVATIONS, part_bytes=run.config.operation.log_part_bytes)
             with quarantine():
                 self.observations = Observations(run, strict=True, history=False, keep=True)
-                self.observations.catch_up()
                 self.view = PoolView(run, self.observations, strict=True)
+                self.view.poll()
+                self.observations.catch_up()
                 self.view.poll()
         except BaseException:
             self._ownership.release()

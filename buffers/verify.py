@@ -12,6 +12,7 @@ from pathlib import Path
 from buffers.observations import Observations
 from buffers.parts import segments
 from buffers.picks import check_picks
+from buffers.pool import PoolView
 from buffers.reading import read, read_raw
 from buffers.records import CLOSED_BY, CLOSING, KEYS, LOST, record_id
 from buffers.rederivation import Rederivation
@@ -90,5 +91,6 @@ def _check_snapshot(run: Run, report: Report) -> None:
     whole = Observations(run, strict=True)
     for observations in (behind, whole):
         observations.catch_up()
+        PoolView(run, observations, strict=True).poll()  # tells them what has left
     if behind.state() != whole.state():
         report.problem(name, "not what the closed parts say")

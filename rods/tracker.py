@@ -2,7 +2,8 @@
 
 Pure rules over closed `group` records; no clock, no disk. Statistics are computed from the window's values whenever
 they are asked for, never updated: rewards that are counts are kept as exact integers, others summed by `math.fsum`, and
-results are rounded to 12 decimals (DESIGN §5.2). Work is O(1) a group, memory O(known tasks).
+results are rounded to 12 decimals (DESIGN §5.2). Work is O(1) a group, memory O(known tasks); a
+task that has left for good can be forgotten.
 
 With `zones.probe = "window"` a task's zone and variance are read from all rollouts of its window instead: the probe of
 training with one or few rollouts a task, whose groups have no variance to speak of (004 Appendix K).
@@ -20,6 +21,7 @@ import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from operator import itemgetter, mul
 from typing import Any, Literal
 
@@ -32,6 +34,7 @@ from rods.observations import CUT_ENDS, INVALID_ENDS
 Zone = Literal["too_hard", "boundary", "mastered", "truncated"]
 BoundaryReward = Literal["progress", "binary"]
 FORMATS = frozenset({"format", "format_codes"})
+KINDS = ("progress", "binary", *sorted(FORMATS))  # of rewards
 # One group in a window. Its rewards in [0, 1] are value ÷ scale: for counts, sums and squares are integers below 2^53
 # and the scale is the common denominator; for other rewards the scale is 1.
 ENTRY = np.dtype([("step", "<i4"), ("valid", "<i4"), ("sum", "<f8"), ("squares", "<f8"), ("scale", "<i8")])
@@ -112,24 +115,26 @@ class Tracker:
         self._progress = self._current if reward == "progress" else {}  # task → that of the same group's progress
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
         self._memory = bytearray(64 * zones.window * SIZE)  # of all windows, as rings of entries
+        self._free: list[int] = []  # starts of rings that nobody has any more
 
     def state(self) -> Any:
         """All that it knows, as JSON; `load` takes it back."""
-        rows = [[*row.key, row.start, row.counted, row.step, row.truncated] for row in self._rows.values()]
-        used = len(self._rows) * self.zones.window * SIZE
+        rows = [[*row.key, row.counted, row.step, row.truncated] for row in self._rows.values()]
+        size = self.zones.window * SIZE
+        rings = [self._memory[row.start * SIZE : row.start * SIZE + size] for row in self._rows.values()]
         return {
             "rows": rows,
             "current": {task: row.key for task, row in self._current.items()},
             "progress": {task: row.key for task, row in self._progress.items()},
             "last": self._last,
-            "memory": base64.b64encode(self._memory[:used]).decode(),
+            "memory": base64.b64encode(b"".join(rings)).decode(),
         }
 
     def load(self, state: Any) -> None:
         """Takes what `state` gave, of a tracker with the same rules, in place of what it knows."""
-        self._rows, self._interfaces = {}, {}
-        for task, kind, interface, start, counted, step, truncated in state["rows"]:
-            row = self._rows[task, kind, interface] = _Row((task, kind, interface), start)
+        self._rows, self._interfaces, self._free = {}, {}, []
+        for number, (task, kind, interface, counted, step, truncated) in enumerate(state["rows"]):
+            row = self._rows[task, kind, interface] = _Row((task, kind, interface), number * self.zones.window)
             row.counted, row.step, row.truncated = counted, step, truncated
             self._interfaces[interface] = None
         for known, keys in ((self._current, state["current"]), (self._progress, state["progress"])):
@@ -144,9 +149,20 @@ class Tracker:
             if record["kind"] == "group":
                 self._apply(record)
 
+    def forget(self, task: str) -> None:
+        """Drops all that is known of `task`, which nobody will ask about again."""
+        self._last.pop(task, None)
+        self._current.pop(task, None)
+        self._progress.pop(task, None)
+        for kind, interface in product(KINDS, self._interfaces):
+            if (row := self._rows.pop((task, kind, interface), None)) is not None:
+                size = self.zones.window * SIZE
+                self._memory[row.start * SIZE : row.start * SIZE + size] = bytes(size)
+                self._free.append(row.start)
+
     @property
     def tasks(self) -> Iterator[str]:
-        """All tasks that any closed group has named."""
+        """All tasks that any closed group has named, but for those forgotten."""
         return iter(self._last)
 
     def last_step(self, task: str) -> int | None:
@@ -265,7 +281,8 @@ class Tracker:
         PACK(self._memory, place * SIZE, row.step, len(played), total, squares, scale)
 
     def _new_row(self, key: tuple[str, str, str]) -> _Row:
-        row = self._rows[key] = _Row(key, len(self._rows) * self.zones.window)
+        start = self._free.pop() if self._free else len(self._rows) * self.zones.window
+        row = self._rows[key] = _Row(key, start)
         self._interfaces[key[2]] = None
         if (row.start + self.zones.window) * SIZE > len(self._memory):
             self._memory = bytearray(self._memory + bytes(len(self._memory)))

@@ -123,8 +123,8 @@ def pools(path: Path) -> list[bytes]:
         except KeyError:
             break
         members = sorted((one.task_id, one.type, one.generation, one.epoch, one.since) for one in pool.active.values())
-        retired = sorted((one.member.task_id, one.rule, one.epoch, one.step) for one in pool.retired.values())
-        found.append(orjson.dumps([members, retired, pool.latest["order"], pool.epochs[-1].step]))
+        gone = sorted((one.member.task_id, one.rule, one.epoch, one.step) for one in pool.revivable.values())
+        found.append(orjson.dumps([members, gone, pool.retired, pool.latest["order"], pool.epochs[-1].step]))
     return found
 
 

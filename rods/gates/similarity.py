@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from rods.canonical import canonical
 from rods.tasks import RETURN_SENTENCE, Task
@@ -27,6 +27,8 @@ GRAM = 8  # words
 THRESHOLD = 0.5
 Rule = Literal["ground_truth", "state", "query"]
 WORD = re.compile(r"\w+")
+Owner = TypeVar("Owner", int, str)
+_Table = dict[int, Owner | list[Owner]]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,89 +47,124 @@ class Match:
         return f"its query of turn {self.turn} nearly repeats one of task {self.other}"
 
 
+class _Known(NamedTuple):
+    """Where a task is entered."""
+
+    truth: int | None
+    state: int | None
+    short: tuple[int, ...]
+    long: tuple[int, ...]  # numbers of its long queries
+
+
 class SimilarityIndex:
-    """Tasks, findable by similarity. `add` and `find` cost what the task's own texts cost, not what the index holds,
-    unless very many tasks share long phrases."""
+    """Tasks, findable by similarity. `add`, `remove` and `find` cost what the task's own texts cost, not what the index
+    holds, unless very many tasks share long phrases. Answers depend on what it holds, not on the order of adding."""
 
     def __init__(self) -> None:
-        self._owners: list[str] = []  # task ids in the order of adding; "" once removed
-        self._numbers: dict[str, int] = {}
-        self._truths: dict[int, list[int]] = {}
-        self._states: dict[int, list[int]] = {}
-        self._short: dict[int, list[int]] = {}  # (query, calls) → tasks
-        self._long: list[tuple[int, array[int]]] = []  # a long query: its task, its gram hashes
-        self._grams: dict[int, int | list[int]] = {}  # gram hash → the long queries that have it
+        self._known: dict[str, _Known] = {}
+        self._truths: _Table[str] = {}
+        self._states: _Table[str] = {}
+        self._short: _Table[str] = {}  # (query, calls) → tasks
+        self._long: dict[int, tuple[str, array[int]]] = {}  # a long query: its task, its gram hashes
+        self._grams: _Table[int] = {}  # gram hash → the long queries that have it
+        self._queries = 0  # long ones so far
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._known)
 
     def __contains__(self, id: str) -> bool:
-        return id in self._numbers
+        return id in self._known
 
     def add(self, task: Task) -> None:
         """Adds `task`; adding it again changes nothing."""
-        if task.id in self._numbers:
+        if task.id in self._known:
             return
-        number = len(self._owners)
-        self._owners.append(task.id)
-        self._numbers[task.id] = number
-        if (truth := _truth(task)) is not None:
-            self._truths.setdefault(truth, []).append(number)
-        if (state := _state(task)) is not None:
-            self._states.setdefault(state, []).append(number)
+        short, long = [], []
         for _, query in _queries(task):
             if isinstance(query, int):
-                self._short.setdefault(query, []).append(number)
+                short.append(query)
             else:
-                self._add_long(number, query)
+                long.append(self._queries)
+                self._long[self._queries] = task.id, query
+                for gram in query:
+                    _enter(self._grams, gram, self._queries)
+                self._queries += 1
+        known = self._known[task.id] = _Known(_truth(task), _state(task), tuple(set(short)), tuple(long))
+        for table, key in self._entries(known):
+            _enter(table, key, task.id)
 
     def remove(self, id: str) -> None:
         """Forgets the task called `id`; does nothing when it is not there."""
-        number = self._numbers.pop(id, None)
-        if number is not None:
-            self._owners[number] = ""  # its entries stay and are skipped
+        if (known := self._known.pop(id, None)) is None:
+            return
+        for table, key in self._entries(known):
+            _leave(table, key, id)
+        for query in known.long:
+            for gram in self._long.pop(query)[1]:
+                _leave(self._grams, gram, query)
 
     def find(self, task: Task) -> Match | None:
-        """The first match by rule (in the order above), then by order of adding. A task never matches itself."""
+        """The first match by rule (in the order above), turn, and id. A task never matches itself."""
         return next(self.matches(task), None)
 
     def matches(self, task: Task) -> Iterator[Match]:
-        """All matches, each (rule, other, turn) once: by rule, turn and order of adding."""
+        """All matches, each (rule, other, turn) once: by rule, turn and id."""
         if (truth := _truth(task)) is not None:
-            yield from self._named("ground_truth", task, self._truths.get(truth, ()))
+            yield from _named("ground_truth", task, _owners(self._truths, truth))
         if (state := _state(task)) is not None:
-            yield from self._named("state", task, self._states.get(state, ()))
+            yield from _named("state", task, _owners(self._states, state))
         for turn, query in _queries(task):
-            numbers = self._short.get(query, ()) if isinstance(query, int) else self._alike(query)
-            yield from self._named("query", task, numbers, turn)
+            owners = _owners(self._short, query) if isinstance(query, int) else self._alike(query)
+            yield from _named("query", task, owners, turn)
 
-    def _named(self, rule: Rule, task: Task, numbers: Any, turn: int | None = None) -> Iterator[Match]:
-        for number in sorted(set(numbers)):
-            if (other := self._owners[number]) and other != task.id:
-                yield Match(rule, other, turn)
+    def _entries(self, known: _Known) -> Iterator[tuple[_Table[str], int]]:
+        if known.truth is not None:
+            yield self._truths, known.truth
+        if known.state is not None:
+            yield self._states, known.state
+        for query in known.short:
+            yield self._short, query
 
-    def _add_long(self, number: int, grams: array[int]) -> None:
-        query = len(self._long)
-        self._long.append((number, grams))
-        for gram in grams:
-            known = self._grams.get(gram)
-            if known is None:
-                self._grams[gram] = query  # most grams have one owner: no list for them
-            elif isinstance(known, int):
-                self._grams[gram] = [known, query]
-            else:
-                known.append(query)
-
-    def _alike(self, grams: array[int]) -> Iterator[int]:
-        owners = [self._grams.get(gram, ()) for gram in grams]
-        rarest = sorted(([each] if isinstance(each, int) else each for each in owners), key=len)
+    def _alike(self, grams: array[int]) -> Iterator[str]:
+        rarest = sorted((_owners(self._grams, gram) for gram in grams), key=len)
         candidates = {query for each in rarest[: len(grams) // 2 + 1] for query in each}
         own = set(grams)
         for candidate in candidates:
-            number, others = self._long[candidate]
+            owner, others = self._long[candidate]
             shared = len(own.intersection(others))
             if shared >= THRESHOLD * (len(own) + len(others) - shared):
-                yield number
+                yield owner
+
+
+def _named(rule: Rule, task: Task, owners: Iterable[str], turn: int | None = None) -> Iterator[Match]:
+    for other in sorted(set(owners)):
+        if other != task.id:
+            yield Match(rule, other, turn)
+
+
+def _enter(table: _Table[Owner], key: int, owner: Owner) -> None:
+    known = table.get(key)
+    if known is None:
+        table[key] = owner  # most have one owner: no list for them
+    elif isinstance(known, list):
+        known.append(owner)
+    else:
+        table[key] = [known, owner]
+
+
+def _leave(table: _Table[Owner], key: int, owner: Owner) -> None:
+    known = table[key]
+    if not isinstance(known, list):
+        del table[key]
+        return
+    known.remove(owner)
+    if len(known) == 1:
+        table[key] = known[0]
+
+
+def _owners(table: _Table[Owner], key: int) -> list[Owner]:
+    known = table.get(key)
+    return [] if known is None else known if isinstance(known, list) else [known]
 
 
 def _truth(task: Task) -> int | None:

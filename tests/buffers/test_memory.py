@@ -16,7 +16,7 @@ from buffers.staging import Candidate
 from buffers.trainer_log import TrainerLog
 from rods.ordering import Slot, batch
 from tests.buffers.test_merge import close, play
-from tests.buffers.world import BATCH, by_chance, group, make_run
+from tests.buffers.world import BATCH, by_chance, group, make_run, retired
 
 
 def history(path: Path, epochs: int) -> Run:
@@ -80,10 +80,13 @@ def test_variants_that_will_hardly_come_back_are_forgotten_and_can_be_read_again
         players = play(tmp_path / "run", 6, pool={"burn_in": False, "drift": False, "max_generated": 2})
     else:
         players = play(tmp_path / "run", 6, mastered)
-    view = players.trainer.view
-    assert rule in {one.rule for one in view.retired.values()}
-    assert candidates() - before == view.staging.seq - len(view.retired)
-    assert {view.task(task_id).id for task_id in view.retired} == set(view.retired)
+    view, tracker = players.trainer.view, players.trainer.observations.tracker
+    gone = retired(players.run, players.trainer.observations)
+    assert rule in {why for why, _, _ in gone.values()}
+    left = gone.keys() - view.pool.revivable.keys()
+    assert left and not left & set(tracker.tasks)
+    assert candidates() - before == view.staging.seq - len(left)
+    assert {view.task(task_id).id for task_id in gone} == set(gone)
     close(players)
     with TrainerLog(players.run) as trainer:
         trainer.start(2)  # back to where none was decided about: all wait again

@@ -11,6 +11,9 @@ from typing import Any
 
 from buffers.daemon_log import DaemonLog
 from buffers.merging import Epoch
+from buffers.observations import Observations
+from buffers.pool import Pool
+from buffers.reading import read
 from buffers.run import Run
 from buffers.trainer_log import TrainerLog
 from rods.canonical import keyed_random
@@ -19,6 +22,7 @@ from rods.environments import desk
 from rods.gates.similarity import SimilarityIndex
 from rods.observations import Group, Rollout
 from rods.ordering import Slot, batch, steps_per_epoch
+from rods.runfolder import POOL
 from rods.tasks import Task
 
 BATCH = 4
@@ -120,6 +124,25 @@ class SyncDaemonLog:
         self.close()
 
 
+def generation_of(pool: Pool, task_id: str) -> int:
+    """0 for originals; KeyError for what is neither active nor may be revived."""
+    member = pool.active.get(task_id)
+    return member.generation if member is not None else pool.revivable[task_id].member.generation
+
+
+def retired(run: Run, observations: Observations) -> dict[str, tuple[str, int, int]]:
+    """What has left the live pool and not come back: task → rule, epoch, step. Folds keep only what may be revived."""
+    found: dict[str, tuple[str, int, int]] = {}
+    for record in read(run.path / POOL):
+        if not observations.lineage.live(record["attempt"], record["step"]):
+            continue
+        if record["kind"] == "retired":
+            found[record["task"]] = record["rule"], record["epoch"], record["step"]
+        elif record["kind"] == "revived":
+            del found[record["task"]]
+    return found
+
+
 class Players:
     """A trainer, and a daemon that makes one variant a step out of the step's first task."""
 
@@ -150,7 +173,7 @@ class Players:
     def synthesise(self, step: int, epoch: int, seed: Slot) -> None:
         assert self.daemon is not None
         self.daemon.read_epoch(epoch)
-        generation = self.trainer.view.generation(seed.task_id) + 1
+        generation = generation_of(self.trainer.view.pool, seed.task_id) + 1
         if seed.role == "retest" or generation > self.run.config.selection.max_generation:
             self.daemon.picked(step, epoch, [])
             return

@@ -33,10 +33,11 @@ from buffers.tracker_store import windows_json
 from buffers.trainer_log import TrainerLog
 from buffers.verify import verify
 from rods.ordering import batch, steps_per_epoch
+from rods.retirement import TOO_HARD
 from rods.runfolder import OBSERVATIONS, POOL, SEEDS
 from rods.tasks import Task
 from tests.buffers.test_merge_model import Model
-from tests.buffers.world import BATCH, SyncDaemonLog, group, make_run, variants
+from tests.buffers.world import BATCH, SyncDaemonLog, generation_of, group, make_run, retired, variants
 
 FULL = bool(os.environ.get("RODS_FULL"))
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a disk's fsyncs would take most of the time
@@ -232,7 +233,7 @@ class RunMachine(RuleBasedStateMachine):
         """The daemon picks one of the last step's tasks and writes a variant, perhaps one that it wrote before."""
         step = self.trainer.last_step
         seed = next(seen[1] for seen in self.history if seen[0] == step)
-        generation = self.trainer.view.generation(seed) + 1
+        generation = generation_of(self.trainer.view.pool, seed) + 1
         repeated = again and bool(self.written)
         if generation > self.run.config.selection.max_generation or not (repeated or self.fresh):
             self.daemon.picked(step, self.opened.number, [])
@@ -276,9 +277,10 @@ class RunMachine(RuleBasedStateMachine):
         view = PoolView(self.run, observations)
         view.poll()
         assert set(view.active) == set(self.trainer.view.active) == set(self.model.active)
-        assert {task: gone.rule for task, gone in view.retired.items()} == {
-            task: rule for task, (rule, _) in self.model.retired.items()
-        }
+        gone = {task: rule for task, (rule, _, _) in retired(self.run, observations).items()}
+        assert gone == {task: rule for task, (rule, _) in self.model.retired.items()}
+        assert view.pool.retired == len(gone)
+        assert set(view.pool.revivable) == {task for task, rule in gone.items() if rule in TOO_HARD}
         assert windows_json(observations.tracker) == windows_json(self.trainer.observations.tracker)
         assert view.staging.seq == len(self.written)
         waiting = view.staging.candidates(view.staging.seq, view.pool.decided, by_pick=False)

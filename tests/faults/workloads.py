@@ -26,6 +26,7 @@ from rods import runfolder
 from rods.config import parse_config, read_config
 from rods.errors import EXIT_REQUEUE
 from rods.sources import load_tasks
+from tests.buffers.world import retired
 from tests.faults.files import Plan
 from tests.faults.forge import Forge, Outcome
 from trainer import simulated as simulated  # imported once, before the forks that need it
@@ -93,8 +94,8 @@ def judge(folder: Path, acknowledged: Sequence[tuple[str, str]] = ()) -> dict[st
     for record in read(folder / runfolder.EXPANDED):
         variants.append([record["pick"], record["index"], record["task"]["id"]])
     active = sorted([one.task_id, one.epoch, one.since] for one in view.active.values())
-    retired = sorted([one.member.task_id, one.rule, one.epoch] for one in view.retired.values())
-    outcome = [steps, active, retired, [one.step for one in view.pool.epochs], picks, sorted(variants)]
+    gone = sorted([task, rule, epoch] for task, (rule, epoch, _) in retired(run, observations).items())
+    outcome = [steps, active, gone, [one.step for one in view.pool.epochs], picks, sorted(variants)]
     problems = [str(problem) for problem in report.problems]
     return {"problems": problems, "twice": twice, "lost": lost(folder, acknowledged), "outcome": outcome}
 

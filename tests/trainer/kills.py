@@ -211,13 +211,14 @@ def _killed(folder: Path, config: Path, values: dict[str, Any], chance: random.R
     return run
 
 
-def evidence(folder: Path) -> dict[str, Any]:
-    """What two runs that went alike have in common: see the module's docstring."""
+def evidence(folder: Path, step: int | None = None) -> dict[str, Any]:
+    """What two runs that went alike have in common: see the module's docstring. The policy is the last, or that of
+    `step`."""
     judged = judge(folder)
     run = Run.open(folder)
     observations = Observations(run)
     observations.poll()
-    last = observations.last_step
+    last = observations.last_step if step is None else step
     pools = []
     for epoch in sorted({step.epoch for step in Observations(run).steps()}):
         pool = pool_at(run, observations, epoch)

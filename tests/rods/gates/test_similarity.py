@@ -1,5 +1,6 @@
 """The index answers exactly as the rule says, and tasks match for no other reason."""
 
+import itertools
 import random
 
 import pytest
@@ -81,13 +82,28 @@ def test_a_task_does_not_match_itself_and_can_be_removed():
     assert index.find(other) == Match("query", known.id, 1)
 
 
-def test_the_first_match_is_by_rule_then_by_order_of_adding():
-    index = SimilarityIndex()
+def test_the_first_match_is_by_rule_then_by_id_whatever_was_added_first():
     tasks = [task([LONG], state={"n": number}) for number in range(3)]
-    for each in tasks:
+    for order in itertools.permutations(tasks):
+        index = SimilarityIndex()
+        for each in order:
+            index.add(each)
+        assert index.find(task(["x", LONG], state={"n": 2})) == Match("state", tasks[2].id)
+        assert index.find(task(["x", LONG], state={"n": 9})) == Match("query", min(each.id for each in tasks), 1)
+
+
+def test_what_was_removed_leaves_nothing_behind():
+    index = SimilarityIndex()
+    stays = task([LONG, "go"], state={"n": 0})
+    index.add(stays)
+    before = {name: len(table) for name, table in vars(index).items() if isinstance(table, dict)}
+    others = [task([f"{LONG} {number}", "go"], state={"n": number % 3}) for number in range(20)]
+    for each in others:
         index.add(each)
-    assert index.find(task(["x", LONG], state={"n": 2})) == Match("state", tasks[2].id)
-    assert index.find(task(["x", LONG], state={"n": 9})) == Match("query", tasks[0].id, 1)
+    for each in others:
+        index.remove(each.id)
+    assert {name: len(table) for name, table in vars(index).items() if isinstance(table, dict)} == before
+    assert {match.other for match in index.matches(others[0])} == {stays.id}
 
 
 def reference_match(a, b):
