@@ -1,0 +1,75 @@
+"""A trainer that is killed at any moment ends as one that nobody killed; and what a run without kills visits.
+
+`python -m tests.trainer.kills` kills forty times of each policy; this is a sample.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from buffers.merging import recorded_slots
+from buffers.observations import Observations
+from buffers.pool import pool_at
+from buffers.run import Run
+from tests.faults.table import Row
+from tests.trainer.kills import evidence, sweep
+from tests.trainer.runs import live_steps
+
+KILLS = 2
+
+
+def all_survived(row: Row) -> None:
+    assert row.survived == row.tried == KILLS, "\n".join([str(row), *row.failures])
+
+
+@pytest.fixture(scope="module")
+def lockstep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Row]:
+    """The simulated policy, once without a kill (its folder) and once with some (the row)."""
+    folder = tmp_path_factory.mktemp("lockstep")
+    return folder / "whole", sweep(folder, "lockstep", "simulated", KILLS)
+
+
+@pytest.mark.timeout(900)
+def test_in_lockstep_kills_change_nothing(lockstep: tuple[Path, Row]) -> None:
+    all_survived(lockstep[1])
+
+
+@pytest.mark.timeout(900)
+def test_in_free_mode_verify_agrees_and_no_committed_epoch_changes(tmp_path: Path) -> None:
+    all_survived(sweep(tmp_path, "free", "simulated", KILLS))
+
+
+@pytest.mark.timeout(900)
+def test_in_lockstep_kills_change_no_bit_of_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
+    changes = {
+        "training.steps": 6,
+        "policy.warm_start_steps": 3,
+        # a policy that has learnt nothing earns nothing: this says what it learns from, whatever it earned
+        "training.advantage_hook": "tests.trainer.test_ranks:alternating",
+    }
+    all_survived(sweep(tmp_path, "lockstep", "nano", KILLS, changes=changes))
+    before, after = (evidence(tmp_path / "whole", step)["policy at the end"] for step in (0, 6))
+    assert before["model.safetensors"] != after["model.safetensors"]
+
+
+def test_every_epoch_visits_each_task_once_and_retired_ones_only_as_re_tests(lockstep: tuple[Path, Row]) -> None:
+    """Coverage begins anew with every injection; the last batch is filled from the front of the same order."""
+    run = Run.open(lockstep[0])
+    observations = Observations(run)
+    observations.poll()
+    steps = live_steps(run.path)
+    sizes, retests = set(), 0
+    for epoch in sorted({epoch for _, epoch, _ in steps})[:-1]:  # the last may have been cut by the number of steps
+        visited = [(group["task"], group["role"]) for _, at, groups in steps if at == epoch for group in groups]
+        pool = pool_at(run, observations, epoch)
+        slots = [tuple(slot) for slot in recorded_slots(run, pool)]
+        assert visited == slots + slots[: len(visited) - len(slots)] and len(visited) - len(slots) < 6
+        assert sorted(task for task, role in slots if role == "active") == sorted(pool.active)
+        again = [task for task, role in slots if role == "retest"]
+        assert not pool.active.keys() & again
+        sizes.add(len(pool.active))
+        retests += len(again)
+    assert len(sizes) > 2 and retests
