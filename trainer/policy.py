@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from rods.canonical import content_id
 from rods.config import Stage
 from rods.errors import RodsError
 from rods.observations import RewardKind, Role
@@ -51,8 +52,7 @@ class Batch:
     """What the next rollout batch rolls out: always `training.batch_tasks` slots; a task may occur twice.
 
     `step` counts from 1, `epoch` from 0, `stage` from 1; `rules` is the stage's configuration. `traced` says that
-    this step's traces are kept, so that a policy need not build them otherwise. Picklable: rank 0 may broadcast it;
-    `order_hash` lets the ranks compare.
+    this step's traces are kept, so that a policy need not build them otherwise. Picklable: rank 0 broadcasts it.
     """
 
     step: int
@@ -66,6 +66,10 @@ class Batch:
     @property
     def reward(self) -> RewardKind:
         return self.rules.reward
+
+    def hash(self) -> str:
+        """Of the epoch's order, the step and what fills its slots; processes compare it."""
+        return content_id([self.order_hash, self.step, [[slot.task.id, slot.role] for slot in self.slots]])
 
 
 class Policy(Protocol):

@@ -70,6 +70,11 @@ class Ranks:
         """The parts of all processes, in the order of their ranks."""
         return list(gather_object(list(part)))
 
+    def agree(self, value: str) -> None:
+        """Raises RuntimeError unless all processes say the same."""
+        if len(found := set(self.gathered([value]))) > 1:
+            raise RuntimeError(f"the processes disagree about the order of tasks ({', '.join(sorted(found))})")
+
     def _follow(self) -> Any:
         while True:
             kind, value = broadcast_object_list([None])[0]

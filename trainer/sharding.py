@@ -128,9 +128,9 @@ def _gathered(part: Any, *, writing: bool) -> Any:
     """A context in which a parameter that ZeRO-3 has spread is whole; what is written there is spread again."""
     if not hasattr(part, "ds_id"):
         return nullcontext()
-    from deepspeed.zero import GatheredParameters
+    import deepspeed
 
-    return GatheredParameters([part], modifier_rank=0 if writing else None)
+    return deepspeed.zero.GatheredParameters([part], modifier_rank=0 if writing else None)
 
 
 def _full(value: Any) -> Any:

@@ -230,6 +230,7 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     if not trainer.use_vllm:  # TRL has done it otherwise
         trainer.synchronise()
     trainer.batch = batch = ranks.together(lambda: driven(trainer.training).next_batch())
+    ranks.agree(batch.hash())
     every = batches.jobs(batch, config)
     mine = ranks.part(len(every))
     count = config.rollouts.rollouts_per_task
