@@ -17,6 +17,7 @@ from evaluation.bfcl import results, traces
 from evaluation.bfcl.results import Entry
 from evaluation.endpoint import EndpointPolicy, Slot
 from evaluation.episodes import Maker
+from evaluation.history import refuse_another_rule
 from evaluation.journal import NAME, Episode, Journal
 from evaluation.settings import Settings, remember
 from evaluation.sources import Source
@@ -100,6 +101,9 @@ class _Session:
         async with UsageLog(self.folder, "evaluation") as usage:
             budget = Budget(source.budgets, tokens=usage.tokens, requests=usage.requests)
             async with Client([source.endpoint], budget=budget, sink=usage) as client:
+                if self.settings.protocol != "official":
+                    servers = [base for one in client.status() for base in one["servers"]]
+                    await refuse_another_rule(source.endpoint.model, servers)
                 policy = EndpointPolicy(client, self.maker, in_flight)
                 self.stopped = policy.stopped
                 await policy.run(slots, self._done, self.asked)

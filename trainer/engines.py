@@ -22,6 +22,7 @@ from secrets import token_hex
 from typing import Any
 from zlib import crc32
 
+import structlog
 import torch
 
 from buffers.run import Run
@@ -33,6 +34,9 @@ from trainer.conversations import RolloutEngine
 from trainer.ranks import Ranks
 from trainer.rollouts import Engine
 from trainer.served import ServedEngine
+
+FAR, UNLIKE = 0.1, 1.0  # mean distance of log-probabilities, in nats: worth a word; no longer the same model
+log = structlog.get_logger()
 
 
 def vllm_arguments(config: Config) -> dict[str, Any]:
@@ -110,6 +114,26 @@ def by_disk(own: Engine, served: ServedEngine, folder: Path) -> str:
         return served.servers.load(written.resolve())
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def compare(output: dict[str, torch.Tensor], ranks: Ranks) -> None:
+    """Looks at a batch of TRL's: how far the log-probabilities that a vLLM drew with lie from the policy's, a token.
+    Raises UserError where they are those of something else."""
+    own, old, drawn = output["tool_mask"], output.get("old_per_token_logps"), output["sampling_per_token_logps"]
+    if old is None:
+        return
+    output["old_per_token_logps"] = old * own  # as they are scored for the loss (trainer.token_scores)
+    parts = ranks.gathered([(float(((old - drawn) * own).abs().sum()), int(own.sum()))])
+    apart = sum(distance for distance, _ in parts) / max(1, sum(count for _, count in parts))
+    if apart > FAR:
+        log.warning("rollouts were drawn from another distribution than the policy's", nats_a_token=round(apart, 3))
+    if apart > UNLIKE:
+        raise UserError(
+            f"what vLLM drew lies {apart:.1f} nats a token from the policy: it serves other weights, or reports raw "
+            "log-probabilities",
+            where="operation.rollout_servers",
+            remedy="serve the folder of policy.model, with --logprobs-mode processed_logprobs",
+        )
 
 
 def _needs_vllm(where: str) -> None:

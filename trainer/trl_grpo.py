@@ -38,7 +38,7 @@ from trainer import batches, optimizers, precision, sharding, token_scores
 from trainer.adapters import adapted
 from trainer.advantages import Array, Estimate, advantages, load_hook, reweighted
 from trainer.conversations import Sample
-from trainer.engines import rollout_engine, vllm_arguments
+from trainer.engines import compare, rollout_engine, vllm_arguments
 from trainer.policy import Batch, Stopping, TrainingStopped
 from trainer.ranks import Ranks
 from trainer.rollouts import Engine
@@ -202,6 +202,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         """TRL's batch with the run's advantages in place of TRL's own."""
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if self.use_vllm:
+            compare(output, self.ranks)
         width = output["completion_ids"].shape[1]
         rows = [np.pad(row, (0, width - len(row))) if len(row) > 1 else np.full(width, row[0]) for row in self.earned]
         per_token = any(len(row) > 1 for row in self.earned)

@@ -31,11 +31,11 @@ def missing() -> str:
 class LlmServer:
     """A running server; a context manager. `log` is where it writes, `threads` how many cores it may use; 0: those that
     are idle now, at least one. Threads wait for each other at every step: with a core that others use, two are slower
-    than one. As a `policy` it takes other weights while it runs, computes in float32, and reports the log-probabilities
-    with which it draws."""
+    than one. `policy` is a folder that it serves instead, as a policy in training: it takes other weights while it
+    runs, computes in float32, and reports the log-probabilities with which it draws."""
 
     def __init__(
-        self, log: Path, *, port: int = 0, threads: int = 0, context: int = 8192, policy: bool = False
+        self, log: Path, *, port: int = 0, threads: int = 0, context: int = 8192, policy: Path | None = None
     ) -> None:
         if reason := missing():
             raise RuntimeError(reason)
@@ -48,10 +48,10 @@ class LlmServer:
             "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait by spinning bring a busy machine to a halt
             "HF_HUB_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",
-            "VLLM_SERVER_DEV_MODE": str(int(policy)),
+            "VLLM_SERVER_DEV_MODE": str(int(policy is not None)),
         }
         # The `vllm` command looks for a distribution of that name, which this build is not: hence the module.
-        command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--model", str(MODEL)]
+        command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--model", str(policy or MODEL)]
         command += ["--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--max-model-len", str(context), "--dtype", "float32" if policy else "bfloat16", "--enforce-eager"]
         command += ["--enable-prefix-caching", "--logprobs-mode", "processed_logprobs"] if policy else []

@@ -10,7 +10,8 @@ import torch
 from rods.config import Config, parse_config
 from rods.errors import UserError
 from trainer import engines
-from trainer.engines import vllm_arguments
+from trainer.engines import compare, vllm_arguments
+from trainer.ranks import Ranks
 
 SERVER = {"model": "policy", "urls": ["http://node1:8001/v1"]}
 
@@ -64,3 +65,18 @@ def test_weights_over_nccl_need_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_contradictions_are_refused(operation: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         configured(**operation)
+
+
+def scored(apart: float) -> dict[str, torch.Tensor]:
+    """Two rollouts of three tokens, the last of each said by the environment."""
+    old = torch.tensor([[-1.0, -2.0, -50.0], [-3.0, -1.0, -60.0]])
+    own = torch.tensor([[1, 1, 0], [1, 1, 0]])
+    return {"tool_mask": own, "old_per_token_logps": old, "sampling_per_token_logps": old * own - apart * own}
+
+
+def test_a_vllm_that_draws_from_something_else_than_the_policy_ends_the_run() -> None:
+    near = scored(0.01)
+    compare(near, Ranks())
+    assert near["old_per_token_logps"].tolist() == [[-1.0, -2.0, 0.0], [-3.0, -1.0, 0.0]]
+    with pytest.raises(UserError, match="serves other weights"):
+        compare(scored(1.5), Ranks())
