@@ -66,8 +66,8 @@ class Weights:
         return self.ranks.ask("validate", tuple(tasks))  # type: ignore[no-any-return]
 
     def restore_generators(self) -> None:
-        """Puts torch's generators where the resumed checkpoint left them. Not before the first batch: TRL draws from
-        them while it starts up, and later to shuffle every batch."""
+        """Puts torch's generators where the latest checkpoint, taken or resumed, left them. Not before the next batch:
+        TRL draws from them while it starts up, and later to shuffle every batch."""
         if self._generators is not None:
             torch.set_rng_state(self._generators[0])
             if torch.cuda.is_available() and len(self._generators) > 1:
@@ -89,8 +89,10 @@ class Weights:
         self.shards.save_optimizer(folder)
 
     def _all_generators(self) -> list[list[torch.Tensor]]:
-        """A list a process: the generator of the CPU, then one a GPU."""
-        return self.ranks.gathered([[torch.get_rng_state(), *torch.cuda.get_rng_state_all()]])
+        """A list a process: the generator of the CPU, then one a GPU. The next batch begins with them, here as after a
+        resume: TRL may draw in between."""
+        self._generators = [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
+        return self.ranks.gathered([self._generators])
 
     def _restore(self, folder: Path) -> None:
         model = self.engine.model
