@@ -1,12 +1,14 @@
 """Which stage of the curriculum comes next, and why (004 §4, Appendix J; 000 §3.2 and Remark 3.1).
 
-A stage ends after its number of epochs, or, with `until = "plateau"`, once an epoch has brought less than
-`curriculum.plateau` on the validation tasks while the gradient norms of its steps varied less than
-`curriculum.gradient_variation`: the policy has learnt what the stage teaches, and the optimisation is stable.
+A stage ends after its number of epochs, or, with `until = "plateau"`, once an epoch has changed the validation score by
+less than `curriculum.plateau` while the gradient norms of its steps varied by no more than
+`curriculum.gradient_variation`: the policy has learnt what the stage teaches, and the optimisation is stable. A score
+that falls is no plateau, and a norm that is not finite is not stable.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,13 +23,13 @@ class Course:
     """Where a run stands in its curriculum; kept in every checkpoint.
 
     `stage` counts from 1, `epochs` are those of the stage that are over, `scores` the mean validation rewards at their
-    ends, `norms` the gradient norms of the open epoch's steps.
+    ends, `norms` the gradient norms of the open epoch's steps (None: not finite, which JSON cannot say).
     """
 
     stage: int = 1
     epochs: int = 0
     scores: tuple[float, ...] = ()
-    norms: tuple[float, ...] = ()
+    norms: tuple[float | None, ...] = ()
 
     @staticmethod
     def restored(state: Mapping[str, Any]) -> Course:
@@ -41,20 +43,29 @@ class Course:
 
     def stepped(self, norm: float | None) -> Course:
         """After one more step of the open epoch, whose gradient had this norm (None: the policy has no gradients)."""
-        return self if norm is None else replace(self, norms=(*self.norms, norm))
+        if norm is None:
+            return self
+        return replace(self, norms=(*self.norms, norm if math.isfinite(norm) else None))
 
     def validates(self, rules: Curriculum) -> bool:
         """Whether the end of the open epoch asks for a validation."""
         return stage(rules, self.stage).until == "plateau"
 
-    def epoch_over(self, rules: Curriculum, score: float | None) -> tuple[Course | None, str]:
+    def epoch_over(
+        self, rules: Curriculum, score: float | None, recorded: int | None = None
+    ) -> tuple[Course | None, str]:
         """The course in the next epoch, and why it changes stage ("" where it does not). None: the curriculum is over.
 
         `score` is the mean validation reward where `validates` asked for it; None if nothing could be scored.
+        `recorded` is the next epoch's stage where its merge is on record already: a decision is taken once, although
+        validating again after a kill may come out otherwise on a GPU.
         """
         scores = self.scores if score is None else (*self.scores, score)
         ended = replace(self, epochs=self.epochs + 1, scores=scores, norms=())
         why = _why_over(stage(rules, self.stage), rules, replace(ended, norms=self.norms))
+        if recorded is not None:
+            moves = recorded != self.stage
+            return (Course(recorded), why or "as recorded") if moves else (ended, "")
         if not why:
             return ended, ""
         if self.stage == len(rules.stages):
@@ -72,16 +83,20 @@ def _why_over(rules: Stage, curriculum: Curriculum, course: Course) -> str:
         return f"after {rules.epochs} epochs"
     if rules.until == "epochs" or len(course.scores) < 2:
         return ""
-    gained, varied = course.scores[-1] - course.scores[-2], variation(course.norms)
-    if gained >= curriculum.plateau or varied > curriculum.gradient_variation:
+    changed, varied = round(abs(course.scores[-1] - course.scores[-2]), 12), variation(course.norms)
+    if changed >= curriculum.plateau or varied > curriculum.gradient_variation:
         return ""
     return f"validation {course.scores[-2]:.3f} → {course.scores[-1]:.3f}, gradient norms vary by {varied:.2f}"
 
 
-def variation(norms: Sequence[float]) -> float:
-    """The coefficient of variation (standard deviation over mean); 0 for fewer than two norms or a mean of 0."""
-    mean = statistics.fmean(norms) if norms else 0.0
-    return statistics.pstdev(norms) / mean if mean > 0 else 0.0
+def variation(norms: Sequence[float | None]) -> float:
+    """The coefficient of variation (standard deviation over mean); 0 for fewer than two norms or a mean of 0, infinite
+    when one of them is not finite."""
+    known = [norm for norm in norms if norm is not None]
+    if len(known) < len(norms):
+        return math.inf
+    mean = statistics.fmean(known) if known else 0.0
+    return statistics.pstdev(known) / mean if mean > 0 else 0.0
 
 
 def scheduled(curriculum: Curriculum, epoch: int) -> int | None:

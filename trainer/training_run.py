@@ -201,8 +201,11 @@ class TrainingRun:
             tasks = [task for task in self.run.held_out if task.split == "validation"]
             scores = [value for value in self._policy.validate(tasks) if value is not None]
             score = round(math.fsum(scores) / len(scores), 12) if scores else None
-            log.info("validation", epoch=self._epoch_number, progress=score, tasks=len(scores), of=len(tasks))
-        course, why = self._course.epoch_over(rules, score)
+            varied = round(curriculum.variation(self._course.norms), 3)
+            about = {"progress": score, "tasks": len(scores), "of": len(tasks), "gradient_variation": varied}
+            log.info("validation", stage=self._course.stage, epoch=self._epoch_number, **about)
+        opened = self.log.view.pool.epochs[self._epoch_number + 1 :]
+        course, why = self._course.epoch_over(rules, score, opened[0].stage if opened else None)
         if why:
             log.info("stage over", stage=self._course.stage, epoch=self._epoch_number, why=why)
         if course is None:

@@ -65,7 +65,7 @@ def named(names: Iterable[str]) -> str:
 def _about(parameter: Parameter) -> str:
     """What its document says of it."""
     about = parameter.description.partition("\n")[0].strip().rstrip(".")
-    return f" ({about})" if about else ""
+    return f" ({about})" if about and about != parameter.name else ""
 
 
 def _wrong(value: Any, parameter: Parameter) -> str:

@@ -1,3 +1,4 @@
+import orjson
 import pytest
 
 from rods.config import Curriculum, Stage
@@ -41,6 +42,28 @@ def test_a_stage_ends_once_validation_gains_too_little_and_gradients_are_stable(
 
 def test_unstable_gradients_keep_a_stage_going() -> None:
     assert [number for number, _ in _through([0.2, 0.2, 0.2], [0.1, 5.0, 0.1])] == [1, 1, 1]
+
+
+def test_a_score_that_falls_is_no_plateau() -> None:
+    assert [number for number, _ in _through([0.5, 0.4, 0.3, 0.305], [1.0])] == [1, 1, 1, 2]
+    assert [number for number, _ in _through([0.5, 0.51, 0.519], [1.0])] == [1, 1, 2]  # 1 % is not less than 1 %
+
+
+def test_a_norm_that_is_not_finite_is_not_stable_also_after_a_checkpoint() -> None:
+    course = Course(scores=(0.4,)).stepped(float("nan")).stepped(1.0)
+    restored = Course.restored(orjson.loads(orjson.dumps(course.as_json())))
+    assert restored == course and restored.norms == (None, 1.0)
+    assert variation(restored.norms) == float("inf")
+    following, why = restored.epoch_over(PLATEAU, 0.4)
+    assert following is not None and (following.stage, why) == (1, "")
+
+
+def test_an_epoch_on_record_decides_about_its_stage() -> None:
+    """Validated again after a kill, a score may differ where arithmetic is not deterministic."""
+    course = Course(epochs=3, scores=(0.4,), norms=(1.0,))
+    stays, moves = course.epoch_over(PLATEAU, 0.4, recorded=1), course.epoch_over(PLATEAU, 0.9, recorded=2)
+    assert stays == (Course(1, 4, (0.4, 0.4)), "")
+    assert moves == (Course(2), "as recorded")
 
 
 def test_a_plateau_stage_ends_at_the_latest_after_its_epochs() -> None:

@@ -1,0 +1,112 @@
+"""Both papers' curricula as configuration: the plan of a start accepts them, and a run passes through their stages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from buffers.creation import toml
+from buffers.observations import Observations
+from buffers.run import Run
+from buffers.verify import verify
+from rods.config import read_config
+from rods.errors import EXIT_OK
+from rods.interfaces.hints import VERSION
+from tests.trainer.nano_parts import chat
+from trainer.main import run
+from trainer.nano import model as network
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "training"
+ENVIRONMENT_TUNING, RODS = "environment-tuning", "qwen3-4b"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of a model, which a plan reads."""
+    folder = tmp_path_factory.mktemp("models") / "policy"
+    network.fresh(chat().tokenizer, 1).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "stages"),
+    [
+        (
+            ENVIRONMENT_TUNING,
+            [
+                "format on base until a plateau",
+                "progress on base with hints until a plateau",
+                "progress on base, long_context, miss_func, miss_param with hints until a plateau",
+                "progress on base, long_context, miss_func, miss_param until the end of the run",
+            ],
+        ),
+        (
+            RODS,
+            [
+                "format on base until a plateau",
+                "progress on base until a plateau",
+                "progress on base, long_context, miss_func, miss_param with variants until the end of the run",
+            ],
+        ),
+    ],
+)
+def test_a_dry_run_accepts_a_curriculum_on_the_papers_tasks(
+    name: str, stages: list[str], model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+    config = tmp_path / "c.toml"
+    config.write_text(re.sub(r'^model = "/shared/models.*"$', f'model = "{model}"', text, count=1, flags=re.M))
+    assert run([str(tmp_path / "run"), "--config", str(config), "--dry-run"]) == EXIT_OK
+    said = capsys.readouterr().out
+    assert "train base 100, long context 100, miss func 100, miss param 100" in said
+    at = [said.index(stage) for stage in stages]
+    assert at == sorted(at)
+
+
+def small(name: str, folder: Path, **changes: dict[str, Any]) -> Path:
+    """The curriculum of `name` on a few desk tasks, with the simulated policy."""
+    recipe = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    values: dict[str, Any] = {
+        "sync": "free",
+        "data": {"tasks": "desk", "train": 48, "held_out": 24},
+        "policy": {"kind": "simulated", "dialect": "tags", "skill": 0.3, "growth": 0.001},
+        "rollouts": {"rollouts_per_task": 4},
+        "training": {"batch_tasks": 4, "steps": 400, "checkpoint_steps": 5},
+        "curriculum": recipe["curriculum"],
+        "pool": {"burn_in": True},
+    }
+    for section, keys in changes.items():
+        values[section] = {**values[section], **keys}
+    (folder / "c.toml").write_text(toml(values), encoding="utf-8")
+    return folder / "c.toml"
+
+
+def test_a_run_passes_through_the_four_stages_and_says_why(tmp_path: Path) -> None:
+    """The simulated policy learns slowly, so that each stage ends on its plateau."""
+    config = small(ENVIRONMENT_TUNING, tmp_path, training={"steps": 60})
+    assert run([str(tmp_path / "run"), "--config", str(config)]) == EXIT_OK
+    said = [orjson.loads(line) for line in (tmp_path / "run/logs/trainer.jsonl").read_bytes().splitlines()]
+    over = [(line["stage"], line["why"]) for line in said if line["event"] == "stage over"]
+    assert [stage for stage, _ in over] == [1, 2, 3]
+    assert all(re.fullmatch(r"validation 0\.\d+ → 0\.\d+, gradient norms vary by 0\.00", why) for _, why in over)
+    opened = Run.open(tmp_path / "run")
+    shown: dict[int, set[tuple[str, str]]] = {}
+    types: dict[int, set[str]] = {}
+    for step in Observations(opened).poll():
+        for group in step.groups:
+            shown.setdefault(step.stage, set()).add((group.reward, group.interface))
+            types.setdefault(step.stage, set()).add(opened.training[group.task].type)
+    assert shown == {
+        1: {("format", "identity")},
+        2: {("progress", VERSION)},
+        3: {("progress", VERSION)},
+        4: {("progress", "identity")},
+    }
+    assert types[1] == types[2] == {"base"} and len(types[3]) == len(types[4]) == 4
+    assert not verify(opened.path).problems
+    assert read_config(config).curriculum == read_config(FOLDER / f"{ENVIRONMENT_TUNING}.toml").curriculum
