@@ -18,6 +18,7 @@ from tests.faults import comparison, damage, random_kills, small_disk, sweeps
 from tests.faults.forge import Forge
 from tests.faults.table import HEAD, Row
 from tests.faults.workloads import FUNCTIONS, Workload
+from tests.trainer import kills as trainer_kills
 
 RANDOM_KILLS = 1000
 Sweep = Callable[[], Row]
@@ -63,6 +64,14 @@ def every(forge: Forge, scratch: Path, share: int, kills: int) -> Iterator[tuple
     yield "truncations", lambda: damage.truncations(damage.logs(work("daemon").whole), scratch, share)
     yield "flips", lambda: damage.flips(damage.logs(work("daemon").whole), scratch, share)
     yield "random_kills", lambda: random_kills.random_kills(scratch, kills)
+    for policy in trainer_kills.POLICIES:
+        for mode in trainer_kills.MODES:
+            yield (
+                f"trainer_kills {policy} {mode}",
+                lambda m=mode, p=policy: trainer_kills.sweep(  # type: ignore[misc]
+                    scratch / f"{p}.{m}", m, p, min(kills, trainer_kills.KILLS)
+                ),
+            )
     for kind in ("log", "plain"):
         for sweep in sweeps.SWEEPS:
             yield (

@@ -44,6 +44,7 @@ PATIENCE = 900.0  # seconds that a start may take to come to its moment, on a ve
 CARRIED = ("seq", "id", "crc", "first", "attempt")  # what tells two records of one decision apart
 Policy = Literal["nano", "simulated"]
 Sync = Literal["lockstep", "free"]
+MODES: tuple[Sync, ...] = ("lockstep", "free")
 
 COMMON: dict[str, Any] = {
     "data.tasks": "desk-small",
@@ -63,6 +64,8 @@ COMMON: dict[str, Any] = {
     "pool.staging_epochs": 0.0,
     "operation.poll_seconds": 0.05,
 }
+# What makes a policy's tasks seeds that has learnt nothing, whose replies are all cut.
+ANY_SEED: dict[str, Any] = {"selection.order": "random", "selection.candidates": "pool"}
 POLICIES: dict[Policy, dict[str, Any]] = {
     "nano": {
         "policy.kind": "nano",
@@ -93,6 +96,7 @@ class Killed:
     config: Path
     chance: random.Random
     steps: int
+    environment: dict[str, str]
     startup: float = 0.0  # seconds that the slowest start took to its first step
     moments: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -105,7 +109,9 @@ class Killed:
             if not self._strike(int(point)):
                 break  # it was finished
         with self._errors("ab") as errors:
-            code = subprocess.run(command(self.folder, self.config), stderr=errors, timeout=PATIENCE).returncode
+            code = subprocess.run(
+                command(self.folder, self.config), stderr=errors, env=self.environment, timeout=PATIENCE
+            ).returncode
         if code != EXIT_OK or "Traceback" in self._said():
             self.wrong.append(f"the last start ended with {code}: {self._said()[-1500:]}")
         self._compare()
@@ -114,7 +120,7 @@ class Killed:
         """One start, killed. False: it had ended by itself before its moment came, because the run was finished."""
         began = time.monotonic()
         with self._errors("ab") as errors:
-            process = subprocess.Popen(command(self.folder, self.config), stderr=errors)
+            process = subprocess.Popen(command(self.folder, self.config), stderr=errors, env=self.environment)
         kind, moment = self._moment(process, step, began)
         while process.poll() is None and not moment():
             if time.monotonic() > began + PATIENCE:
@@ -198,7 +204,8 @@ def sweep(scratch: Path, sync: Sync, policy: Policy, kills: int, random_seed: in
 
 def _killed(folder: Path, config: Path, values: dict[str, Any], chance: random.Random, kills: int) -> Killed:
     """A run with a daemon beside it, its trainer killed `kills` times and then left in peace."""
-    run = Killed(folder, config, chance, values["training.steps"])
+    cache = os.environ.get("RODS_CACHE", str(folder.parent / "cache"))  # of nano's warm start
+    run = Killed(folder, config, chance, values["training.steps"], {**os.environ, "RODS_CACHE": cache})
     with folder.with_suffix(".daemon").open("ab") as said:
         daemon = [sys.executable, "-m", "daemon", str(folder), "--config", str(config)]
         beside = subprocess.Popen(daemon, stderr=said)
@@ -289,10 +296,9 @@ def main() -> int:
     asked = parser.parse_args()
     bad = 0
     with tempfile.TemporaryDirectory() as scratch:
-        os.environ["RODS_CACHE"] = f"{scratch}/cache"  # so that the first start writes nano's warm start, too
         print(HEAD, "|---|---|---|---|---|---|", sep="\n", flush=True)
         for policy in asked.policies:
-            for sync in ("lockstep", "free"):
+            for sync in MODES:
                 row = sweep(Path(scratch) / policy / sync, sync, policy, asked.kills, asked.random_seed)
                 print(row, flush=True)
                 print(*row.failures[:5], sep="\n", file=sys.stderr, flush=True)

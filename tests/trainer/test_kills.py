@@ -14,7 +14,7 @@ from buffers.observations import Observations
 from buffers.pool import pool_at
 from buffers.run import Run
 from tests.faults.table import Row
-from tests.trainer.kills import evidence, sweep
+from tests.trainer.kills import ANY_SEED, evidence, sweep
 from tests.trainer.runs import live_steps
 
 KILLS = 2
@@ -42,9 +42,8 @@ def test_in_free_mode_verify_agrees_and_no_committed_epoch_changes(tmp_path: Pat
 
 
 @pytest.mark.timeout(900)
-def test_in_lockstep_kills_change_no_bit_of_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
-    changes = {
+def test_in_lockstep_kills_change_no_bit_of_the_weights(tmp_path: Path) -> None:
+    changes = ANY_SEED | {
         "training.steps": 6,
         "policy.warm_start_steps": 3,
         # a policy that has learnt nothing earns nothing: this says what it learns from, whatever it earned

@@ -13,11 +13,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from buffers.merging import recorded_slots
+from buffers.observations import Observations
+from buffers.pool import pool_at
 from buffers.run import Run
+from buffers.verify import verify
 from rods.errors import EXIT_OK
+from tests.trainer.kills import ANY_SEED, COMMON
 from tests.trainer.runs import live_steps, train, write_config
 from tests.trainer.test_resume import CHANGES
 from trainer.advantages import Array, Estimate
+from trainer.ranks import Ranks
 
 SMALL: dict[str, Any] = CHANGES | {
     "training.steps": 3,
@@ -68,6 +74,44 @@ def test_two_processes_train_as_one_would_and_one_goes_on_where_two_stopped(tmp_
     assert moved > 0 and apart < moved / 100  # the same update, but for the order of sums
     assert train(both, config, env=environment).returncode == EXIT_OK
     assert [step for step, *_ in live_steps(both)] == [1, 2, 3]
+
+
+@pytest.mark.timeout(900)
+def test_variants_reach_all_processes_and_another_number_of_them_goes_on(tmp_path: Path) -> None:
+    live = {name: value for name, value in SMALL.items() if name != "curriculum.stages"} | COMMON
+    changes = live | {"sync": "lockstep", "training.batch_tasks": 4, "training.steps": 6} | ANY_SEED
+    config = write_config(tmp_path / "c.toml", changes)
+    limited = write_config(tmp_path / "limited.toml", changes | {"operation.step_limit": 4})
+    path = tmp_path / "run"
+    environment = {**os.environ, "RODS_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    daemon = subprocess.Popen(
+        [sys.executable, "-m", "daemon", str(path), "--config", str(config)], stderr=subprocess.DEVNULL
+    )
+    try:
+        said, _ = launch(path, limited, tmp_path).communicate(timeout=600)
+        assert [step for step, *_ in live_steps(path)] == [1, 2, 3, 4], said[-3000:]
+        assert train(path, config, env=environment).returncode == EXIT_OK
+    finally:
+        daemon.terminate()
+        daemon.wait()
+    run = Run.open(path)
+    observations = Observations(run)
+    observations.poll()
+    pool = pool_at(run, observations, 1)
+    variants = {member.task_id for member in pool.generated}
+    order = [slot.task_id for slot in recorded_slots(run, pool)]
+    visited = [group["task"] for _, epoch, groups in live_steps(path) if epoch == 1 for group in groups]
+    assert variants and visited == order[: len(visited)]
+    assert variants & set(visited[:4])  # in the step that two processes took
+    assert verify(path).ok
+
+
+def test_processes_that_disagree_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = Ranks()
+    ranks.agree("an order")
+    monkeypatch.setattr(ranks, "gathered", lambda part: [*part, "another order"])
+    with pytest.raises(RuntimeError, match="disagree about the order"):
+        ranks.agree("an order")
 
 
 def test_a_request_to_stop_reaches_all_processes(tmp_path: Path) -> None:
