@@ -72,7 +72,8 @@ async def _daemon(path: Path, config_file: Path | None, lanes: Lanes) -> None:
         return
     logs.configure("daemon", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
     structlog.contextvars.bind_contextvars(run=run.name)
-    await Service(run, lanes).serve(stop)
+    service = await asyncio.to_thread(Service, run, lanes)  # reads the daemon's logs, and looks through the trainer's
+    await service.serve(stop)
 
 
 def _stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:

@@ -96,12 +96,12 @@ class Service:
 
     async def _read_on(self) -> None:
         """Reads all that the trainer has written by now."""
-        on_record, generated, more = self.neighbours.on_record, None, True
+        on_record, changed, more = self.neighbours.on_record, False, True
         while more:
             more = await self.watch.fetch()
-            found = await asyncio.to_thread(self.watch.look, self.log.state.last_considered)
-            generated = generated if found is None else found
-        if generated is not None:
+            changed |= await asyncio.to_thread(self.watch.look, self.log.state.last_considered)
+        if changed:
+            generated = await asyncio.to_thread(self.watch.generated)
             self.neighbours = self.neighbours.renewed(generated, on_record)
 
     async def _drop_stale(self) -> None:
@@ -180,7 +180,7 @@ class Service:
                 waiting = self.queue.take()
                 if waiting is not None:
                     try:
-                        seed = self.watch.pool.task(waiting.pick.task)
+                        seed = await asyncio.to_thread(self.watch.pool.task, waiting.pick.task)  # perhaps from a disk
                     except KeyError:  # injected in an epoch that a start has dropped
                         seed = None
                     return waiting, seed, self.neighbours.admit if self.lockstep else self._admit

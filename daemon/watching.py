@@ -47,9 +47,8 @@ class Watch:
         tails = self.observations.tail, self.pool.tail, self.pool.staging.tail
         return any([await fetcher.fetch(tail) for fetcher, tail in zip(self._fetchers, tails, strict=True)])
 
-    def look(self, last_considered: int) -> list[Task] | None:
-        """Reads on, as far as was fetched. Returns what the pool holds of generated tasks (in `sync=free` staging too)
-        when it has changed."""
+    def look(self, last_considered: int) -> bool:
+        """Reads on, as far as was fetched. Returns whether the pool has changed."""
         for step in self.observations.steps():
             self.newest = max(self.newest, step.step)
             if step.step > last_considered:  # never twice for one step number, whatever a rewound trainer does
@@ -62,14 +61,14 @@ class Watch:
             self._pending = [step for step in self._pending if self.observations.live(step.attempt, step.step)]
         epoch = self.pool.epoch
         if not self.pool.poll() and self.pool.epoch == epoch:
-            return None
+            return False
         self.active = {
             member.task_id: TaskFacts(member.type, member.generation) for member in self.pool.active.values()
         }
         stages = (epoch.stage for epoch in self.pool.pool.epochs)
         expanding = (number for number, stage in enumerate(stages) if selects(stage_rules(self.run.config, stage)))
         self.static_epoch = next(expanding, None)
-        return self._generated()
+        return True
 
     def due(self, last_considered: int) -> Step | None:
         """The step to consider next: in lockstep the oldest, otherwise only the newest. None when there is none, or
@@ -119,7 +118,9 @@ class Watch:
         """Variants that no live merge has decided about."""
         return self.pool.staging.seq - len(self.pool.pool.decided)
 
-    def _generated(self) -> list[Task]:
+    def generated(self) -> list[Task]:
+        """The pool's variants, in `sync=free` those in staging too. Ask when all there is has been read: what an epoch
+        names may lie ahead in the expanded log."""
         view = self.pool
         tasks = [view.task(member.task_id) for member in view.pool.generated]
         if not self.lockstep:

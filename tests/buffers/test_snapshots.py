@@ -11,8 +11,8 @@ import pytest
 
 from buffers.log import LogWriter
 from buffers.observations import Observations
-from buffers.pool import PoolView
 from buffers.parts import segments
+from buffers.pool import PoolView
 from buffers.reading import read
 from buffers.records import record
 from buffers.run import Run

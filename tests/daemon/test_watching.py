@@ -127,9 +127,9 @@ def test_staging_and_the_active_variants_follow_the_merges(tmp_path: Path) -> No
         watch.look(3)
         assert watch.staged() == 6 and len(watch.active) == 24
         trainer.play(1)  # the merge injects floor(0.2 × 24) = 4
-        generated = watch.look(3)
-        assert generated is not None and {task.id for task in generated} == {task.id for task in fresh}
+        assert watch.look(3)
+        assert {task.id for task in watch.generated()} == {task.id for task in fresh}
         assert watch.staged() == 2 and len(watch.active) == 28
         injected = [task for task in fresh if task.id in watch.active]
         assert len(injected) == 4 and watch.active[injected[0].id] == TaskFacts(injected[0].type, 1)
-        assert watch.look(4) is None  # nothing new
+        assert not watch.look(4)  # nothing new
