@@ -48,6 +48,20 @@ class Seen:
     turns: tuple[tuple[int, int], ...]
     tokens: int
 
+    @property
+    def diagnoses(self) -> tuple[tuple[str, ...], ...]:
+        """What went wrong in each turn, in order: `format` for malformed text, else the kind of error of a call
+        (rods.environments.base.ERRORS)."""
+        return tuple(
+            tuple(
+                kind
+                for step in turn.steps
+                for kind in ("format" if step.error else None, *(result.error for result in step.results))
+                if kind
+            )
+            for turn in self.trace.turns
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:

@@ -17,9 +17,8 @@ from buffers.verify import verify
 from rods.config import read_config
 from rods.errors import EXIT_OK
 from rods.interfaces.hints import VERSION
-from tests.trainer.nano_parts import chat
+from tests.trainer.nano_parts import saved
 from trainer.main import run
-from trainer.nano import model as network
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "training"
 ENVIRONMENT_TUNING, RODS = "environment-tuning", "qwen3-4b"
@@ -28,9 +27,7 @@ ENVIRONMENT_TUNING, RODS = "environment-tuning", "qwen3-4b"
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files of a model, which a plan reads."""
-    folder = tmp_path_factory.mktemp("models") / "policy"
-    network.fresh(chat().tokenizer, 1).save_pretrained(folder)
-    return folder
+    return saved(tmp_path_factory.mktemp("models") / "policy")
 
 
 @pytest.mark.parametrize(

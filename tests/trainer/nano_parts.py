@@ -32,6 +32,14 @@ def engine(**limits: object) -> Engine:
     return Engine(model.fresh(talk.tokenizer, 1), talk, config.Rollouts.model_validate(chosen))
 
 
+def saved(folder: Path) -> Path:
+    """A model with random weights as a folder, for `policy.kind = "transformers"`: nothing has to be warmed up."""
+    talk = chat()
+    model.fresh(talk.tokenizer, 1).save_pretrained(folder)
+    talk.tokenizer.save_pretrained(folder)
+    return folder
+
+
 def jobs(rollouts: int = 1) -> list[Job]:
     world, dialect = environments.load("desk"), dialects.load("compact")
     return [

@@ -1,0 +1,113 @@
+"""What a stage of the curriculum changes in rollouts: feedback and interface; and what it never changes: scores."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from buffers.run import Run
+from evaluation.episodes import Maker
+from evaluation.local_weights import LocalWeights
+from evaluation.settings import Settings
+from rods import environments
+from rods.calls import Call
+from rods.config import Config, parse_config
+from rods.dialects.base import Parsed
+from rods.dialects.compact import Compact
+from rods.driving import Job
+from rods.environments import bfcl, desk
+from rods.interfaces.base import IDENTITY
+from rods.interfaces.hints import VERSION
+from rods.sources import load_tasks
+from tests.trainer.nano_parts import engine, saved
+from trainer import batches, trl_grpo
+from trainer.chat import Chat
+from trainer.checkpoints import Checkpoints
+from trainer.conversations import Sample
+from trainer.policy import Batch, BatchSlot
+from trainer.training_run import TrainingRun
+
+AIDED = {"feedback": "hints", "epochs": 1, "expand": False}
+VALUES: dict[str, Any] = {
+    "data": {"tasks": "desk-small", "train": 6, "held_out": 4},
+    "policy": {"dialect": "compact"},
+    "rollouts": {"rollouts_per_task": 2, "max_reply_tokens": 4, "max_context_tokens": 700, "max_steps": 2},
+    "training": {"batch_tasks": 6, "steps": 2, "learning_rate": 0.01, "optimizer": "muon", "kl": 0.0},
+    "curriculum": {"stages": [AIDED, {**AIDED, "feedback": "plain"}]},
+    "operation": {"threads": 1, "trace_every": 1},
+}
+
+
+def test_hints_are_read_in_the_trainers_rollouts_of_their_stage_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An untrained policy, whose every reply is short and taken for the call of a tool that does not exist."""
+    policy = {"kind": "transformers", "model": str(saved(tmp_path / "policy"))}
+    config = parse_config({**VALUES, "policy": VALUES["policy"] | policy}, where="test")
+    run = Run.create(tmp_path / "run", config, load_tasks(config.data, tmp_path))
+    read: dict[int, list[Sample]] = {}
+    groups, load = batches.groups, Chat.load
+
+    def brief(folder: Path) -> Chat:
+        chat = load(folder)
+        chat.ends = frozenset(range(0, len(chat.tokenizer), 3)) | chat.ends
+        return chat
+
+    def watch(batch: Batch, samples: Sequence[Sample], config: Config) -> Any:
+        read[batch.stage] = list(samples)
+        return groups(batch, samples, config)
+
+    monkeypatch.setattr(Compact, "parse", lambda self, text: Parsed(calls=(Call("find_nothing"),)))
+    monkeypatch.setattr(Chat, "load", staticmethod(brief))
+    monkeypatch.setattr(batches, "groups", watch)
+    with TrainingRun(run) as training:
+        trl_grpo.train(training)
+    lines = (run.path / "observations.jsonl").read_bytes().splitlines()
+    recorded = {(one["stage"], one["interface"]) for one in map(orjson.loads, lines) if one["kind"] == "group"}
+    assert recorded == {(1, VERSION), (2, "identity")}
+    chat = Chat.load(Checkpoints(run.path).named(training.log.live)[0].policy)
+    for stage, samples in read.items():
+        for sample in samples:  # the text that the policy read is that of its tokens
+            shown = chat.text(
+                [token for token, own in zip(sample.completion_ids, sample.env_mask, strict=True) if not own]
+            )
+            failures = shown.count("no tool named find_nothing")
+            assert shown.count("Hint:") == (failures if stage == 1 else 0)
+        assert any("find_nothing" in message.content for one in samples for message in one.trace.messages)
+    (first,) = (run.path / "traces").glob("step_00000001.*")
+    assert b"Hint: Similar tools" in gzip.decompress(first.read_bytes())
+
+
+def test_validation_and_evaluation_show_everything_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {**VALUES, "curriculum": {"stages": [{"feedback": "hints", "interface": f"{__name__}:forbidden"}]}}
+    config = parse_config(values, where="test")
+    tasks = tuple(desk.generate(3, 4, 2, "small"))
+    batch = Batch(1, 0, 1, config.curriculum.stages[0], tuple(map(BatchSlot, range(4), tasks)), "")
+    assert {job.interface.version for job in batches.jobs(batch, config)} == {f"forbidden+{VERSION}"}
+    assert all(job.interface is IDENTITY for job in batches.validation_jobs(tasks, config))
+    seen: list[Job] = []
+    scored = LocalWeights.__new__(LocalWeights)
+    scored.config, scored.engine = config, engine()
+    rollouts = scored.engine.rollouts
+
+    def watch(jobs: Sequence[Job], **given: Any) -> list[Sample]:
+        seen.extend(jobs)
+        return rollouts(jobs, **given)
+
+    monkeypatch.setattr(scored.engine, "rollouts", watch)
+    assert len(list(scored.rollouts(tasks, 1))) == len(seen) == len(tasks)
+    bfcl.fetch()
+    seen.append(Maker(environments.load("bfcl"), Settings({})).job(bfcl.tasks()[0]))  # type: ignore[arg-type]
+    assert all(job.interface is IDENTITY for job in seen)
+
+
+def forbidden() -> Any:
+    class Forbidden:
+        version = "forbidden"
+
+    return Forbidden()
