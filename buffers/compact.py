@@ -6,6 +6,10 @@ from bisect import bisect_right
 
 import numpy as np
 
+from rods.canonical import ID_DIGITS
+
+ID_BYTES = ID_DIGITS // 2
+ID = f"S{ID_BYTES}"  # as NumPy sorts it
 FEW = 1024  # entries that a map may hold in Python's own form
 
 
@@ -54,7 +58,7 @@ class SeqOf:
     """Task id → seq, in fourteen bytes: sorted arrays, and an ordinary map of what has come since they were sorted."""
 
     def __init__(self) -> None:
-        self._ids, self._seqs = np.empty(0, "S10"), np.empty(0, np.uint32)
+        self._ids, self._seqs = np.empty(0, ID), np.empty(0, np.uint32)
         self._new: dict[bytes, int] = {}
 
     def __len__(self) -> int:
@@ -74,7 +78,7 @@ class SeqOf:
         """Takes an id that is not known yet."""
         self._new[bytes.fromhex(task_id)] = seq
         if len(self._new) > max(FEW, len(self._ids) // 8):
-            ids = np.concatenate([self._ids, np.array(list(self._new), "S10")])
+            ids = np.concatenate([self._ids, np.array(list(self._new), ID)])
             seqs = np.concatenate([self._seqs, np.array(list(self._new.values()), np.uint32)])
             order = np.argsort(ids, kind="stable")
             self._ids, self._seqs, self._new = ids[order], seqs[order], {}
@@ -82,10 +86,12 @@ class SeqOf:
     def _find(self, task_id: str) -> int | None:
         try:
             key = bytes.fromhex(task_id)
-        except ValueError:  # no id that a task can have
+        except ValueError:
+            return None
+        if len(key) != ID_BYTES:  # no id that a task can have
             return None
         if (seq := self._new.get(key)) is not None:
             return seq
-        wanted = np.array(key, "S10")
+        wanted = np.array(key, ID)
         place = int(self._ids.searchsorted(wanted))
         return int(self._seqs[place]) if place < len(self._ids) and self._ids[place] == wanted[()] else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,40 @@ def test_near_duplicates_are_refused_among_candidates_too_unless_switched_off(tm
         ("refused", "duplicate"),
     ]
     assert refusals(tmp_path / "b", fresh, near, gates={"duplicates": False}) == [("injected", ""), ("injected", "")]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize(("skill", "verdict"), [(0, ("refused", "near_duplicate")), (1, ("injected", ""))])
+def test_what_may_be_revived_stays_a_neighbour_and_what_left_for_good_does_not(
+    tmp_path: Path, skill: int, verdict: tuple[str, str], restart: bool
+) -> None:
+    first = variants()[0]
+    near = dataclasses.replace(first, calls=(*first.calls[:-1], (*first.calls[-1], Call("ls", {}))), id="")
+
+    def rewards(step: int, slot: Slot, expected: int) -> list[int]:
+        return [skill * expected] * 4 if slot.task_id == first.id else half(step, slot, expected)
+
+    players = play(tmp_path / "run", 0, rewards)
+    players._fresh = iter([first])
+    players.epoch(0, steps=1)
+    daemon, players.daemon = players.daemon, None
+    for epoch in (1, 2):
+        players.epoch(epoch)
+    opened = players.trainer.merge(3, 1)
+    assert first.id not in players.trainer.view.active
+    if restart:
+        players.trainer.close()
+        players.trainer = TrainerLog(players.run)
+        players.trainer.start()
+    players.daemon, players._fresh = daemon, itertools.chain([near, first], variants()[5:])
+    for index in range(3):
+        players.step(opened, index)
+    players.trainer.merge(4, 1)
+    last = [one for one in decisions(players.run) if one["epoch"] == 4 and "expanded" in one]
+    made = {one["task"]: (one["kind"], one.get("rule", "")) for one in last}
+    assert made[near.id] == verdict and made[first.id] == ("refused", "duplicate")
+    close(players)
+    assert verify(players.run.path).problems == []
 
 
 def test_lockstep_waits_for_the_daemon_and_gives_up_at_its_deadline(tmp_path: Path) -> None:
