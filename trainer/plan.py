@@ -54,19 +54,34 @@ def launched(file: Path) -> Launch:
         ) from error
 
 
-def plan(path: Path, config: Config, tasks: Sequence[Task], warnings: Sequence[str], launch: Launch) -> dict[str, Any]:
-    """The plan as JSON. `tasks` and `warnings` have passed `buffers.creation.check`."""
-    training, rollouts = config.training, config.rollouts
-    sequences = training.batch_tasks * rollouts.rollouts_per_task
-    train = [task for task in tasks if task.split == "train"]
-    first = [task for task in train if task.type in config.curriculum.stages[0].types]
-    shape = memory.shape(Path(config.policy.model)) if config.policy.kind == "transformers" else None
-    if sequences % launch.processes:
+def split(config: Config, processes: int) -> tuple[int, int]:
+    """Sequences a step, and those of them in one backward pass of one of `processes`. Raises UserError where they do
+    not come out even."""
+    sequences = config.training.batch_tasks * config.rollouts.rollouts_per_task
+    if sequences % processes:
         raise UserError(
-            f"{sequences} sequences a step do not split over {launch.processes} processes",
+            f"{sequences} sequences a step do not split over {processes} processes",
             where="training.batch_tasks",
             remedy="choose batch_tasks × rollouts_per_task as a multiple of the number of processes",
         )
+    each = sequences // processes
+    micro_batch = config.operation.micro_batch or each
+    if each % micro_batch:
+        raise UserError(
+            f"{each} sequences a process and step do not split into micro-batches of {micro_batch}",
+            where="operation.micro_batch",
+            remedy="choose a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0 for one pass",
+        )
+    return sequences, micro_batch
+
+
+def plan(path: Path, config: Config, tasks: Sequence[Task], warnings: Sequence[str], launch: Launch) -> dict[str, Any]:
+    """The plan as JSON. `tasks` and `warnings` have passed `buffers.creation.check`."""
+    training, rollouts = config.training, config.rollouts
+    sequences, micro_batch = split(config, launch.processes)
+    train = [task for task in tasks if task.split == "train"]
+    first = [task for task in train if task.type in config.curriculum.stages[0].types]
+    shape = memory.shape(Path(config.policy.model)) if config.policy.kind == "transformers" else None
     return {
         "run": {"folder": str(path), "exists": runfolder.exists(path), "sync": config.sync},
         "tasks": {
@@ -81,6 +96,7 @@ def plan(path: Path, config: Config, tasks: Sequence[Task], warnings: Sequence[s
             "rollouts_a_step": sequences,
             "rollouts": sequences * training.steps,
             "tokens_a_step_at_most": sequences * rollouts.max_context_tokens,
+            "sequences_a_backward_pass": micro_batch,
         },
         "policy": {"kind": config.policy.kind, "model": config.policy.model, "dialect": config.policy.dialect}
         | ({"parameters": shape.parameters} if shape else {})

@@ -33,12 +33,12 @@ from trl.trainer import utils as trl_utils
 from buffers.run import Run
 from rods.canonical import keyed_random
 from rods.config import Config
-from rods.errors import UserError
 from trainer import batches, optimizers, precision, sharding, token_scores
 from trainer.adapters import adapted
 from trainer.advantages import Array, Estimate, advantages, load_hook, reweighted
 from trainer.conversations import Sample
 from trainer.engines import compare, rollout_engine, vllm_arguments
+from trainer.plan import split
 from trainer.policy import Batch, Stopping, TrainingStopped
 from trainer.ranks import Ranks
 from trainer.rollouts import Engine
@@ -264,20 +264,7 @@ def _slots(config: Config) -> Dataset:
 def _arguments(run: Run, engine: Engine, processes: int) -> GRPOConfig:
     config = run.config
     training, rollouts = config.training, config.rollouts
-    sequences = training.batch_tasks * rollouts.rollouts_per_task
-    if sequences % processes:
-        raise UserError(
-            f"{sequences} sequences a step do not split over {processes} processes",
-            where="training.batch_tasks",
-            remedy="choose batch_tasks × rollouts_per_task as a multiple of the number of processes",
-        )
-    micro_batch = config.operation.micro_batch or sequences // processes
-    if sequences // processes % micro_batch:
-        raise UserError(
-            f"{sequences // processes} sequences a process and step do not split into micro-batches of {micro_batch}",
-            where="operation.micro_batch",
-            remedy="choose a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0 for one pass",
-        )
+    sequences, micro_batch = split(config, processes)
     gpu = torch.cuda.is_available()
     large = config.policy.kind == "transformers"
     return GRPOConfig(
