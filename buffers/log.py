@@ -43,9 +43,8 @@ class LogWriter:
         self.path, self._part_bytes = path, part_bytes
         new = not path.exists()
         self.seq = _last_seq(path, log or path)
-        self._descriptor = _open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        self._broken = False
-        self.size = os.fstat(self._descriptor).st_size
+        self._descriptor, self._broken = -1, False
+        self.size = self._open_live()
         self.durable = 0  # bytes of the live part that an fdatasync covers
         try:
             if new:
@@ -63,17 +62,15 @@ class LogWriter:
 
         Raises UserError for a full disk or one that refuses writes; lines that were written whole stay.
         """
-        contents = list(records)
-        return self.append_lines(
-            b"".join(line(self.seq + 1 + index, content) for index, content in enumerate(contents))
-        )
+        lines = [line(seq, content) for seq, content in enumerate(records, self.seq + 1)]
+        return self.append_lines(b"".join(lines), self.seq + len(lines))
 
-    def append_lines(self, data: bytes, meanwhile: Callable[[], None] = lambda: None) -> int:
-        """The same for lines that buffers.records.line has made of the seqs that are due. `meanwhile` is called once
-        they are written, before the disk is waited for."""
+    def append_lines(self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None) -> int:
+        """The same for lines that buffers.records.line has made of the seqs that are due, up to `last`. `meanwhile` is
+        called once they are written, before the disk is waited for."""
         if 0 < self._part_bytes <= self.size and self._descriptor >= 0 and not self._broken:
             self.rotate()  # here, so that a part never ends inside a group
-        self._write(data, meanwhile)
+        self._write(data, last, meanwhile)
         return self.seq
 
     def append_group(self, records: Sequence[Record], closing: Record) -> int:
@@ -92,7 +89,7 @@ class LogWriter:
             self.path.rename(closed)
         except OSError as error:
             raise disk_error(error, self.path) from error
-        self._descriptor = _open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        self._open_live()
         self.size = self.durable = 0
         sync_folder(self.path.parent)
         return closed
@@ -102,15 +99,21 @@ class LogWriter:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _write(self, data: bytes, meanwhile: Callable[[], None]) -> None:
+    def _open_live(self) -> int:
+        """Opens the live part; returns its size."""
+        self._descriptor = _open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        found = os.fstat(self._descriptor)
+        self._file = found.st_dev, found.st_ino
+        return found.st_size
+
+    def _write(self, data: bytes, last: int, meanwhile: Callable[[], None]) -> None:
         if not data:
             return
         if self._broken or self._descriptor < 0:
             raise InfrastructureError(
                 f"{self.path}: an earlier failure left this log unusable; start the process again"
             )
-        held = os.fstat(self._descriptor)
-        if held.st_size != self.size or not _same_file(held, self.path):
+        if not self._is_as_left():
             raise RefusedError(
                 "another process has written to this log",
                 where=str(self.path),
@@ -127,10 +130,18 @@ class LogWriter:
         except OSError as error:
             self._broken = not self._keep_whole_lines(data[:written])
             raise disk_error(error, self.path) from error
-        self._kept(data)
+        self.size, self.seq = self.size + len(data), last
         meanwhile()
         self._sync(data)
         self._broken = False
+
+    def _is_as_left(self) -> bool:
+        """Whether the path still names the file that is open, and nobody has added to it."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return False
+        return found.st_size == self.size and (found.st_dev, found.st_ino) == self._file
 
     def _sync(self, data: bytes = b"") -> None:
         """Makes the live part durable; it must end in `data`, the bytes that were written last."""
@@ -140,10 +151,6 @@ class LogWriter:
             self._rewrite(error, data)
         self.durable = self.size
 
-    def _kept(self, data: bytes) -> None:
-        self.size += len(data)
-        self.seq += data.count(b"\n")
-
     def _keep_whole_lines(self, data: bytes) -> bool:
         """After a failed write: what is whole stays, the rest goes. False when not even that worked."""
         whole = data[: data.rfind(b"\n") + 1]
@@ -151,7 +158,8 @@ class LogWriter:
             os.ftruncate(self._descriptor, self.size + len(whole))
         except OSError:
             return False
-        self._kept(whole)
+        self.size += len(whole)
+        self.seq += whole.count(b"\n")
         return True
 
     def _rewrite(self, error: OSError, written: bytes) -> None:
@@ -172,7 +180,7 @@ class LogWriter:
         finally:
             os.close(fresh)
         os.close(self._descriptor)
-        self._descriptor = _open(self.path, os.O_RDWR | os.O_APPEND)
+        self._open_live()
         self._broken = False
 
     def _repair_tail(self) -> None:
@@ -243,13 +251,6 @@ def _open(path: Path, flags: int) -> int:
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise disk_error(error, path) from error
-
-
-def _same_file(held: os.stat_result, path: Path) -> bool:
-    try:
-        return os.path.samestat(held, path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _write_aside(path: Path, data: bytes) -> None:
