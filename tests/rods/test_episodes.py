@@ -1,6 +1,7 @@
 """An episode turns whatever a policy writes into observations and named ends, never into an exception."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -149,6 +150,24 @@ def test_a_broken_world_is_infrastructure_not_failure(toy, task):
     job = Job(task, Broken(toy), TAGS, GroundTruth(toy, task))
     trace = run_lockstep([job], lambda waiting: [Reply(calls(WRITE))])[0]
     assert trace.end == "infrastructure"
+
+
+@pytest.mark.parametrize("place", ["reset", "verdict"])
+def test_a_world_that_is_lost_ends_its_own_episode_alone(toy, task, place):
+    def fail(*given):
+        raise InfrastructureError("the worker died")
+
+    sound = Job(task, toy, TAGS, GroundTruth(toy, task))
+    lost = SimpleNamespace(tools=toy.tools, reset=fail) if place == "reset" else toy
+    goal = SimpleNamespace(verdict=fail) if place == "verdict" else sound.goal
+    jobs = [Job(task, lost, TAGS, goal), sound]
+    together = run_lockstep(jobs, lambda waiting: [Reply(DONE) for _ in waiting])
+    assert [trace.end for trace in together] == ["infrastructure", "finished"]
+
+    async def complete(need):
+        return Reply(DONE)
+
+    assert asyncio.run(run_episode(jobs[0], complete)) == together[0]
 
 
 def test_fresh_marks_what_is_new_since_the_last_reply(toy, task):

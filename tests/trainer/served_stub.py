@@ -46,6 +46,8 @@ class Served:
             return {"success": True}
         if path == "/weight_info":
             return {"weight_version": self.mark}
+        if not path.endswith("/completions"):
+            return {}
         if len(self.asked) == self.restart_before:
             self.model.load_state_dict(self.initial)
             self.mark = "default"

@@ -47,6 +47,17 @@ def test_every_reply_states_its_own_sampling_and_brings_its_log_probabilities() 
         assert all((chance < 0) == bool(own) for chance, own in zip(one.logprobs, one.env_mask, strict=True))
 
 
+@pytest.mark.parametrize("limits", [{"max_context_tokens": 16}, {"max_context_tokens": 64, "max_reply_tokens": 40}])
+def test_a_full_context_ends_episodes_as_it_does_locally(limits: dict[str, int]) -> None:
+    local = engine(**limits)
+    with served(deepcopy(local.model).eval()) as state:
+        found = through(state, local).rollouts(jobs(), random_seed=1, greedy=True)
+        asked = len(state.asked)
+    assert found == local.rollouts(jobs(), random_seed=1, greedy=True)
+    assert {one.trace.end for one in found} == {"context"}
+    assert asked == sum(len(one.spans) for one in found)  # a prompt that does not fit is not sent
+
+
 def test_synchronising_changes_what_is_served(tmp_path: Path) -> None:
     local = engine()
     with served(deepcopy(local.model).eval()) as state:
@@ -69,11 +80,11 @@ def test_weights_count_as_loaded_once_no_prefix_of_older_ones_is_left(
     local = engine()
     with served(deepcopy(local.model).eval()) as state:
         state.busy = 2
-        assert by_disk(local, through(state, local), tmp_path) == state.mark
+        assert by_disk(local, through(state, local), tmp_path / "weights") == state.mark
         assert len(state.loaded) == 3
         state.busy = 2
         with pytest.raises(InfrastructureError, match="prefixes of older weights"):
-            by_disk(local, through(state, local, retry_seconds=0.0), tmp_path)
+            by_disk(local, through(state, local, retry_seconds=0.0), tmp_path / "weights")
 
 
 def test_a_dead_server_is_never_the_policys_failure(tmp_path: Path) -> None:
@@ -83,21 +94,21 @@ def test_a_dead_server_is_never_the_policys_failure(tmp_path: Path) -> None:
         state.fail = True
         found = through_server.rollouts(jobs()[:2], random_seed=1)
         with pytest.raises(InfrastructureError, match="answered 500"):
-            by_disk(local, through_server, tmp_path)
+            by_disk(local, through_server, tmp_path / "weights")
     assert [score(one.trace, "progress").reward for one in found] == [None, None]
     assert {one.trace.end for one in found} == {"infrastructure"}
     with pytest.raises(InfrastructureError, match="collective_rpc"):  # nobody is there any more
-        by_disk(local, through_server, tmp_path)
+        by_disk(local, through_server, tmp_path / "weights")
 
 
 def test_what_a_restarted_server_says_is_not_taken_for_the_policys(tmp_path: Path) -> None:
     local = engine()
     with served(deepcopy(local.model).eval()) as state:
         through_server = through(state, local)
-        through_server.mark = by_disk(local, through_server, tmp_path)
+        through_server.mark = by_disk(local, through_server, tmp_path / "weights")
         state.restart_before = len(state.asked) + 3  # in the middle of the batch
         cut = through_server.rollouts(jobs()[:4], random_seed=1)
-        through_server.mark = by_disk(local, through_server, tmp_path)
+        through_server.mark = by_disk(local, through_server, tmp_path / "weights")
         whole = through_server.rollouts(jobs()[:4], random_seed=1)
     assert {one.trace.end for one in cut} == {"infrastructure"} != {one.trace.end for one in whole}
     assert all(set(one.env_mask) <= {0} for one in cut)  # nothing of it is trained on
