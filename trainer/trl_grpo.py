@@ -202,6 +202,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         """TRL's batch with the run's advantages in place of TRL's own."""
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if "old_per_token_logps" in output:
+            output["old_per_token_logps"] *= output["tool_mask"]  # as they are scored again for the loss (token_scores)
         if self.use_vllm:
             compare(output, self.ranks)
         width = output["completion_ids"].shape[1]
