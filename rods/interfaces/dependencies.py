@@ -109,7 +109,7 @@ def constraints(shown: Shown, call: Call, refusal: str) -> list[str]:
         return []
     tool = shown.tools[call.name]
     about = {parameter.name: parameter.description for parameter in tool.parameters}
-    spoken = [name for name in _spoken_of(tool, call, refusal, beside=tool) if about[name]]
+    spoken = [name for name in _spoken_of(tool, call, refusal, beside=tool) if about.get(name)]
     return [f"Of `{name}` the document says: {about[name]}" for name in spoken[:1]]
 
 

@@ -13,6 +13,7 @@ from rods.words import stems
 
 MOST = 3  # names in one hint
 LISTED = 12  # allowed values that are still listed
+LONGEST = 60  # characters of a name that a policy made up
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -33,7 +34,8 @@ def misuse(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
     """A sentence for each argument that breaks the document of `tool`; none where all of them keep to it."""
     found: list[str] = []
     known = {parameter.name: parameter for parameter in tool.parameters}
-    for name in arguments.keys() - known.keys():
+    for unknown in arguments.keys() - known.keys():
+        name = unknown[:LONGEST]
         close = named(alike(name, [free for free in known if free not in arguments]))
         takes = f"it takes {named(known)}" if known else "it takes none"
         found.append(f"`{tool.name}` has no argument `{name}`; " + (f"did you mean {close}?" if close else f"{takes}."))
@@ -49,8 +51,8 @@ def misuse(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
 def alike(name: str, others: Iterable[str]) -> list[str]:
     """At most `MOST` of `others` that are spelled like `name` or share a word with it, the likest first."""
     known = list(others)
-    close = difflib.get_close_matches(name, known, MOST)
-    words = set(stems(name))
+    close = difflib.get_close_matches(name[:LONGEST], known, MOST)
+    words = set(stems(name[:LONGEST]))
     shared = {other: len(words.intersection(stems(other))) for other in known if other not in close}
     akin = sorted((other for other, count in shared.items() if count), key=lambda other: (-shared[other], other))
     return (close + akin)[:MOST]

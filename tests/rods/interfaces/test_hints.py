@@ -182,6 +182,20 @@ def test_hints_change_what_is_read_and_nothing_of_what_is_earned(bfcl_tasks: lis
     assert not any(said for trace in plain for said, _ in _hints(trace))
 
 
+def test_whatever_a_policy_writes_its_hint_is_short_and_no_exception() -> None:
+    odd: list[Any] = [None, "", "x" * 20_000, 10**400, 1e308, -0.0, [], [[]], {}, {"a": [None]}, ["`"], True, "\ud800"]
+    before = tuple((Call("find_event", {"title": value}), Result(str(value), value)) for value in odd)
+    for name in ("desk", TOY):
+        tools = environments.load(name).tools()
+        for place, tool in enumerate(tools.values()):
+            for kind in ("unknown_tool", "bad_arguments", "bounds", "tool", "timeout", "too_large"):
+                value = odd[place % len(odd)]
+                arguments = {**dict.fromkeys(tool.parameter_names, value), "y" * 5000: value}
+                refusal = Result(f"invalid {value}, no such event", {"error": value}, kind)
+                for call in (Call(tool.name, arguments), Call("z" * 5000, arguments)):
+                    assert len(hint(Shown(name, tools, before), call, refusal)) < 1000
+
+
 class Terse(Identity):
     """An interface of one's own: tools without descriptions."""
 
