@@ -78,12 +78,11 @@ class Training(Section):
     advantage_baseline: Literal["group", "leave_one_out", "batch"] = "group"
     # what it is divided by: a standard deviation, or nothing; none keeps the variance emphasis (Dr. GRPO)
     advantage_scale: Literal["group", "batch", "none"] = "group"
-    # rollouts of a vLLM: its log-probabilities differ from the trainer's, so the loss is weighted by their ratio, by
-    # tokens or whole rollouts; ratios above the maximum count as the maximum (truncate) or as 0 (mask)
+    # rollouts of a vLLM: the loss is weighted by the trainer's probabilities over vLLM's, by tokens or whole rollouts
     engine_correction: Literal["none", "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"] = (
         "token_truncate"
     )
-    engine_correction_max: float = Field(2.0, gt=0)  # of these ratios
+    engine_correction_max: float = Field(2.0, gt=0)  # ratios above it count as it (truncate) or as 0 (mask)
     advantage_hook: str = ""  # package.module:function that reweights advantages (trainer/advantages.py); empty: none
     checkpoint_steps: int = Field(50, ge=1)  # steps between checkpoints
     deterministic: bool = False  # torch's deterministic mode, one thread
