@@ -31,6 +31,7 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.trainer import utils as trl_utils
 
 from buffers.run import Run
+from rods import runfolder
 from rods.canonical import keyed_random
 from rods.config import Config
 from trainer import batches, optimizers, precision, sharding, token_scores
@@ -224,7 +225,8 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
         self.trainer.begin()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        control.should_training_stop = self.trainer.updated() is not None
+        if state.global_step % self.trainer.config.training.passes == 0:  # all passes over the batch are done
+            control.should_training_stop = self.trainer.updated() is not None
 
 
 def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
@@ -269,13 +271,14 @@ def _arguments(run: Run, engine: Engine, processes: int) -> GRPOConfig:
     sequences, micro_batch = split(config, processes)
     gpu = torch.cuda.is_available()
     large = config.policy.kind == "transformers"
-    return GRPOConfig(
-        output_dir=str(run.path / "checkpoints"),  # TRL itself writes nothing there
+    made = GRPOConfig(
+        output_dir=str(run.path / runfolder.LOGS),  # TRL writes nothing there, tensorboard below it
         per_device_train_batch_size=micro_batch,
         gradient_accumulation_steps=sequences // processes // micro_batch,
         steps_per_generation=sequences // processes // micro_batch,
-        num_generations=rollouts.rollouts_per_task,
-        max_steps=training.steps,
+        num_generations=sequences,  # set below: TRL refuses groups of one, whose advantages it would compute
+        num_iterations=training.passes,
+        max_steps=training.steps * training.passes,
         shuffle_dataset=False,
         ignore_data_skip=True,
         dataloader_num_workers=0,
@@ -286,7 +289,7 @@ def _arguments(run: Run, engine: Engine, processes: int) -> GRPOConfig:
         epsilon=training.clip_low,
         epsilon_high=training.clip_high,
         scale_rewards="none",  # TRL's own advantages are replaced
-        loss_type="dapo",
+        loss_type="dapo" if training.loss == "token" else "grpo",
         learning_rate=training.learning_rate,
         lr_scheduler_type="constant",
         bf16=engine.bf16,
@@ -304,6 +307,8 @@ def _arguments(run: Run, engine: Engine, processes: int) -> GRPOConfig:
         run_name=run.name,
         **vllm_arguments(config),
     )
+    made.num_generations = rollouts.rollouts_per_task
+    return made
 
 
 def _settle_torch(config: Config) -> None:

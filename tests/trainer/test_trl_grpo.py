@@ -252,6 +252,7 @@ def test_dashboards_see_the_loop_beside_the_training(home: Path, monkeypatch: py
 
         def on_log(self, args, state, control, logs=None, **kwargs):
             assert args.report_to == ["tensorboard"] and args.run_name == "run"
+            assert Path(args.output_dir) == run.path / "logs"  # not among the checkpoints
             seen.append(logs)
 
     monkeypatch.setitem(INTEGRATION_TO_CALLBACK, "tensorboard", Board)
