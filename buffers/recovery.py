@@ -15,7 +15,7 @@ from typing import Any
 
 from buffers.atomic import replace
 from buffers.heartbeat import Heartbeat
-from buffers.locks import Ownership, owner, stale_owners
+from buffers.locks import Ownership, buffer_lock, owner, stale_owners
 from buffers.log import LogWriter, sync_folder
 from buffers.parts import first_seq, segments
 from buffers.reading import read_raw
@@ -79,9 +79,10 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
     held: list[Ownership] = []
     try:
         held += [Ownership(folder, name, PROCESS, heartbeat) for name in OWNED]
-        for repair in repairs:
-            repair.act(aside)
-        sync_folder(folder)
+        with buffer_lock(folder):
+            for repair in repairs:
+                repair.act(aside)
+            sync_folder(folder)
         return aside
     finally:
         for one in held:

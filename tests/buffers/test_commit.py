@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from buffers.commit import GroupCommit
+from buffers.commit import SLOW, GroupCommit
 from buffers.log import LogWriter
 from buffers.parts import segments
 from buffers.reading import read
@@ -37,9 +39,41 @@ async def test_producers_who_wait_together_share_one_sync(tmp_path: Path) -> Non
             )
 
     await asyncio.gather(*(produce(name) for name in range(20)))
+    before = log.commits
+    await asyncio.gather(*(log.append(call("together", number)) for number in range(100)))
+    assert log.commits - before < 30
     log.close()
-    assert writer.seq == len(list(read(tmp_path / "x.jsonl"))) == 100
-    assert log.commits <= 50
+    assert writer.seq == len(list(read(tmp_path / "x.jsonl"))) == 200
+
+
+async def test_the_event_loop_goes_on_while_the_disk_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, log = opened(tmp_path / "x.jsonl")
+    real, synced = os.fdatasync, threading.Event()
+
+    def fdatasync(descriptor: int) -> None:
+        synced.wait()  # for ever, should the loop wait for it
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    taken = log.append(call("p", 0))
+    await asyncio.sleep(0.01)
+    assert not taken.done()
+    synced.set()
+    await taken
+    log.close()
+
+
+async def test_on_a_slow_disk_a_batch_is_everyone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, log = opened(tmp_path / "x.jsonl")
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: time.sleep(10 * SLOW))
+
+    async def produce(name: int) -> None:
+        for number in range(6):
+            await log.append(call(str(name), number))
+
+    await asyncio.gather(*(produce(name) for name in range(20)))
+    log.close()
+    assert 6 <= log.commits < 12  # in turns of ten it would be 12
 
 
 async def test_a_failed_write_is_told_to_all_who_wait_and_to_all_who_come_later(

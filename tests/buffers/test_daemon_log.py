@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from buffers.daemon_log import DaemonLog
 from buffers.operation import log_start
 from buffers.parts import segments
 from buffers.reading import read
@@ -13,6 +17,7 @@ from buffers.run import Run
 from buffers.seeds import Seeds
 from rods.errors import RefusedError
 from rods.runfolder import EXPANDED, REJECTED, SEEDS, operation
+from rods.tasks import Task
 from tests.buffers.world import SyncDaemonLog, make_run, variants
 
 
@@ -124,6 +129,34 @@ def test_provenance_travels_with_the_variant_and_its_id_does_not_change(tmp_path
         log.rejected(one, 1, stage="judge", error="vague", evidence={"turn": 2}, raw="…")
         [failed] = list(read(run.path / REJECTED))
         assert (failed["stage"], failed["error"], failed["evidence"]) == ("judge", "vague", {"turn": 2})
+
+
+async def test_what_many_workers_write_shares_syncs_and_none_is_made_on_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "run")
+    log = DaemonLog(run)
+    real, threads = os.fdatasync, []
+
+    def fdatasync(descriptor: int) -> None:
+        threads.append(threading.current_thread())
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+
+    async def work(pick: str, variant: Task) -> None:
+        await log.rejected(pick, 0, stage="judge", error="vague", evidence={})
+        assert await log.expanded(pick, 0, variant, {"generation": 1})
+        assert [found["task"]["id"] for found in read(run.path / EXPANDED)].count(variant.id) == 1
+        await log.finished(pick, [variant.id], 0)
+
+    made = variants(20)
+    await log.picked(1, 0, [{"task": f"t{number}"} for number in range(20)])
+    await asyncio.gather(*(work(f"1-t{number}", variant) for number, variant in enumerate(made)))
+    log.close()
+    assert threading.main_thread() not in threads
+    assert len(threads) < 50  # 63 without sharing
+    assert log.state.watermark == 1 and len(list(read(run.path / SEEDS))) == 41
 
 
 def test_every_start_is_logged_with_its_operation(tmp_path: Path) -> None:

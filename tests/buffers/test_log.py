@@ -226,6 +226,25 @@ def test_a_failed_fsync_is_never_repeated_on_its_descriptor(tmp_path: Path, monk
     assert len(list(read(path))) == 9
 
 
+def test_what_a_failed_fsync_has_lost_is_never_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes are read again, and are not what was written."""
+    path = tmp_path / "x.jsonl"
+    writer = write_steps(path, 1)
+    kept = path.read_bytes()
+
+    def failing(descriptor: int) -> None:
+        path.write_bytes(kept + bytes(path.stat().st_size - len(kept)))
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fdatasync", failing)
+    with pytest.raises(InfrastructureError):
+        writer.append_group(*step(2))
+    monkeypatch.undo()
+    with pytest.raises(InfrastructureError, match="unusable"):
+        writer.append_group(*step(3))
+    assert path.read_bytes().startswith(kept)
+
+
 def test_a_disk_that_keeps_failing_stops_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = write_steps(tmp_path / "x.jsonl", 1)
 

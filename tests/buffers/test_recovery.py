@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -13,7 +14,7 @@ import pytest
 
 from buffers.fork import fork
 from buffers.heartbeat import Place
-from buffers.locks import Owner
+from buffers.locks import Owner, buffer_lock
 from buffers.observations import Observations
 from buffers.parts import segments
 from buffers.pool import PoolView
@@ -220,6 +221,15 @@ def test_nothing_is_repaired_under_a_living_process(run: Run) -> None:
     child.communicate(b"")
     assert texts(run, SEEDS) == before
     assert not (run.path / RECOVERED).exists()
+
+
+def test_nothing_is_repaired_while_somebody_merges(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    hit(run, SEEDS, "finished")
+    before = texts(run, SEEDS)
+    monkeypatch.setattr("buffers.recovery.buffer_lock", partial(buffer_lock, timeout=0.05))
+    with buffer_lock(run.path), pytest.raises(RefusedError, match="merging or recovering"):
+        recover(run)
+    assert texts(run, SEEDS) == before
 
 
 def test_the_verb_explains_and_waits_for_a_yes(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
