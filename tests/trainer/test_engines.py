@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import fields
 from typing import Any
 
 import pytest
 import torch
+from trl import GRPOConfig, GRPOTrainer
+from trl.generation.vllm_generation import VLLMGeneration
 
 from rods.config import Config, parse_config
 from rods.errors import UserError
@@ -78,3 +82,16 @@ def test_a_vllm_that_draws_from_something_else_than_the_policy_ends_the_run() ->
     compare(scored(0.01), Ranks())
     with pytest.raises(UserError, match="serves other weights"):
         compare(scored(1.5), Ranks())
+
+
+def test_the_pin_of_trl_and_what_is_taken_for_granted_of_its_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "find_spec", lambda name: object())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for operation in ({"colocated": True}, {"rollout_servers": [SERVER], "weight_transfer": "nccl"}):
+        arguments = vllm_arguments(configured(**operation))
+        assert arguments.keys() <= {one.name for one in fields(GRPOConfig)}
+    generate = inspect.getsource(GRPOTrainer._generate)
+    assert "self.use_vllm and self.state.global_step != self._last_loaded_step" in generate
+    assert generate.index("self.vllm_generation.sync_weights()") < generate.index("self.rollout_func(")
+    built = inspect.getsource(VLLMGeneration._init_vllm)
+    assert "self.llm = LLM(" in built and 'logprobs_mode="processed_logprobs"' in built
