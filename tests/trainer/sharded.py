@@ -17,7 +17,16 @@ from accelerate.utils import DistributedType
 
 from trainer.__main__ import main
 
+KIND = DistributedType.MULTI_GPU
 prepare = accelerate.accelerator.fsdp2_prepare_model
+begin = PartialState.__init__
+
+
+def begun(state: Any, *args: Any, **options: Any) -> None:
+    """Every time that the state is made anew (transformers does so): other kinds of processes, on the same CPU."""
+    begin(state, *args, **options)
+    if state.distributed_type == DistributedType.MULTI_CPU:
+        state.distributed_type = KIND
 
 
 def prepared(accelerator: Any, model: Any) -> Any:
@@ -29,15 +38,13 @@ def prepared(accelerator: Any, model: Any) -> Any:
 
 
 if __name__ == "__main__":
-    deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true"
-    if deepspeed:
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
         from deepspeed import comm
 
         backend = importlib.import_module("deepspeed.comm.torch")
         backend.build_shm_op = lambda: None  # type: ignore[attr-defined]  # compiled first; gloo is enough
         comm.init_distributed(dist_backend="gloo", auto_mpi_discovery=False)
-    PartialState(cpu=True)
-    kind = DistributedType.DEEPSPEED if deepspeed else DistributedType.MULTI_GPU
-    PartialState._shared_state["distributed_type"] = kind
+        KIND = DistributedType.DEEPSPEED
+    PartialState.__init__ = begun
     accelerate.accelerator.fsdp2_prepare_model = prepared
     main()
