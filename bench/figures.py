@@ -42,13 +42,17 @@ class Figure:
         return "  |  ".join(parts)
 
 
-def run(measure: Callable[[bool], list[Figure]]) -> None:
-    """The command line of one script. Exits 0 whether or not a figure is reached: benches inform, tests judge."""
+def run(measure: Callable[..., list[Figure]], **options: str) -> None:
+    """The command line of one script. Exits 0 whether or not a figure is reached: benches inform, tests judge.
+    `options` are more options of the script with what they say of themselves; those given reach `measure` by name."""
     parser = argparse.ArgumentParser(description=measure.__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, for a look in seconds")
     parser.add_argument("--json", action="store_true", help="one JSON object a figure and line")
+    for name, text in options.items():
+        parser.add_argument(f"--{name}", help=text)
     asked = parser.parse_args()
-    for figure in measure(asked.quick):
+    given = {name: getattr(asked, name) for name in options if getattr(asked, name) is not None}
+    for figure in measure(asked.quick, **given):
         print(json.dumps({**asdict(figure), "reached": figure.reached}) if asked.json else figure, flush=True)
 
 

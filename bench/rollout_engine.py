@@ -1,9 +1,9 @@
 """Does keeping the cache across turns pay? Tokens a second of the trainer's own rollouts, over generating afresh.
 
-The same greedy episodes of desk with the same weights (the demonstration's nano, or an untrained Llama of its size
-with `--quick`), once through the trainer's engine, once by rendering each conversation so far and calling
-`generate` of transformers on it, batched and padded on the left, as a plain training loop does. Both give the same
-tokens; the bench stops with an error when they do not.
+The same greedy episodes of desk with the same weights (the demonstration's nano, an untrained Llama of its size with
+`--quick`, or `--model FOLDER`, rolled out as in the CPU's recipe), once through the trainer's engine, once by rendering
+each conversation so far and calling `generate` of transformers on it, batched and padded on the left, as a plain
+training loop does. Both give the same tokens in float32; the bench stops with an error when they do not.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ from trainer.conversations import Conversation, Sample
 from trainer.nano.warm_start import warm_started
 from trainer.rollouts import Engine
 
-DEMO = Path(__file__).parent.parent / "console" / "demo.toml"
+ROOT = Path(__file__).parent.parent
+DEMO, RECIPE = ROOT / "console" / "demo.toml", ROOT / "experiments" / "training" / "cpu.toml"
 ROUNDS = 3
 
 
-def measure(quick: bool) -> list[Figure]:
+def measure(quick: bool, model: str = "") -> list[Figure]:
     """Tokens a second (of the policy's own words) both ways, the median of paired rounds."""
     torch.set_num_threads(1)
-    config = read_config(DEMO)
-    if quick:
+    config = read_config(RECIPE if model else DEMO)
+    if quick and not model:
         policy = config.policy.model_copy(update={"warm_start_steps": 30})
         config = config.model_copy(update={"policy": policy})
-    engine = Engine.load(warm_started(config), config.rollouts)
+    engine = Engine.load(Path(model) if model else warm_started(config), config.rollouts)
     engine.model.eval()
-    jobs = _jobs(config, 12 if quick else 48)
+    jobs = _jobs(config, 12 if quick or model else 48)
     ratios, speeds = [], []
     for _ in range(1 if quick else ROUNDS):
         ours, seconds = _timed(lambda: engine.rollouts(jobs, random_seed=1, greedy=True))
@@ -106,4 +107,4 @@ def _afresh(engine: Engine, jobs: Sequence[Job]) -> list[Sample]:
 
 
 if __name__ == "__main__":
-    sys.exit(run(measure))
+    sys.exit(run(measure, model="a folder with weights and tokenizer, instead of nano"))
