@@ -35,7 +35,7 @@ def command(run: Path, config: Path | None = None) -> list[str]:
 
 def train(run: Path, config: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
     """`rods-train` from start to end."""
-    return subprocess.run(command(run, config), capture_output=True, text=True, timeout=150, **options)
+    return subprocess.run(command(run, config), capture_output=True, text=True, timeout=600, **options)
 
 
 def complaint(done: subprocess.CompletedProcess[str]) -> str:
