@@ -264,3 +264,25 @@ def seed_ages(seeds: list[Record]) -> list[int]:
         elif record["kind"] == "finished" and not record.get("dropped_stale"):
             ages.append(newest - order[int(record["pick"].split("-")[0])])
     return ages
+
+
+def test_one_rollout_a_task_and_a_change_of_feedback_leave_the_loop_reproducible(tmp_path: Path) -> None:
+    """The probe reads windows (004 Appendix K), hints end with the first stage, and both processes are killed."""
+    stages = [{"feedback": "hints", "epochs": 4}, {"epochs": 4}]
+    changes: dict[str, Any] = {
+        "sync": "lockstep",
+        "rollouts.rollouts_per_task": 1,
+        "training.advantage_baseline": "batch",
+        "training.advantage_scale": "batch",
+        "zones.probe": "window",
+        "zones.window": 6,
+        "pool.burn_in_observations": 3,
+        "pool.drift_observations": 3,
+        "curriculum.stages": stages,
+    }
+    whole = run_to_end(tmp_path / "whole", **changes)
+    killed = run_to_end(tmp_path / "killed", kills=3, **changes)
+    assert pools(killed) == pools(whole)
+    assert injected(whole) >= 1 and verify(whole).ok and verify(killed).ok
+    shown = {(groups[0]["stage"], groups[0]["interface"]) for *_, groups in live_steps(whole)}
+    assert shown == {(1, "hints-1"), (2, "identity")}
