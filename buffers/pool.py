@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from buffers.compact import SeqOf, Seqs
@@ -29,13 +29,15 @@ from rods.tasks import Task, TaskType
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A task of the pool. `epoch` admitted it; its groups of steps after `since` count for retirement."""
+    """A task of the pool. `epoch` admitted it; its groups of steps after `since` count for retirement; a variant stands
+    at `seq` in the expanded log (0: given)."""
 
     task_id: str
     type: TaskType
     generation: int  # 0 for originals
     epoch: int = 0
     since: int = 0
+    seq: int = 0
 
     @property
     def generated(self) -> bool:
@@ -105,7 +107,12 @@ class Pool:
         if kind == "injected":
             self.decided.add(record["expanded"])
             self.active[record["task"]] = Member(
-                record["task"], record["type"], record["generation"], record["epoch"], record["step"]
+                record["task"],
+                record["type"],
+                record["generation"],
+                record["epoch"],
+                record["step"],
+                record["expanded"],
             )
         elif kind == "refused":
             self.decided.add(record["expanded"])
@@ -115,10 +122,7 @@ class Pool:
                 self.revivable[member.task_id] = Retired(member, record["rule"], record["epoch"], record["step"])
         elif kind == "revived":
             gone = self.revivable.pop(record["task"])
-            member = gone.member
-            self.active[member.task_id] = Member(
-                member.task_id, member.type, member.generation, record["epoch"], gone.step
-            )
+            self.active[record["task"]] = replace(gone.member, epoch=record["epoch"], since=gone.step)
         elif kind == "epoch":
             self.epochs.append(Opened(record["attempt"], record["step"], record["stage"]))
             self.latest = record
@@ -195,8 +199,8 @@ class PoolView:
                 self._ahead = True  # of observations: a start that drops epochs is there and was not read yet
                 break
             for record in group:
-                self.pool.apply(record)
                 self._note(record)
+                self.pool.apply(record)
             if left := [one["task"] for one in group if one["kind"] == "retired" and one["rule"] not in TOO_HARD]:
                 self._observations.forget(left, group[-1]["step"])
             new.append(group[-1])
@@ -219,8 +223,8 @@ class PoolView:
             self._kept.add(record["expanded"])
         elif kind == "refused":
             self.staging.forget(record["expanded"])
-        elif kind == "retired" and record["rule"] not in TOO_HARD and record["task"] in self.injected:
-            seq = self.injected[record["task"]]
+        elif kind == "retired" and record["rule"] not in TOO_HARD:
+            seq = self.pool.active[record["task"]].seq
             self._kept.discard(seq)
             self.staging.forget(seq)
 

@@ -116,27 +116,29 @@ class Tail:
         """The same in lists that end where no group is open. Records that no closing record covers are among them: a
         group is what stands between its `first` and its closing record."""
         looks = 0
+        parts: list[Path] = []  # from the one at the position on; listed once, however many there are
         while looks < LOOKS:
             looks += 1
             try:
-                parts = self._parts()
-                if self._part is None:
-                    entered = self._enter_first(parts)
-                else:
-                    here = self._index(parts)
-                    if here is None:
+                parts = parts or self._here(self._parts())
+                if self._part is not None:
+                    if not parts:
                         continue  # being renamed: look again
-                    with self.files.open(parts[here]) as (file, inode):
+                    with self.files.open(parts[0]) as (file, inode):
                         if inode != self._inode:
+                            parts = []
                             continue
-                        yield from self._from(file, parts[here])
-                    entered = self._enter_first(parts[here + 1 :])
+                        yield from self._from(file, parts[0])
+                    parts = parts[1:]
+                entered = self._enter_first(parts)
             except FileNotFoundError:
+                parts = []
                 continue
             if entered is None:
                 return
             if entered:
                 looks = 0
+            parts = parts[parts.index(self._part) :] if entered and self._part is not None else []
         if self.strict:
             raise Damage(self._part or self.path, self._offset, f"record {self._seen + 1} is missing behind it")
 
@@ -153,9 +155,12 @@ class Tail:
                     return [self.path]
         return [part for part in self.files.parts(self.path) if part.name not in self._skip]
 
-    def _index(self, parts: list[Path]) -> int | None:
-        """Which of `parts` holds the position; it may have been renamed meanwhile."""
-        return next((index for index, part in enumerate(parts) if self.files.inode(part) == self._inode), None)
+    def _here(self, parts: list[Path]) -> list[Path]:
+        """Those of `parts` from the one on that holds the position; none while that one is being renamed."""
+        if self._part is None:
+            return parts
+        here = (index for index, part in enumerate(parts) if self.files.inode(part) == self._inode)
+        return parts[next(here, len(parts)) :]
 
     def ahead(self) -> list[Ahead]:
         """What the disk holds from the position on. Nothing while the part at the position is being renamed."""

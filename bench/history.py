@@ -1,0 +1,245 @@
+"""What a run of months leaves in memory: the same live tasks behind ten times as many variants that came and went.
+
+The logs are written as trainer and daemon write them: every epoch injects a cohort, retires the oldest one as mastered,
+and observes every active task once. Some of the first variants are retired as too hard instead and stay revivable. Then
+the trainer's side opens and merges, and the daemon's side opens; each in a process of its own, once to see what it
+holds, once to see how long it takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import gc
+import itertools
+import tempfile
+import time
+import tracemalloc
+from collections import deque
+from collections.abc import Callable
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from bench.figures import Figure, run
+from buffers.daemon_log import DaemonLog
+from buffers.records import Record, line, record
+from buffers.run import Run
+from buffers.trainer_log import TrainerLog
+from daemon.watching import Watch
+from rods.canonical import keyed_random
+from rods.config import parse_config
+from rods.environments import desk
+from rods.observations import Group, Rollout
+from rods.ordering import batch, order_hash, slots, steps_per_epoch
+from rods.runfolder import OBSERVATIONS, POOL, SEEDS, expanded_segment
+from rods.tasks import Task
+
+ORIGINALS, LIVE, COHORT, REVIVABLE = 100, 300, 100, 40  # tasks; the last three are variants
+BATCH, ROLLOUTS = 32, 4
+RUNS = Path(__file__).parent.parent / "runs"  # a real disk, as a user's run has
+
+
+def measure(quick: bool) -> list[Figure]:
+    """Bytes that Python and NumPy hold, CPU seconds; each the figure of one process."""
+    few = 500 if quick else 5_000
+    many = 10 * few
+    held: dict[tuple[int, str], Opened] = {}
+    for variants in (few, many):
+        with tempfile.TemporaryDirectory(dir=RUNS) as folder:
+            path = Path(folder) / "run"
+            _History(path).write(variants)
+            for side in ("daemon", "trainer"):  # the trainer's writes a merge
+                held[variants, side] = _apart(_opened, path, side)
+    figures = []
+    for side in ("trainer", "daemon"):
+        small, large = held[few, side], held[many, side]
+        figures += [
+            Figure(
+                f"memory of the {side}'s side after {many:,} variants against {few:,}, live tasks alike",
+                large.kept / small.kept,
+                "×",
+                "bytes after the fewer",
+                small.kept,
+                reach=1.25,
+                higher=False,
+            ),
+            Figure(
+                f"what a variant that has left leaves there ({side})", (large.kept - small.kept) / (many - few), "bytes"
+            ),
+            Figure(
+                f"most memory while the {side}'s side opens, {many:,} against {few:,}", large.peak / small.peak, "×"
+            ),
+            Figure(f"opening {many:,} variants of history, {side}", large.seconds, "s"),
+        ]
+    return figures
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    kept: int  # bytes
+    peak: int
+    seconds: float  # of CPU time
+
+
+def _apart(work: Callable[..., Opened], *arguments: Any) -> Opened:
+    """In a fresh process, so that nothing is warm and nothing is left over."""
+    with get_context("spawn").Pool(1) as pool:
+        return pool.apply(work, arguments)
+
+
+def _opened(path: Path, side: str) -> Opened:
+    run = Run.open(path)
+    run.check_environments()
+    began = time.process_time()
+    kept: Any = OPEN[side](run)
+    seconds = time.process_time() - began
+    _close(kept)
+    del kept
+    gc.collect()
+    tracemalloc.start()
+    kept = OPEN[side](run)
+    _, peak = tracemalloc.get_traced_memory()
+    if side == "trainer":  # its first merge builds the index of near duplicates
+        log = kept[0]
+        log.start()
+        log.merge(log.epoch + 1, 1)
+    gc.collect()
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    _close(kept)
+    return Opened(held, peak, seconds)
+
+
+def _close(kept: Any) -> None:
+    for one in kept:
+        if isinstance(one, TrainerLog | DaemonLog):
+            one.close()
+
+
+def _trainer(run: Run) -> tuple[TrainerLog]:
+    return (TrainerLog(run),)
+
+
+def _daemon(run: Run) -> tuple[DaemonLog, Watch, list[Task]]:
+    log, watch = DaemonLog(run), Watch(run)
+    asyncio.run(_follow(watch))
+    return log, watch, watch.generated()
+
+
+async def _follow(watch: Watch) -> None:
+    for _ in range(2):  # the second look finds nothing, and lets go of what the first has read
+        while await watch.fetch():
+            watch.look(10**9)
+        watch.look(10**9)
+
+
+OPEN: dict[str, Callable[[Run], Any]] = {"trainer": _trainer, "daemon": _daemon}
+
+
+class _Log:
+    """One log being written."""
+
+    def __init__(self, path: Path) -> None:
+        self.file, self.seq = path.open("wb"), 0
+
+    def put(self, kind: str, **fields: Any) -> int:
+        self.seq += 1
+        self.file.write(line(self.seq, record(kind, **fields)))
+        return self.seq
+
+    def close_group(self, first: int, kind: str, **fields: Any) -> None:
+        made: Record = record(kind, **fields)
+        self.seq += 1
+        self.file.write(line(self.seq, {"id": made["id"], "kind": kind, "first": first, **made}))
+
+
+class _History:
+    """A run folder with a past."""
+
+    def __init__(self, path: Path) -> None:
+        originals = desk.generate(1, ORIGINALS, 0)
+        Run.create(path, parse_config({"training": {"batch_tasks": BATCH}}, where="bench"), originals)
+        self.path, self.originals = path, [task.id for task in originals]
+        self.observations, self.pool, self.seeds = (_Log(path / name) for name in (OBSERVATIONS, POOL, SEEDS))
+        self.rng = keyed_random(0, "bench history")
+        self.templates = [task for task, _ in itertools.islice(desk.fresh_tasks(3, "bench history"), 100)]
+        self.cohorts: deque[list[str]] = deque()
+        self.staged: list[tuple[str, int]] = []  # variant, its seq in the expanded log
+        self.written = self.step = self.revivable = 0
+
+    def write(self, variants: int) -> None:
+        self.observations.put("start", attempt=1, from_step=0, time=0.0)
+        for epoch in range(variants // COHORT + 1):
+            self._merge(epoch)
+            self._expand(epoch)
+        for log in (self.observations, self.pool, self.seeds):
+            log.file.close()
+
+    def _merge(self, epoch: int) -> None:
+        where = {"attempt": 1, "epoch": epoch, "step": self.step}
+        first, leaving = self.pool.seq + 1, self.cohorts.popleft() if len(self.cohorts) == LIVE // COHORT else []
+        for task in leaving:
+            rule = "drift_too_hard" if self.revivable < REVIVABLE else "drift_mastered"
+            self.revivable += 1
+            self.pool.put("retired", **where, task=task, rule=rule, groups=3, mean=0.99, variance=0.001)
+        for task, seq in self.staged:
+            self.pool.put("injected", **where, task=task, expanded=seq, pick=self._pick(seq), type="base", generation=1)
+        if self.staged:
+            self.cohorts.append([task for task, _ in self.staged])
+        active = self.originals + [task for cohort in self.cohorts for task in cohort]
+        visited = slots(0, epoch, active, ())
+        counts = {"active": len(active), "originals": ORIGINALS, "generated": len(active) - ORIGINALS}
+        counts |= {"slots": len(active), "retests": 0, "revived": 0, "refused": 0}
+        counts |= {"retired": len(leaving), "injected": len(self.staged)}
+        self.pool.close_group(
+            first,
+            "epoch",
+            **where,
+            stage=1,
+            expanded_seq=self.written,
+            counts=counts,
+            deferred={"count": 0, "first": 0, "last": 0},
+            retests=[],
+            order=order_hash(visited),
+        )
+        for index in range(steps_per_epoch(len(visited), BATCH)):
+            self._observe(epoch, [slot.task_id for slot in batch(visited, BATCH, index)])
+
+    def _observe(self, epoch: int, tasks: list[str]) -> None:
+        self.step += 1
+        first = self.observations.seq + 1
+        for index, task in enumerate(tasks):
+            earned = self.rng.choices(range(5), k=ROLLOUTS)
+            rollouts = tuple(Rollout(done, 4, int(done == 4), 0.0, done / 4, "finished") for done in earned)
+            group = Group(task, 1, "identity", "progress", (0.0, 1.0), rollouts)
+            self.observations.put("group", attempt=1, step=self.step, index=index, **group.as_json())
+        closing = {"epoch": epoch, "groups": len(tasks), "policy_step": self.step - 1, "digest": "0" * 20}
+        self.observations.close_group(first, "step", attempt=1, step=self.step, **closing, time=0.0)
+
+    def _expand(self, epoch: int) -> None:
+        """A cohort of variants, each like no other: a template's words with a number of their own."""
+        self.staged = []
+        log = _Log(self.path / expanded_segment(epoch))
+        log.seq = self.written
+        for number in range(self.written + 1, self.written + COHORT + 1):
+            template, seed = self.templates[number % len(self.templates)], self.originals[number % ORIGINALS]
+            script = tuple(" ".join(f"{word}{number}" for word in text.split()) for text in template.script)
+            provenance = {"generation": 1, "seed": seed, "root": seed, "plan": ["recipe"] * 8, "attempts": 1}
+            task = dataclasses.replace(template, script=script, provenance=provenance, id="")
+            pick = {"pick": self._pick(number), "step": number}
+            self.seeds.put("picked", **pick, task=seed, epoch=epoch, rank=0, type="base", score=1.0, why={})
+            self.seeds.close_group(self.seeds.seq, "considered", step=number, picks=1)
+            seq = log.put("expanded", **pick, index=0, rank=0, task=task.as_json(), time=0.0)
+            ended = {"accepted": [task.id], "discarded": 0, "dropped_stale": None, "why": None}
+            self.seeds.put("finished", **pick, task=seed, **ended, time=0.0)
+            self.staged.append((task.id, seq))
+        self.written = log.seq
+        log.file.close()
+
+    def _pick(self, number: int) -> str:
+        return f"{number}-{self.originals[number % ORIGINALS]}"
+
+
+if __name__ == "__main__":
+    run(measure)
