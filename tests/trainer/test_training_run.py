@@ -1,5 +1,6 @@
 """The run object that policies drive, in one process."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +253,28 @@ def test_a_plateau_needs_validation_tasks(tmp_path: Path) -> None:
             ),
             [task for task in TASKS if task.split == "train"],
         )
+
+
+def test_a_stage_on_record_stands_when_validation_comes_out_otherwise_after_a_kill(tmp_path: Path) -> None:
+    """As it may on a GPU: the kill came between the merge and the next checkpoint."""
+    stages = [{"until": "plateau", "expand": False}, {"epochs": 1}]
+    made = make(tmp_path, training={"batch_tasks": 6, "checkpoint_steps": 2}, curriculum={"stages": stages})
+
+    class Moody(SimulatedPolicy):
+        scores = iter((0.5, 0.5, 0.9))
+
+        def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+            return [next(self.scores)]
+
+    with TrainingRun(made) as run:
+        policy = Moody(run.config)
+        run.begin(policy)
+        drive(run, policy, 4)  # two epochs
+        assert run.next_batch().stage == 2  # 0.5 → 0.5, and never recorded
+    with TrainingRun(made) as run:
+        assert run.resumed is not None and run.resumed.position.step == 4
+        policy = Moody(run.config)
+        run.begin(policy)
+        assert run.next_batch().stage == 2  # though 0.5 → 0.9
+    with pytest.raises(StopIteration):
+        next(Moody.scores)
