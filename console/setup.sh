@@ -13,6 +13,9 @@ fail() {
     exit 2
 }
 
+[ "$(uname -s)" = Linux ] || fail "RODS runs on Linux (its logs need fdatasync, its programs /proc). On a Mac or on \
+Windows: start the same command in a Linux container or in WSL."
+
 case $wanted in
     demo) extras=train ;;
     dev) extras=train,dev ;;
@@ -55,11 +58,9 @@ torch=$(grep '^torch==' constraints.txt)
 echo "Setting up $venv (once; later runs start at once). Downloads that are not in pip's cache already:"
 if [ -n "${TORCH_INDEX:-}" ]; then
     echo "  PyTorch ($torch) from $TORCH_INDEX: about 200 MB for a CPU build"
-elif [ "$(uname -s)" = Linux ]; then
-    echo "  PyTorch ($torch): on Linux usually the CUDA build, about 3 GB. For a CPU build of about 200 MB stop here,"
-    echo "    take its index address from pytorch.org/get-started and add TORCH_INDEX=<address> to the same command"
 else
-    echo "  PyTorch ($torch): about 100 MB"
+    echo "  PyTorch ($torch): usually the CUDA build, about 3 GB. For a CPU build of about 200 MB stop here, take its"
+    echo "    index address from pytorch.org/get-started and add TORCH_INDEX=<address> to the same command"
 fi
 echo "  TRL, transformers, numpy, matplotlib and what they need: about 150 MB"
 [ "$extras" = train ] || echo "  pytest, mypy, ruff and other tools: about 30 MB"
