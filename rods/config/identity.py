@@ -73,9 +73,9 @@ class Training(Section):
     optimizer: Literal["adamw", "muon"] = "adamw"  # muon: torch.optim.Muon for matrices, AdamW for the rest
     kl: float = Field(0.1, ge=0)  # weight of the KL penalty against the starting policy; 0: none
     passes: int = Field(1, ge=1)  # optimizer passes over each rollout batch
-    # from the second pass on the ratio of new to old probabilities is clipped at 1 − clip_low and 1 + clip_high
+    # from the second pass on the ratio of new to old probabilities is clipped at 1 − this
     clip_low: float = Field(0.2, gt=0)
-    clip_high: float = Field(0.28, gt=0)
+    clip_high: float = Field(0.28, gt=0)  # and at 1 + this
     # the mean over all tokens of the batch (DAPO), or over rollouts of the mean over their tokens (GRPO as published)
     loss: Literal["token", "rollout"] = "token"
     # what a reward is compared with: its group's mean (GRPO), the rest of its group (RLOO), or the batch's mean (003)
