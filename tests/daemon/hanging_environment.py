@@ -1,4 +1,7 @@
-"""Desk, in which every call hangs once `hangs` is set. `load("tests.daemon.hanging_environment:environment")`."""
+"""Desk, in which every call hangs while `hangs` is set, and counts up `hanging`.
+
+`load("tests.daemon.hanging_environment:environment")`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from rods.environments.base import Result
 from rods.environments.desk.world import Desk, DeskInstance
 
 hangs, over = threading.Event(), threading.Event()
+hanging = threading.Semaphore(0)
 
 
 class Hanging(Desk):
@@ -23,6 +27,7 @@ class Hanging(Desk):
 class _Instance(DeskInstance):
     def call(self, call: Call) -> Result:
         if hangs.is_set():
+            hanging.release()
             over.wait()
         return super().call(call)
 
