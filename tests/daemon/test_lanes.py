@@ -71,7 +71,7 @@ def test_when_too_many_hang_the_rest_fails_at_once(over: threading.Event, monkey
 async def test_an_environment_that_hangs_costs_its_seeds_and_not_the_service(
     tmp_path: Path, hung: threading.Event
 ) -> None:
-    """While its calls hold every lane, the trainer's steps are considered; once they are given up, others are written."""
+    """While its calls hold all lanes, the trainer's steps are considered; given up, they leave room for other seeds."""
     bad = [replace(task, environment=reference(load(HANGING)), id="") for task in desk.generate(8, 4, 0)]
     settings = {"pipeline": {"attempts": 1}, "selection": {"queue_steps": 100}}
     run = make_run(tmp_path / "run", settings, tasks=[*desk.generate(7, 4, 0), *bad])
