@@ -119,7 +119,7 @@ class Supervisor:
         if code in (EXIT_OK, EXIT_USER, EXIT_REFUSED, EXIT_DEADLINE, EXIT_REQUEUE):
             self.code = code
             if code != EXIT_OK:
-                self.say(f"the trainer ended with code {code}: {words}")
+                self.say(f"the trainer ended with code {code}{words and ': '}{words}")
             return
         step = self.steps()
         if step > self._step_at_crash:

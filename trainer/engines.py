@@ -1,4 +1,4 @@
-"""Who rolls out the policy, and how a vLLM gets its weights. Beside trl_grpo, the only module that knows TRL.
+"""Who rolls out the policy, and how a vLLM gets its weights. Like the modules named trl_*, it knows TRL.
 
 | configuration | rollouts | weights |
 |---|---|---|

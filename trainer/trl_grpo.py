@@ -1,4 +1,4 @@
-"""GRPO through TRL: the one module that knows TRL (its `rollout_func` is experimental; the pin is tested).
+"""GRPO through TRL: the module that TRL calls (its `rollout_func` is experimental; the pin is tested).
 
 TRL owns the loop, so a run is driven from inside it. TRL's dataset is a fixed list of slot numbers; which task fills a
 slot is the run's business. For every batch: `rollout_func` asks the run for the next batch and rolls it out;
@@ -12,7 +12,6 @@ place in the whole batch, so that a batch does not depend on their number.
 from __future__ import annotations
 
 import os
-import warnings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is loaded from folders; TRL would also send telemetry
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -26,23 +25,21 @@ import numpy as np
 import torch
 from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
-from transformers.utils import logging as transformers_logging
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 from trl.trainer import utils as trl_utils
 
 from buffers.run import Run
-from rods import runfolder
 from rods.canonical import keyed_random
 from rods.config import Config
 from trainer import batches, optimizers, precision, sharding, token_scores
 from trainer.adapters import adapted
 from trainer.advantages import Array, Estimate, advantages, load_hook, reweighted
 from trainer.conversations import Sample
-from trainer.engines import compare, rollout_engine, vllm_arguments
-from trainer.plan import split
+from trainer.engines import compare, rollout_engine
 from trainer.policy import Batch, Stopping, TrainingStopped
 from trainer.ranks import Ranks
 from trainer.rollouts import Engine
+from trainer.trl_settings import arguments, settle_torch
 from trainer.weights import Weights
 
 if TYPE_CHECKING:
@@ -68,7 +65,7 @@ def follow(run: Run) -> None:
 def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
     if ranks.together(lambda: driven(training).finished):
         return
-    _settle_torch(run.config)
+    settle_torch(run.config)
     folder = ranks.together(lambda: starting_weights(driven(training)))
     engine = Engine.load(folder, run.config.rollouts, bf16=precision.bf16(run.config.operation, run.config.policy.kind))
     engine.model = adapted(engine.model, run.config.policy.lora_rank, run.config.random_seeds.policy)
@@ -109,7 +106,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         super().__init__(
             model=self.shards.trained,
             reward_funcs=_training_reward,
-            args=_arguments(run, engine, ranks.count),
+            args=arguments(run, ranks.count, bf16=engine.bf16),
             train_dataset=_slots(run.config),
             processing_class=engine.chat.tokenizer,
             rollout_func=_roll_out,
@@ -130,7 +127,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
             self.shards.gather()
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """The run's own, over all that is trained; its learning rate is constant (`_arguments`)."""
+        """The run's own, over all that is trained; its learning rate is constant (trainer/trl_settings.py)."""
         settings = self.config.training
         self.optimizer = optimizers.make(settings.optimizer, self.shards.trained, settings.learning_rate)
         return self.optimizer
@@ -263,58 +260,3 @@ def _slots(config: Config) -> Dataset:
     """As many passes over the slot numbers as the run has steps: TRL freezes the length of its dataset."""
     numbers = [str(slot) for slot in range(config.training.batch_tasks)]
     return Dataset.from_dict({"prompt": numbers * config.training.steps})
-
-
-def _arguments(run: Run, engine: Engine, processes: int) -> GRPOConfig:
-    config = run.config
-    training, rollouts = config.training, config.rollouts
-    sequences, micro_batch = split(config, processes)
-    gpu = torch.cuda.is_available()
-    large = config.policy.kind == "transformers"
-    made = GRPOConfig(
-        output_dir=str(run.path / runfolder.LOGS),  # TRL writes nothing there, tensorboard below it
-        per_device_train_batch_size=micro_batch,
-        gradient_accumulation_steps=sequences // processes // micro_batch,
-        steps_per_generation=sequences // processes // micro_batch,
-        num_generations=sequences,  # set below: TRL refuses groups of one, whose advantages it would compute
-        num_iterations=training.passes,
-        max_steps=training.steps * training.passes,
-        shuffle_dataset=False,
-        ignore_data_skip=True,
-        dataloader_num_workers=0,
-        max_completion_length=rollouts.max_context_tokens,
-        temperature=rollouts.temperature,
-        top_p=rollouts.top_p,
-        beta=training.kl,
-        epsilon=training.clip_low,
-        epsilon_high=training.clip_high,
-        scale_rewards="none",  # TRL's own advantages are replaced
-        loss_type="dapo" if training.loss == "token" else "grpo",
-        learning_rate=training.learning_rate,
-        lr_scheduler_type="constant",
-        bf16=engine.bf16,
-        gradient_checkpointing=gpu and large,
-        use_cpu=not gpu,
-        ddp_find_unused_parameters=False,
-        seed=config.random_seeds.policy,
-        full_determinism=False,
-        disable_tqdm=True,
-        logging_strategy="steps" if config.operation.report_to else "no",
-        logging_steps=1,
-        save_strategy="no",
-        eval_strategy="no",
-        report_to=list(config.operation.report_to),
-        run_name=run.name,
-        **vllm_arguments(config),
-    )
-    made.num_generations = rollouts.rollouts_per_task
-    return made
-
-
-def _settle_torch(config: Config) -> None:
-    transformers_logging.set_verbosity_error()
-    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")  # TRL's use of old names
-    precision.settle_threads(config.operation, otherwise=int(config.training.deterministic))
-    if config.training.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True)

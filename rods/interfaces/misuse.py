@@ -8,20 +8,13 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rods.checking.schemas import TYPES
 from rods.environments.base import Parameter, Tool
 from rods.words import stems
 
 MOST = 3  # names in one hint
 LISTED = 12  # allowed values that are still listed
 LONGEST = 60  # characters of a name that a policy made up
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-}
 _RANGES = (
     ("minimum", "maximum", ""),
     ("minLength", "maxLength", " characters"),
@@ -74,7 +67,7 @@ def _wrong(value: Any, parameter: Parameter) -> str:
     """What the value should have been; empty where it is right."""
     schema = {**parameter.schema, **parameter.bounds}
     kind = str(schema.get("type"))
-    if kind in _TYPES and type(value) not in _TYPES[kind]:
+    if kind in TYPES and type(value) not in TYPES[kind]:
         article = "an" if kind[0] in "aio" else "a"
         return f"{article} {kind}"
     allowed = schema.get("enum") or schema.get("items", {}).get("enum")
