@@ -19,14 +19,14 @@ from rods import environments
 from rods.calls import Call
 from rods.canonical import canonical, keyed_random
 from rods.checking.probe import Probe
-from rods.checking.report import Fault, Report
+from rods.checking.report import Report
 from rods.checking.runaway import runaways
 from rods.checking.sampling import Sampler, illegal
 from rods.checking.schemas import tool_faults
 from rods.composing import soundness
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
-from rods.errors import Unsupported, UserError
+from rods.errors import Unsupported
 from rods.gates.replay import replay
 from rods.tasks import Task
 
@@ -36,17 +36,12 @@ State = Mapping[str, Any] | None
 
 
 def check_environment(name: str, tasks: Iterable[Task] = (), *, random_seed: int = 0) -> Report:
-    """Probes the environment called `name`. Raises UserError when there is none of that name.
+    """Probes the environment called `name`. Raises UserError when there is none of that name, or its
+    factory fails.
 
     `tasks` must be tasks of this environment; their ground truth must hold, and its calls are probed with.
     """
-    try:
-        environment = environments.load(name)
-    except UserError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a user's factory may raise anything; it is reported
-        what = f"raised {type(error).__name__}: {error}"
-        return Report(name, (Fault(name, "factory", what, "mend the factory, it takes no arguments"),))
+    environment = environments.load(name)
     probe = Probe(environment)
     tasks = list(tasks)
     with probe.guarded(name, "tools"):

@@ -149,5 +149,3 @@ def _load(name: str) -> Environment | Found:
         return environments.load(name)
     except UserError as error:
         return "environment.name", f"{error.where}: {error.what}" if error.where else error.what, error.remedy
-    except Exception as error:  # noqa: BLE001 - a user's factory may raise anything; it is reported
-        return "environment.name", f"making {name!r} raised {type(error).__name__}: {error}", "mend its factory"

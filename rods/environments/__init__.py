@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rods.environments.base import Environment
 from rods.errors import UserError
-from rods.functions import named_function
+from rods.functions import made_by
 
 if TYPE_CHECKING:  # at run time only its user loads it: confined processes start with this module
     from rods.config import Sandbox
@@ -41,7 +41,7 @@ def _load(name: str, sandbox: Sandbox | None) -> Environment:
         )
     if sandbox is not None:
         return _confined(name, target, sandbox)
-    environment: Environment = named_function(target, where=where)()
+    environment: Environment = made_by(target, Environment, where=where)
     return environment
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rods.calls import Call
 from rods.tasks import EnvironmentRef
@@ -131,6 +131,7 @@ class Instance(Protocol):
         ...
 
 
+@runtime_checkable
 class Environment(Protocol):
     """A kind of world. `hash` covers tool schemas, data and a behaviour version."""
 

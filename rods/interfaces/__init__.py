@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from rods.functions import named_function
+from rods.functions import made_by
 from rods.interfaces.base import IDENTITY, Interface
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def load(stage: Stage) -> Interface:
-    """The interface of a curriculum stage. Raises UserError when its `interface` cannot be found."""
+    """The interface of a curriculum stage. Raises UserError when its `interface` names none."""
     from rods.interfaces.hints import Hints
 
     base = _own(stage.interface) if stage.interface else IDENTITY
@@ -22,5 +22,5 @@ def load(stage: Stage) -> Interface:
 
 @cache
 def _own(name: str) -> Interface:
-    made: Interface = named_function(name, where="curriculum.stages.interface")()
+    made: Interface = made_by(name, Interface, where="curriculum.stages.interface")
     return made

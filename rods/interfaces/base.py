@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rods.calls import Call
 from rods.environments.base import Result, Tool
@@ -25,6 +25,7 @@ class Shown:
     results: Sequence[tuple[Call, Result]] = ()
 
 
+@runtime_checkable
 class Interface(Protocol):
     """`version` names everything that it may show: windows of rewards are kept apart by it (rods.tracker)."""
 

@@ -191,13 +191,17 @@ def test_an_environment_that_keeps_its_word_has_no_fault(name):
         ("neighbours", "count", "beside another instance"),
         ("runaway", "power", "did not end"),
         ("runaway", "repeat", "a result of 20000"),
-        ("broken", NAME + "broken", "raised RuntimeError"),
     ],
 )
 def test_a_broken_promise_is_found(name, where, word):
     report = probed(NAME + name)
     assert any(fault.where == where and word in fault.what for fault in report.faults), report.lines()
     assert all(fault.remedy for fault in report.faults)
+
+
+def test_a_factory_that_fails_is_reported():
+    with pytest.raises(UserError, match="raised RuntimeError: no data"):
+        check_environment(NAME + "broken")
 
 
 def test_given_tasks_lend_calls_and_must_hold(tmp_path):
