@@ -34,7 +34,7 @@ class Launch:
 
 def launched(file: Path) -> Launch:
     """What an accelerate configuration starts. Raises UserError for a file that is none."""
-    import yaml  # late: it comes with accelerate, which a plan does not need otherwise
+    import yaml  # late: only the plan of a launch needs it
 
     try:
         known = yaml.safe_load(file.read_text(encoding="utf-8"))

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
 
@@ -226,6 +227,16 @@ def test_a_failed_fsync_is_never_repeated_on_its_descriptor(tmp_path: Path, monk
     assert len(list(read(path))) == 9
 
 
+def ends_with(writer: LogWriter, failing: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync that fails like this is an error of the disk, and the writer stays unusable on a sound one."""
+    monkeypatch.setattr(os, "fdatasync", failing)
+    with pytest.raises(InfrastructureError):
+        writer.append_group(*step(2))
+    monkeypatch.undo()
+    with pytest.raises(InfrastructureError, match="unusable"):
+        writer.append_group(*step(3))
+
+
 def test_what_a_failed_fsync_has_lost_is_never_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bytes are read again, and are not what was written."""
     path = tmp_path / "x.jsonl"
@@ -236,12 +247,7 @@ def test_what_a_failed_fsync_has_lost_is_never_acknowledged(tmp_path: Path, monk
         path.write_bytes(kept + bytes(path.stat().st_size - len(kept)))
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(os, "fdatasync", failing)
-    with pytest.raises(InfrastructureError):
-        writer.append_group(*step(2))
-    monkeypatch.undo()
-    with pytest.raises(InfrastructureError, match="unusable"):
-        writer.append_group(*step(3))
+    ends_with(writer, failing, monkeypatch)
     assert path.read_bytes().startswith(kept)
 
 
@@ -251,12 +257,7 @@ def test_a_disk_that_keeps_failing_stops_the_writer(tmp_path: Path, monkeypatch:
     def failing(descriptor: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(os, "fdatasync", failing)
-    with pytest.raises(InfrastructureError):
-        writer.append_group(*step(2))
-    monkeypatch.undo()
-    with pytest.raises(InfrastructureError, match="unusable"):
-        writer.append_group(*step(3))
+    ends_with(writer, failing, monkeypatch)
 
 
 def test_an_interrupt_inside_a_write_does_not_let_the_writer_go_on(
@@ -282,6 +283,7 @@ def test_an_interrupt_inside_a_write_does_not_let_the_writer_go_on(
 
 APPENDING = """
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from buffers.log import LogWriter
 from tests.buffers.test_log import step
