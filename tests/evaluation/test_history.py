@@ -18,21 +18,23 @@ from rods.errors import UserError
 
 
 @contextmanager
-def rendering(*, strips: bool, knows: bool = True) -> Iterator[str]:
-    """A server with vLLM's /tokenize whose template keeps earlier reasoning, or `strips` it."""
+def rendering(*, strips: bool, knows: bool = True, asked: list[str] | None = None) -> Iterator[str]:
+    """A server with vLLM's /tokenize whose template keeps earlier reasoning, or `strips` it; `asked` gets the paths."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            text = "".join(f"<{one['role']}>{one['content']}" for one in asked["messages"])
+            if asked is not None:
+                asked.append(self.path)
+            body = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            text = "".join(f"<{one['role']}>{one['content']}" for one in body["messages"])
             if strips:
                 text = re.sub(r"<think>.*?</think>\s*", "", text, flags=re.DOTALL)
             found = knows and self.path == "/tokenize"
-            body = orjson.dumps({"tokens": list(text.encode())} if found else {"detail": "Not Found"})
+            reply = orjson.dumps({"tokens": list(text.encode())} if found else {"detail": "Not Found"})
             self.send_response(200 if found else 404)
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(reply)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(reply)
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -52,6 +54,9 @@ def test_a_template_that_drops_reasoning_is_refused_with_a_remedy() -> None:
 
 
 def test_one_that_keeps_it_passes_and_so_does_a_server_that_does_not_say() -> None:
-    with rendering(strips=False) as keeps, rendering(strips=True, knows=False) as silent:
-        asyncio.run(refuse_another_rule("policy", [keeps, silent]))
-    asyncio.run(refuse_another_rule("policy", [keeps]))  # gone
+    kept: list[str] = []
+    silent: list[str] = []
+    with rendering(strips=False, asked=kept) as one, rendering(strips=True, knows=False, asked=silent) as other:
+        asyncio.run(refuse_another_rule("policy", [one, other]))
+    asyncio.run(refuse_another_rule("policy", [one]))  # gone
+    assert kept == ["/tokenize"] * 2 and silent == ["/tokenize"]  # with reasoning, and without where that was rendered
