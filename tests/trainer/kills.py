@@ -30,6 +30,7 @@ from buffers.parts import segments
 from buffers.pool import pool_at
 from buffers.reading import read
 from buffers.run import Run
+from buffers.seeds import Seeds
 from rods import runfolder
 from rods.canonical import canonical
 from rods.errors import EXIT_OK
@@ -115,6 +116,16 @@ class Killed:
         if code != EXIT_OK or "Traceback" in self._said():
             self.wrong.append(f"the last start ended with {code}: {self._said()[-1500:]}")
         self._compare()
+
+    def written_out(self) -> None:
+        """Waits until the daemon has considered the last step and written what it picked: no merge waits for that."""
+        state, deadline = Seeds(self.folder), time.monotonic() + PATIENCE
+        while state.watermark < self.steps:
+            if time.monotonic() > deadline:
+                self.wrong.append(f"the daemon was at step {state.watermark} in the end")
+                return
+            time.sleep(LOOK)
+            state.poll()
 
     def _strike(self, step: int) -> bool:
         """One start, killed. False: it had ended by itself before its moment came, because the run was finished."""
@@ -211,6 +222,7 @@ def _killed(folder: Path, config: Path, values: dict[str, Any], chance: random.R
         beside = subprocess.Popen(daemon, stderr=said)
     try:
         run.until_finished(kills)
+        run.written_out()
     finally:
         beside.terminate()
         if beside.wait() != EXIT_OK:

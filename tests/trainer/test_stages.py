@@ -21,7 +21,7 @@ from rods.dialects.base import Parsed
 from rods.dialects.compact import Compact
 from rods.driving import Job
 from rods.environments import bfcl, desk
-from rods.interfaces.base import IDENTITY
+from rods.interfaces.base import IDENTITY, Identity
 from rods.interfaces.hints import VERSION
 from rods.sources import load_tasks
 from tests.trainer.nano_parts import engine, saved
@@ -106,8 +106,8 @@ def test_validation_and_evaluation_show_everything_as_it_is(tmp_path: Path, monk
     assert all(job.interface is IDENTITY for job in seen)
 
 
-def forbidden() -> Any:
-    class Forbidden:
+def forbidden() -> Identity:
+    class Forbidden(Identity):
         version = "forbidden"
 
     return Forbidden()
