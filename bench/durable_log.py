@@ -1,8 +1,9 @@
 """Durable records: 512 bytes, many producers in one process, each awaiting its record's acknowledgement.
 
-Two anchors on the same disk in the same run: bare append + fdatasync of groups of the size that the log made, and
-SQLite (WAL, synchronous=FULL) under the same producers. Log and bare take turns in short blocks, each going first every
-other time, and a ratio is that of two neighbours: a disk or a machine that is busy with something else slows both.
+Two anchors on the same disk in the same run: bare append + fdatasync of the bytes of the log before, in the same
+groups; and SQLite (WAL, synchronous=FULL) under the same producers. Log and bare take turns in short blocks, and a
+ratio is that of a log and the bare appends before and behind it: a disk or a machine that is busy with something else
+slows both.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import Figure, run
 from buffers.commit import GroupCommit
-from buffers.log import LogWriter
+from buffers.log import LogWriter, sync_folder
 from buffers.reading import read
 from buffers.records import Record, line, record
 
@@ -28,26 +30,26 @@ BYTES = 512
 
 def measure(quick: bool) -> list[Figure]:
     """Records a second and their ratios: medians over pairs of blocks, with the quartiles."""
-    seconds, pairs = (0.1, 15) if quick else (0.25, 60)
+    seconds, pairs = (0.05, 31) if quick else (0.05, 301)
     ours, bare, sqlite = [], [], []
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        _, group = asyncio.run(_log(Path(folder) / "first.jsonl", seconds))
-        assert sum(1 for _ in read(Path(folder) / "first.jsonl")) > 0
+        log = asyncio.run(_log(Path(folder) / "first.jsonl", seconds))
+        assert sum(1 for _ in read(Path(folder) / "first.jsonl")) == log.records > 0
         for number in range(pairs):
             if number % 2:
-                bare.append(_bare(Path(folder) / f"bare{number}", group, seconds))
-            rate, group = asyncio.run(_log(Path(folder) / f"log{number}.jsonl", seconds))
-            ours.append(rate)
+                bare.append(_bare(Path(folder) / f"bare{number}", log))
+            log = asyncio.run(_log(Path(folder) / f"log{number}.jsonl", seconds))
+            ours.append(log.rate)
             if number % 2 == 0:
-                bare.append(_bare(Path(folder) / f"bare{number}", group, seconds))
-            if number % 5 == 0:
-                sqlite.append(asyncio.run(_sqlite(Path(folder) / f"sqlite{number}", seconds)))
+                bare.append(_bare(Path(folder) / f"bare{number}", log))
+            if number % 20 == 0:
+                sqlite.append(asyncio.run(_sqlite(Path(folder) / f"sqlite{number}", 5 * seconds)))
     low, ratio, high = statistics.quantiles([one / other for one, other in zip(ours, bare, strict=True)], n=4)
     rate = statistics.median(ours)
     records = f"durable records of {BYTES} bytes, {PRODUCERS} producers"
     return [
         Figure(
-            f"{records}, against bare append + fdatasync by {group}",
+            f"{records}, against bare append + fdatasync by {log.records / len(log.groups):.0f}",
             ratio,
             "×",
             "bare records/s",
@@ -95,27 +97,47 @@ async def _produce(seconds: float, append: Callable[[int], Awaitable[object]]) -
     return done / (time.perf_counter() - started)
 
 
-async def _log(path: Path, seconds: float) -> tuple[float, int]:
-    """The rate, and the mean size of the groups that were synced together."""
-    writer = LogWriter(path)
+@dataclass(slots=True)
+class Written:
+    """A log that was written: its records, how many a second, and the bytes of each group that was synced at once."""
+
+    records: int
+    rate: float
+    groups: list[bytes]
+
+
+class Watched(LogWriter):
+    """Counts the bytes of its groups."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.groups: list[int] = []
+
+    def append_lines(self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None) -> int:
+        self.groups.append(len(data))
+        return super().append_lines(data, last, meanwhile)
+
+
+async def _log(path: Path, seconds: float) -> Written:
+    writer = Watched(path)
     log = GroupCommit(lambda: writer)
     rate = await _produce(seconds, lambda number: log.append(_record(number)))
     log.close()
     writer.close()
-    return rate, max(1, round(writer.seq / log.commits))
+    with path.open("rb") as file:
+        return Written(writer.seq, rate, [file.read(size) for size in writer.groups])
 
 
-def _bare(path: Path, group: int, seconds: float) -> float:
-    """Appends ready-made bytes from one loop: nothing but write and fdatasync."""
+def _bare(path: Path, log: Written) -> float:
+    """Records a second when one loop appends the same groups of bytes: nothing but write and fdatasync."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    data = b"x" * (BYTES * group)
-    done = 0
+    sync_folder(path.parent)  # as the log has done
+    os.fdatasync(descriptor)
     started = time.perf_counter()
-    while time.perf_counter() - started < seconds:
-        os.write(descriptor, data)
+    for group in log.groups:
+        os.write(descriptor, group)
         os.fdatasync(descriptor)
-        done += group
-    rate = done / (time.perf_counter() - started)
+    rate = log.records / (time.perf_counter() - started)
     os.close(descriptor)
     return rate
 

@@ -101,7 +101,6 @@ class GroupCommit:
 
     def _answer(self) -> None:
         if self._done:
-            self._served.clear()
             self._answered.append(self._done)
             self._done = []
             os.eventfd_write(self._event, 1)
@@ -110,6 +109,7 @@ class GroupCommit:
         took = 0.0
         while self._await_some():
             if took > SLOW and self._done:
+                self._served.clear()
                 self._answer()
                 self._served.wait(took)
             count = len(self._waiting)

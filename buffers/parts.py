@@ -10,17 +10,19 @@ from buffers.damage import parsed
 from buffers.records import Record
 
 
-def segments(path: Path) -> list[Path]:
+def segments(path: Path, since: str = "") -> list[Path]:
     """The existing parts of the log whose live part is `path`, in order of seq. A star in the name stands for an epoch
-    number."""
+    number. `since`: the name of a part; parts of earlier epochs are left out, so that following a log costs no more
+    after years."""
     stem = re.escape(path.name.removesuffix(".jsonl")).replace(r"\*", r"(\d{4,})")
     pattern = re.compile(rf"{stem}(?:\.(?P<first>\d{{12}}))?\.jsonl")
     with os.scandir(path.parent) as entries:
         names = [entry.name for entry in entries]
+    epochs = "*" in path.name
+    earliest = int(match.group(1)) if epochs and (match := pattern.fullmatch(since)) else 0
     found = []
     for name in names:
-        if match := pattern.fullmatch(name):
-            epoch = int(match.group(1)) if "*" in path.name else 0
+        if (match := pattern.fullmatch(name)) and (epoch := int(match.group(1)) if epochs else 0) >= earliest:
             first = match.group("first")
             found.append((epoch, first is None, int(first or 0), name))
     return [path.parent / name for *_, name in sorted(found)]

@@ -55,8 +55,8 @@ def settled(records: Iterable[Record]) -> Iterator[Record]:
 class Disk:
     """Where a tail finds a log's parts. `open` gives a part with its inode, which stays when the part is renamed."""
 
-    def parts(self, path: Path) -> list[Path]:
-        return segments(path)
+    def parts(self, path: Path, since: str) -> list[Path]:
+        return segments(path, since)
 
     def inode(self, part: Path) -> int:
         return part.stat().st_ino
@@ -153,7 +153,11 @@ class Tail:
             with suppress(FileNotFoundError):
                 if self.files.inode(self.path) == self._inode:
                     return [self.path]
-        return [part for part in self.files.parts(self.path) if part.name not in self._skip]
+        return [part for part in self.files.parts(self.path, self._since) if part.name not in self._skip]
+
+    @property
+    def _since(self) -> str:
+        return "" if self._part is None else self._part.name
 
     def _here(self, parts: list[Path]) -> list[Path]:
         """Those of `parts` from the one on that holds the position; none while that one is being renamed."""
@@ -167,7 +171,7 @@ class Tail:
         try:
             if self._part == self.path and (stat := self.path.stat()).st_ino == self._inode:
                 return [Ahead(self.path, self._inode, self._offset, stat.st_size)]
-            parts = [part for part in segments(self.path) if part.name not in self._skip]
+            parts = [part for part in segments(self.path, self._since) if part.name not in self._skip]
             found = [Ahead(part, stat.st_ino, 0, stat.st_size) for part in parts for stat in [part.stat()]]
         except FileNotFoundError:
             return []

@@ -34,7 +34,7 @@ class Fetched(Disk):
     def add(self, one: Ahead, data: bytes) -> None:
         self._parts[one.part] = one.inode, one.begin, data
 
-    def parts(self, path: Path) -> list[Path]:
+    def parts(self, path: Path, since: str) -> list[Path]:
         return list(self._parts)
 
     def inode(self, part: Path) -> int:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buffers.log import LogWriter
+from buffers.parts import segments
 from buffers.reading import Tail, read
 from buffers.records import line, record
 from rods.errors import CorruptLogError
@@ -105,6 +106,22 @@ def test_parts_of_one_log_named_by_epoch_are_read_as_one(tmp_path: Path) -> None
         seen += [found["seq"] for found in tail.poll()]
     assert seen == list(range(1, 9))
     assert [found["seq"] for found in read(tmp_path / EXPANDED)] == seen
+
+
+def test_what_a_tail_has_left_behind_is_not_looked_at_again(tmp_path: Path) -> None:
+    """The daemon looks twenty times a second, and a run of months has thousands of epochs."""
+    tail = Tail(tmp_path / EXPANDED)
+    for epoch in range(12):
+        writer = LogWriter(tmp_path / expanded_segment(epoch), log=tmp_path / EXPANDED)
+        writer.append([record("expanded", pick=f"{epoch}-a", index=0)])
+        writer.close()
+        assert [one.part.name for one in tail.ahead()][-1:] == [expanded_segment(epoch)]
+        assert len(tail.ahead()) <= 2  # the part at the position, and the new one
+        assert len(tail.poll()) == 1
+    assert len(segments(tmp_path / EXPANDED)) == 12
+    assert [part.name for part in segments(tmp_path / EXPANDED, expanded_segment(9))] == [
+        expanded_segment(epoch) for epoch in (9, 10, 11)
+    ]
 
 
 def test_a_missing_part_is_not_jumped_over(tmp_path: Path) -> None:
