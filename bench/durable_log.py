@@ -20,7 +20,8 @@ from pathlib import Path
 
 from bench.figures import Figure, run
 from buffers.commit import GroupCommit
-from buffers.log import LogWriter, sync_folder
+from buffers.disk import sync_folder
+from buffers.log import LogWriter
 from buffers.reading import read
 from buffers.records import Record, line, record
 

@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 import rods
-from buffers.log import disk_error, sync_folder
+from buffers.disk import disk_error, sync_folder
 from buffers.run import Run
 from rods import environments, interfaces, runfolder
 from rods.canonical import content_id

@@ -16,8 +16,9 @@ from typing import Any
 
 from buffers.commit import GroupCommit
 from buffers.damage import quarantine
+from buffers.disk import sync_file
 from buffers.locks import Ownership
-from buffers.log import LogWriter, record, sync_file
+from buffers.log import LogWriter, record
 from buffers.parts import segments
 from buffers.records import Record
 from buffers.run import Run

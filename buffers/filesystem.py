@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from buffers.log import disk_error, sync_folder
+from buffers.disk import disk_error, sync_folder
 from rods.errors import UserError
 from rods.findings import Finding
 

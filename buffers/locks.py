@@ -23,8 +23,8 @@ from typing import Any
 import orjson
 from filelock import FileLock, Timeout
 
+from buffers.disk import disk_error
 from buffers.heartbeat import WATCH, Heartbeat, Place, moves
-from buffers.log import disk_error
 from rods.errors import RefusedError, RodsError
 from rods.runfolder import LOCKS
 

@@ -23,11 +23,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from buffers.damage import Damage, quarantine
+from buffers.disk import disk_error, open_file, sync_folder, write
 from buffers.parts import first_seq, last_record, segments
 from buffers.records import Record, closed, leading_record, line, record
-from rods.errors import InfrastructureError, RefusedError, RodsError, UserError
+from rods.errors import InfrastructureError, RefusedError
 
-__all__ = ["LogWriter", "Record", "disk_error", "record", "sync_file", "sync_folder"]
+__all__ = ["LogWriter", "Record", "record"]
 
 
 class LogWriter:
@@ -101,7 +102,7 @@ class LogWriter:
 
     def _open_live(self) -> int:
         """Opens the live part; returns its size."""
-        self._descriptor = _open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        self._descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         found = os.fstat(self._descriptor)
         self._file = found.st_dev, found.st_ino
         return found.st_size
@@ -166,7 +167,7 @@ class LogWriter:
         """After a failed fsync the kernel may call lost pages clean. So: a fresh descriptor, the bytes compared and
         written again in their place (which makes the pages dirty), and one sync of *that* descriptor."""
         self._broken = True
-        fresh = _open(self.path, os.O_RDWR)
+        fresh = open_file(self.path, os.O_RDWR)
         try:
             data = os.pread(fresh, self.size - self.durable, self.durable)
             if len(data) != self.size - self.durable or not data.endswith(written):
@@ -193,7 +194,7 @@ class LogWriter:
             if 0 < len(leading_record(tail)) < len(tail):  # its newline was altered: damage, not a torn write
                 raise Damage(self.path, end, "the last record's newline is damaged")
             aside = self.path.with_name(f"{self.path.name}.torn.{end}")
-            _write_aside(aside, tail)
+            write(aside, tail)
             os.ftruncate(self._descriptor, end)
             self.size = end
 
@@ -205,64 +206,3 @@ def _last_seq(path: Path, log: Path) -> int:
         if found is not None:
             return int(found["seq"])
     return 0
-
-
-def sync_file(path: Path) -> None:
-    """Makes what is in `path` durable, whoever wrote it (DESIGN §4: what a record names is durable before the record).
-    A file that does not exist names nothing."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return
-    try:
-        os.fdatasync(descriptor)
-    except OSError as error:
-        raise disk_error(error, path) from error
-    finally:
-        os.close(descriptor)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes names in `folder` durable (creations and renames)."""
-    descriptor = _open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        raise disk_error(error, folder) from error
-    finally:
-        os.close(descriptor)
-
-
-def disk_error(error: OSError, path: Path) -> RodsError:
-    """`error` in the project's vocabulary, with the remedy."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return UserError("the disk is full", where=str(path), remedy="free some space and start the same command again")
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return UserError(
-            f"cannot be written ({error.strerror})",
-            where=str(path),
-            remedy="make the run folder writable for this user",
-        )
-    return InfrastructureError(f"{path}: {error.strerror or error}")
-
-
-def _open(path: Path, flags: int) -> int:
-    try:
-        return os.open(path, flags | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise disk_error(error, path) from error
-
-
-def _write_aside(path: Path, data: bytes) -> None:
-    """A durable copy. Raises when it cannot be made, before anything is cut off."""
-    descriptor = _open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    except OSError as error:
-        raise disk_error(error, path) from error
-    finally:
-        os.close(descriptor)
-    sync_folder(path.parent)

@@ -11,9 +11,10 @@ from typing import Any
 from buffers.admission import Admission
 from buffers.compact import SeqOf
 from buffers.damage import Damage
+from buffers.disk import sync_file
 from buffers.heartbeat import Heartbeat
 from buffers.locks import Ownership, buffer_lock
-from buffers.log import LogWriter, record, sync_file
+from buffers.log import LogWriter, record
 from buffers.merge import derive
 from buffers.observations import Observations
 from buffers.parts import first_seq

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from buffers.atomic import replace
+from buffers.disk import replace, sync_folder
 from buffers.heartbeat import Heartbeat
 from buffers.locks import Ownership, buffer_lock, owner, stale_owners
-from buffers.log import LogWriter, sync_folder
+from buffers.log import LogWriter
 from buffers.parts import first_seq, segments
 from buffers.reading import read_raw
 from buffers.records import CLOSING, LOST, line

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from buffers.atomic import replace
+from buffers.disk import replace
 from buffers.parts import segments
 from buffers.records import Record
 from rods.errors import RodsError

@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from buffers.finding import find
 from buffers.parts import segments
 from buffers.reading import Tail
 from buffers.records import Record
+from buffers.seeking import record_at
 from rods.runfolder import EXPANDED
 from rods.tasks import Task
 
@@ -67,7 +67,7 @@ class Staging:
     def candidate(self, seq: int) -> Candidate:
         """The variant at `seq`, as it was written. Raises KeyError."""
         kept = self._candidates.get(seq)
-        return kept if kept is not None else _candidate(find(self.path, seq))
+        return kept if kept is not None else _candidate(record_at(self.path, seq))
 
     def task(self, seq: int) -> Task:
         """The variant at `seq`. Raises KeyError or ValueError for one that is unknown or no task."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from buffers.atomic import replace
+from buffers.disk import replace
 from buffers.observations import Observations
 from buffers.pool import PoolView
 from buffers.run import Run

@@ -103,7 +103,7 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:  # a full disk, a folder that is not ours
-        from buffers.log import disk_error
+        from buffers.disk import disk_error
 
         known = disk_error(error, Path(error.filename or " ".join(arguments)))
         return _say(str(known), known.exit_code)

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import structlog
 
-from buffers.log import disk_error
+from buffers.disk import disk_error
 from buffers.run import Run
 from daemon.authors.procedural import IN_FLIGHT
 from daemon.lanes import Lanes

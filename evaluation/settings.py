@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import orjson
 
-from buffers.atomic import replace
+from buffers.disk import replace
 from evaluation.bfcl.decoding import Form
 from evaluation.bfcl.dialects import Documents
 from evaluation.bfcl.results import check_version, data_version

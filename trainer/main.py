@@ -19,7 +19,7 @@ from pathlib import Path
 
 import structlog
 
-from buffers.log import disk_error
+from buffers.disk import disk_error
 from buffers.operation import log_start
 from buffers.run import Run
 from rods import logs, runfolder

@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from buffers.atomic import replace
+from buffers.disk import replace
 from evaluation.bfcl.decoding import Form
 from rods.environments.bfcl import wheel
 from rods.errors import RefusedError, UserError

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from buffers.finding import find
 from buffers.log import LogWriter
 from buffers.parts import segments
 from buffers.records import line, record
+from buffers.seeking import record_at
 from rods.errors import CorruptLogError
 from rods.runfolder import EXPANDED, expanded_segment
 
@@ -32,12 +32,12 @@ def test_every_record_is_found_and_nothing_else(tmp_path: Path) -> None:
     assert len(segments(log)) > 8
     with segments(log)[-1].open("ab") as file:
         file.write(b'{"seq":1501,"id"')  # on its way
-    assert [find(log, seq)["pick"] for seq in range(1, 1_501)] == [f"p{seq}" for seq in range(1, 1_501)]
+    assert [record_at(log, seq)["pick"] for seq in range(1, 1_501)] == [f"p{seq}" for seq in range(1, 1_501)]
     for stranger in (0, 1_501, 10**9):
         with pytest.raises(KeyError):
-            find(log, stranger)
+            record_at(log, stranger)
     with pytest.raises(KeyError):
-        find(tmp_path / "nothing.jsonl", 1)
+        record_at(tmp_path / "nothing.jsonl", 1)
 
 
 def test_what_was_lost_is_not_found_and_damage_is_no_answer(tmp_path: Path) -> None:
@@ -45,9 +45,9 @@ def test_what_was_lost_is_not_found_and_damage_is_no_answer(tmp_path: Path) -> N
     lines = [line(seq, record("expanded", pick=f"p{seq}", index=0)) for seq in (1, 2, 3)]
     lines[1] = line(2, {"kind": "lost"})
     path.write_bytes(b"".join(lines))
-    assert find(path, 3)["pick"] == "p3"
+    assert record_at(path, 3)["pick"] == "p3"
     with pytest.raises(KeyError):
-        find(path, 2)
+        record_at(path, 2)
     path.write_bytes(b"".join(lines).replace(b"p1", b"p7"))
     with pytest.raises(CorruptLogError):
-        find(path, 3)
+        record_at(path, 3)

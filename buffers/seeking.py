@@ -17,12 +17,12 @@ from buffers.records import LOST, Record
 NEAR = 1 << 16  # bytes that are read line by line
 
 
-def find(path: Path, seq: int) -> Record:
+def record_at(path: Path, seq: int) -> Record:
     """The record `seq` of the log whose live part is `path`, of a kind that needs no closing. Raises KeyError when it
     is not there or was lost to damage, CorruptLogError when a line on the way does not fit its checksum."""
     for _ in range(LOOKS):
         try:
-            found = _find([part for part in segments(path) if part.stat().st_size], seq)
+            found = _search([part for part in segments(path) if part.stat().st_size], seq)
         except FileNotFoundError:  # a part that is being renamed
             continue
         if found is None or found["kind"] == LOST:
@@ -31,7 +31,7 @@ def find(path: Path, seq: int) -> Record:
     raise KeyError(seq)
 
 
-def _find(parts: list[Path], seq: int) -> Record | None:
+def _search(parts: list[Path], seq: int) -> Record | None:
     low, high = 0, len(parts)  # the part is none before `low` and lies before `high`
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,0 +1,89 @@
+"""What is asked of a disk besides appending, and its errors in the project's vocabulary."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from rods.errors import InfrastructureError, RodsError, UserError
+
+
+def open_file(path: Path, flags: int) -> int:
+    """A descriptor, closed when another program is started. Raises what `disk_error` makes of a refusal."""
+    try:
+        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def write(path: Path, data: bytes) -> None:
+    """A durable file with this content. Raises when it cannot be made."""
+    try:
+        _write(path, data)
+    except OSError as error:
+        raise disk_error(error, path) from error
+    sync_folder(path.parent)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Puts new content into the place of the old, so that a reader, a kill or a power cut finds the one or the other,
+    never less. Raises UserError (full disk, no permission) and leaves the old content."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        _write(fresh, data)
+        fresh.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise disk_error(error, path) from error
+
+
+def sync_file(path: Path) -> None:
+    """Makes what is in `path` durable, whoever wrote it (DESIGN §4: what a record names is durable before the record).
+    A file that does not exist names nothing."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fdatasync(descriptor)
+    except OSError as error:
+        raise disk_error(error, path) from error
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes names in `folder` durable (creations and renames)."""
+    descriptor = open_file(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise disk_error(error, folder) from error
+    finally:
+        os.close(descriptor)
+
+
+def disk_error(error: OSError, path: Path) -> RodsError:
+    """`error` in the project's vocabulary, with the remedy."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return UserError("the disk is full", where=str(path), remedy="free some space and start the same command again")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return UserError(
+            f"cannot be written ({error.strerror})",
+            where=str(path),
+            remedy="make the run folder writable for this user",
+        )
+    return InfrastructureError(f"{path}: {error.strerror or error}")
+
+
+def _write(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
