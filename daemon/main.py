@@ -23,11 +23,11 @@ import structlog
 from buffers.disk import disk_error
 from buffers.run import Run
 from daemon.authors.procedural import IN_FLIGHT
-from daemon.lanes import Lanes
 from daemon.service import Service
 from rods import logs, runfolder
 from rods.config import read_config
 from rods.errors import EXIT_OK, RodsError, complain
+from rods.hanging import Lanes
 from rods.signals import NUMBERS
 from rods.sources import load_tasks
 

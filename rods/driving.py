@@ -24,8 +24,11 @@ from rods.episodes import (
 )
 from rods.errors import InfrastructureError
 from rods.goals import GroundTruth
+from rods.hanging import Alarm
 from rods.interfaces.base import IDENTITY, Interface
 from rods.tasks import Task
+
+ALARM = Alarm()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Job:
 
 class _Running:
     """An episode with its world: `advance` makes the world, answers calls and verdicts itself, and stops where text is
-    needed. A world that breaks ends the episode as an infrastructure failure."""
+    needed. A world that breaks, or does not answer, ends the episode as an infrastructure failure."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -59,12 +62,13 @@ class _Running:
 
     def advance(self, answer: Answer) -> NeedText | Trace:
         try:
-            if self.instance is None:
-                self.instance = self.job.environment.reset(self.job.task.state)
-            request = self.engine.send(answer)
-            while not isinstance(request, NeedText):
-                request = self.engine.send(self._answer(request))
-            return request
+            with ALARM.within():
+                if self.instance is None:
+                    self.instance = self.job.environment.reset(self.job.task.state)
+                request = self.engine.send(answer)
+                while not isinstance(request, NeedText):
+                    request = self.engine.send(self._answer(request))
+                return request
         except StopIteration as stop:
             trace: Trace = stop.value
             return trace

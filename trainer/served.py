@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import aiohttp
@@ -18,6 +17,7 @@ from rods.canonical import keyed_random
 from rods.config import Endpoint, Rollouts
 from rods.driving import Job, run_episode
 from rods.episodes import NeedText, Reply
+from rods.hanging import Lanes
 from rods.llm import Client, EndpointError, Request
 from trainer.chat import Chat
 from trainer.conversations import Conversation, Sample
@@ -41,7 +41,7 @@ class ServedEngine:
         return asyncio.run(self._all(jobs, random_seed, first, greedy))
 
     async def _all(self, jobs: Sequence[Job], random_seed: int, first: int, greedy: bool) -> list[Sample]:
-        with ThreadPoolExecutor(max(1, len(jobs))) as threads:
+        with Lanes(max(1, len(jobs)), "episode") as threads:
             async with Client((self.endpoint,)) as client, aiohttp.ClientSession(trust_env=False) as session:
                 seeds = [keyed_random(random_seed, "place", first + i).getrandbits(62) for i in range(len(jobs))]
                 episodes = [_Episode(self, client, session, seed, greedy) for seed in seeds]
@@ -58,7 +58,7 @@ class _Episode:
         self.engine, self.client, self.session, self.seed, self.greedy = engine, client, session, seed, greedy
         self.conversation = Conversation()
 
-    async def run(self, job: Job, threads: ThreadPoolExecutor) -> Sample:
+    async def run(self, job: Job, threads: Lanes) -> Sample:
         trace = await run_episode(job, self._reply, threads)
         if not await self._our_weights():
             trace = replace(trace, end="infrastructure")

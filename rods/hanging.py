@@ -1,24 +1,29 @@
-"""Threads for what computes, so that the service stays responsive whatever an environment does, and goes on when one
-never comes back."""
+"""Environments that never answer, in a process of ours: whoever called goes on without them.
+
+`Lanes` are threads for what computes; `Alarm` watches over a main thread. An environment of which this is to be feared
+belongs in the sandbox, whose processes can be ended.
+"""
 
 from __future__ import annotations
 
 import itertools
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from queue import SimpleQueue
+from types import FrameType
 from typing import Any, TypeVar
 
 import structlog
 
-from buffers.heartbeat import PATIENCE
 from rods.errors import InfrastructureError
 
-HANGS = PATIENCE  # seconds after which a call counts as hanging; what an author computes takes milliseconds
-MOST = 8  # calls that may hang: they cannot be ended, and each that computes takes a share of the processor
+HANGS = 600.0  # seconds after which a call counts as hanging; what environments and authors compute takes milliseconds
+MOST = 8  # calls that may hang: those in threads cannot be ended, and each that computes takes a share of the processor
 T = TypeVar("T")
 log = structlog.get_logger()
 
@@ -34,8 +39,7 @@ class _Call:
 @dataclass(eq=False)
 class Lanes(Executor):
     """`count` threads. A call that takes longer than `patience` seconds fails with InfrastructureError, and another
-    thread takes the place of the one that it holds; once `MOST` have been lost in this way, every call fails. An
-    environment of which this is to be feared belongs in the sandbox, whose processes can be ended."""
+    thread takes the place of the one that it holds; once `MOST` have been lost in this way, every call fails."""
 
     count: int
     name: str = "lane"
@@ -54,7 +58,7 @@ class Lanes(Executor):
     def submit(self, function: Callable[..., T], /, *arguments: Any, **options: Any) -> Future[T]:
         future: Future[T] = Future()
         if self.lost >= MOST:
-            future.set_exception(_hung(f"{self.lost} calls have never come back"))
+            future.set_exception(_lost(self.lost))
         else:
             self._waiting.put(_Call(lambda: function(*arguments, **options), future))
         return future
@@ -102,7 +106,54 @@ class Lanes(Executor):
                 self.lost += 1
                 log.error("a call does not come back", seconds=self.patience, lost=self.lost)
                 self._start(self._work)
-                call.future.set_exception(_hung(f"no answer within {self.patience:g} s"))
+                call.future.set_exception(_late(self.patience))
+
+
+@dataclass(eq=False, slots=True)
+class Alarm:
+    """Ends what takes longer than `patience` seconds in the main thread, by a signal: Python code and waiting, not a
+    loop in a compiled extension. Elsewhere, and where another alarm is set, it does nothing."""
+
+    patience: float = HANGS
+    lost: int = 0
+
+    @contextmanager
+    def within(self) -> Iterator[None]:
+        """Raises InfrastructureError when what is inside takes too long, and at once when `MOST` have."""
+        if self.lost >= MOST:
+            raise _lost(self.lost)
+        if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
+            yield
+            return
+        before = signal.signal(signal.SIGALRM, _ring)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, self.patience)
+            try:
+                yield
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except _Late:
+            self.lost += 1
+            log.error("a call does not come back", seconds=self.patience, lost=self.lost)
+            raise _late(self.patience) from None
+        finally:
+            signal.signal(signal.SIGALRM, before)
+
+
+class _Late(BaseException):
+    """Not an Exception: an environment that catches those would go on."""
+
+
+def _ring(number: int, frame: FrameType | None) -> None:
+    raise _Late
+
+
+def _late(seconds: float) -> InfrastructureError:
+    return _hung(f"no answer within {seconds:g} s")
+
+
+def _lost(count: int) -> InfrastructureError:
+    return _hung(f"{count} calls have never come back")
 
 
 def _hung(what: str) -> InfrastructureError:

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from daemon import lanes as module
-from daemon.lanes import Lanes
 from daemon.service import Service
+from rods import hanging as module
 from rods.environments import desk, load
 from rods.environments.base import reference
-from rods.errors import InfrastructureError
+from rods.hanging import Lanes
 from tests.daemon import hanging_environment as hanging
 from tests.daemon.runs import Trainer, make_run, seeds, until, variants
 
@@ -30,42 +29,6 @@ def hung(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     yield hanging.hangs
     hanging.hangs.clear()
     hanging.over.set()
-
-
-@pytest.fixture
-def over() -> Iterator[threading.Event]:
-    event = threading.Event()
-    yield event
-    event.set()
-
-
-def test_calls_run_beside_each_other_and_raise_what_they_raise() -> None:
-    with Lanes(2) as lanes:
-        meeting = threading.Barrier(2, timeout=60)
-        for one in [lanes.submit(meeting.wait) for _ in range(2)]:
-            one.result(60)
-        with pytest.raises(ZeroDivisionError):
-            lanes.submit(lambda: 1 / 0).result(60)
-        assert lanes.submit(divmod, 7, 2).result(60) == (3, 1)
-
-
-def test_a_call_that_hangs_fails_and_another_lane_takes_its_place(over: threading.Event) -> None:
-    with Lanes(1, patience=0.1) as lanes:
-        with pytest.raises(InfrastructureError, match="sandbox"):
-            lanes.submit(over.wait).result(60)
-        lanes.patience = module.HANGS
-        assert lanes.submit(divmod, 7, 2).result(60) == (3, 1)
-        assert lanes.lost == 1
-
-
-def test_when_too_many_hang_the_rest_fails_at_once(over: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 2)
-    with Lanes(1, patience=0.05) as lanes:
-        for one in [lanes.submit(over.wait) for _ in range(2)]:
-            with pytest.raises(InfrastructureError):
-                one.result(60)
-        with pytest.raises(InfrastructureError, match="2 calls have never come back"):
-            lanes.submit(divmod, 7, 2).result(60)
 
 
 async def test_an_environment_that_hangs_costs_its_seeds_and_not_the_service(

@@ -1,0 +1,144 @@
+"""A call that never comes back fails, and whoever made it goes on."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from rods import driving
+from rods import hanging as module
+from rods.dialects.compact import Compact
+from rods.driving import Job, run_lockstep
+from rods.environments import desk, load
+from rods.environments.base import reference
+from rods.episodes import NeedText, Reply
+from rods.errors import InfrastructureError
+from rods.goals import GroundTruth
+from rods.hanging import Alarm, Lanes
+from tests.daemon import hanging_environment as hanging
+
+
+@pytest.fixture
+def over() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_calls_run_beside_each_other_and_raise_what_they_raise() -> None:
+    with Lanes(2) as lanes:
+        meeting = threading.Barrier(2, timeout=60)
+        for one in [lanes.submit(meeting.wait) for _ in range(2)]:
+            one.result(60)
+        with pytest.raises(ZeroDivisionError):
+            lanes.submit(lambda: 1 / 0).result(60)
+        assert lanes.submit(divmod, 7, 2).result(60) == (3, 1)
+
+
+def test_a_call_that_hangs_fails_and_another_lane_takes_its_place(over: threading.Event) -> None:
+    with Lanes(1, patience=0.1) as lanes:
+        with pytest.raises(InfrastructureError, match="sandbox"):
+            lanes.submit(over.wait).result(60)
+        lanes.patience = module.HANGS
+        assert lanes.submit(divmod, 7, 2).result(60) == (3, 1)
+        assert lanes.lost == 1
+
+
+def test_when_too_many_hang_the_rest_fails_at_once(over: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 2)
+    with Lanes(1, patience=0.05) as lanes:
+        for one in [lanes.submit(over.wait) for _ in range(2)]:
+            with pytest.raises(InfrastructureError):
+                one.result(60)
+        with pytest.raises(InfrastructureError, match="2 calls have never come back"):
+            lanes.submit(divmod, 7, 2).result(60)
+
+
+@pytest.fixture
+def free() -> Iterator[None]:
+    """The alarm of the test's own time limit is put aside: there is one for a process."""
+    left, interval = signal.setitimer(signal.ITIMER_REAL, 0)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, left, interval)
+
+
+@pytest.mark.usefixtures("free")
+def test_in_the_main_thread_an_alarm_ends_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 3)
+    alarm, before = Alarm(0.05), signal.getsignal(signal.SIGALRM)
+
+    def stubborn() -> None:
+        try:
+            while True:
+                time.sleep(60)
+        except Exception:  # noqa: BLE001 - as an environment would
+            pass
+
+    def computing() -> None:
+        while True:
+            pass
+
+    for hangs in (threading.Event().wait, stubborn, computing):
+        with pytest.raises(InfrastructureError, match=r"within 0.05 s.*sandbox"), alarm.within():
+            hangs()
+        assert signal.getitimer(signal.ITIMER_REAL) == (0, 0) and signal.getsignal(signal.SIGALRM) is before
+    with pytest.raises(InfrastructureError, match="3 calls have never come back"), alarm.within():
+        pytest.fail("it is not tried again")
+    patient = Alarm(60)
+    with patient.within():
+        assert 59 < signal.getitimer(signal.ITIMER_REAL)[0] <= 60
+    with pytest.raises(ZeroDivisionError), patient.within():
+        raise ZeroDivisionError
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0) and patient.lost == 0
+
+
+@pytest.mark.usefixtures("free")
+def test_the_alarm_of_somebody_else_is_left_alone() -> None:
+    rung: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: rung.append(number))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with Alarm(0.05).within():
+            time.sleep(0.1)
+            assert not rung
+        signal.sigtimedwait([], 0.3)
+        assert rung == [signal.SIGALRM]
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("free")
+def test_a_rollout_whose_environment_hangs_is_an_infrastructure_failure_and_the_others_go_on(
+    over: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driving, "ALARM", Alarm(0.3))
+    monkeypatch.setattr(hanging, "over", over)
+    bad = load("tests.daemon.hanging_environment:environment")
+    good, task = load("desk"), desk.generate(1, 1, 0)[0]
+    dialect = Compact()
+    jobs = [
+        Job(one, where, dialect, GroundTruth(where, one))
+        for where in (bad, good)
+        for one in [replace(task, environment=reference(where), id="")]
+    ]
+
+    def complete(needs: Sequence[tuple[int, NeedText]]) -> list[Reply]:
+        """A call in the first round, then nothing more."""
+        rounds.append([index for index, _ in needs])
+        text = dialect.write(task.calls[0]) if len(rounds) == 1 else dialect.answer("done")
+        return [Reply(text, "stop") for _ in needs]
+
+    rounds: list[list[int]] = []
+    hanging.hangs.set()
+    try:
+        traces = run_lockstep(jobs, complete)
+    finally:
+        hanging.hangs.clear()
+    assert [trace.end == "infrastructure" for trace in traces] == [True, False]
+    assert rounds[0] == [0, 1] and all(one == [1] for one in rounds[1:]) and len(rounds) > 1
+    assert driving.ALARM.lost == 1
