@@ -36,10 +36,11 @@ class Part:
 
     @property
     def offset(self) -> int:
-        """The first byte that is not as it should be."""
+        """The start of the first line that is not as it should be."""
         sound = b"".join(text + b"\n" for text in self.records.values())
         pairs = enumerate(zip(self.data, sound, strict=False))
-        return next((place for place, (one, other) in pairs if one != other), min(len(self.data), len(sound)))
+        differs = next((place for place, (one, other) in pairs if one != other), min(len(self.data), len(sound)))
+        return self.data.rfind(b"\n", 0, differs) + 1
 
     def __str__(self) -> str:
         first, count = min(self.missing, default=0), len(self.missing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -237,7 +238,10 @@ def test_the_verb_explains_and_waits_for_a_yes(run: Run, capsys: pytest.CaptureF
     before = texts(run, POOL)
     assert rods(["recover", str(run.path)]) == 1
     said = capsys.readouterr().out
-    assert "damaged from byte" in said and "add --yes" in said
+    with pytest.raises(CorruptLogError, match="does not match") as refused:  # what made its reader ask for this
+        list(read(run.path / POOL))
+    (place,) = re.findall(r"byte \d+", str(refused.value))
+    assert f"damaged from {place} on" in said and "add --yes" in said
     assert texts(run, POOL) == before
     assert rods(["recover", str(run.path), "--yes"]) == 0
     assert "everything agrees" in capsys.readouterr().out
