@@ -26,11 +26,18 @@ def adapted(model: Any, rank: int, random_seed: int) -> Any:
         return get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
 
 
-def save_plain(model: Any, folder: Path) -> None:
-    """Writes plain weights and their config into `folder`, as transformers and vLLM load them."""
-    if not _is_adapted(model):
-        model.save_pretrained(folder)
-        return
+def save_plain(model: Any, folder: Path, dtype: torch.dtype | None = None) -> None:
+    """Writes plain weights and their config into `folder`, as transformers and vLLM load them; rounded to `dtype` when
+    one is given."""
+    base, plain = _plain(model) if _is_adapted(model) else (model, model.state_dict())
+    if dtype is not None:  # on the CPU, where there is room for a copy; tied weights stay one
+        copies = {(value.data_ptr(), value.shape): value.to("cpu", dtype) for value in plain.values()}
+        plain = {name: copies[value.data_ptr(), value.shape] for name, value in plain.items()}
+    base.save_pretrained(folder, state_dict=plain)
+
+
+def _plain(model: Any) -> tuple[Any, dict[str, torch.Tensor]]:
+    """The model under its adapter, and its weights with what was learnt added."""
     from peft.tuners.lora import LoraLayer
 
     base = model.get_base_model()
@@ -43,7 +50,7 @@ def save_plain(model: Any, folder: Path) -> None:
         if inside and rest == "weight":
             value = (value.float() + layers[name].get_delta_weight("default").float()).to(value.dtype)
         plain[f"{name}.{rest}" if inside else key] = value
-    base.save_pretrained(folder, state_dict=plain)
+    return base, plain
 
 
 def save_adapter(model: Any, folder: Path) -> None:

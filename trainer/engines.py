@@ -110,7 +110,7 @@ def by_disk(own: Engine, served: ServedEngine, folder: Path) -> str:
     written = folder / token_hex(4)  # a name that no cache of a shared disk has seen
     written.mkdir(parents=True)
     try:
-        save_plain(own.model, written)
+        save_plain(own.model, written, torch.bfloat16 if own.bf16 else None)  # as the policy's products see them
         return served.servers.load(written.resolve())
     finally:
         shutil.rmtree(folder, ignore_errors=True)

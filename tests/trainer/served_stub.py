@@ -30,12 +30,15 @@ class Served:
         self.busy = 0
         self.asked: list[dict[str, Any]] = []
         self.loaded: list[str] = []
+        self.sizes: list[int] = []  # bytes of the weights that were loaded
         self.lock = threading.Lock()
 
     def answer(self, path: str, body: dict[str, Any]) -> Any:
         if path == "/collective_rpc":
             folder = body["kwargs"]["weights_path"]
-            self.model.load_state_dict(load_file(Path(folder) / "model.safetensors"), strict=False)
+            file = Path(folder) / "model.safetensors"
+            self.model.load_state_dict(load_file(file), strict=False)
+            self.sizes.append(file.stat().st_size)
             self.loaded.append(folder)
             return {"results": [None]}
         if path == "/reset_prefix_cache":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from rods.config import Endpoint
 from rods.errors import InfrastructureError
@@ -71,6 +72,20 @@ def test_synchronising_changes_what_is_served(tmp_path: Path) -> None:
     assert stale == before
     assert after == local.rollouts(jobs()[:2], random_seed=1, greedy=True) != before
     assert len(state.loaded) == 1 and not list(tmp_path.iterdir())  # the weights of a step do not pile up
+
+
+def test_a_policy_that_computes_in_bfloat16_sends_half_the_bytes(tmp_path: Path) -> None:
+    local = engine()
+    plain = {name: value.clone() for name, value in local.model.state_dict().items()}
+    with served(deepcopy(local.model).eval()) as state:
+        for bf16 in (False, True):
+            local.bf16 = bf16
+            by_disk(local, through(state, local), tmp_path / "weights")
+            for name, value in state.model.state_dict().items():
+                assert torch.equal(value, plain[name].bfloat16().float() if bf16 else plain[name])
+    assert state.sizes[1] < 0.55 * state.sizes[0]
+    for name, value in local.model.state_dict().items():
+        assert torch.equal(value, plain[name])  # the policy's own stay as they are
 
 
 def test_weights_count_as_loaded_once_no_prefix_of_older_ones_is_left(
