@@ -30,7 +30,7 @@ class Memory(Disk):
     def __init__(self, data: bytes) -> None:
         self.data = data
 
-    def parts(self, path: Path) -> list[Path]:
+    def parts(self, path: Path, since: str) -> list[Path]:
         return [path]
 
     def inode(self, part: Path) -> int:
