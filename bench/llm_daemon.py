@@ -19,7 +19,8 @@ import orjson
 from bench.figures import Figure, run
 from buffers.costs import costs
 from buffers.creation import toml
-from buffers.reading import Record, read
+from buffers.reading import read
+from buffers.records import Record
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
 from tests.llm_stub import Script, Stub
 

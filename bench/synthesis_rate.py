@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import median
 
 from bench.figures import Figure, run
-from buffers.reading import Record, read
+from buffers.reading import read
+from buffers.records import Record
 from buffers.run import Run
 from buffers.trainer_log import TrainerLog
 from daemon.authors.procedural import IN_FLIGHT, procedural_author

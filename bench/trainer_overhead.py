@@ -7,7 +7,6 @@ which is TRL with the same rollouts.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -112,7 +111,8 @@ def _nano() -> tuple[float, float]:
     asked = read_config(DEMO)
     config = asked.model_copy(update={"training": asked.training.model_copy(update={"steps": NANO_STEPS})})
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
-        with _Timed(Run.create(Path(folder) / "run", config, load_tasks(config.data, DEMO.parent))) as training:
+        training = _Timed(Run.create(Path(folder) / "run", config, load_tasks(config.data, DEMO.parent)))
+        with training:
             trl_grpo.train(training)
             whole = time.perf_counter() - training.began
         steps = training.step
@@ -120,4 +120,4 @@ def _nano() -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(run(measure))
+    run(measure)

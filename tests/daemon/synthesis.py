@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from buffers.reading import Record, read
+from buffers.reading import read
+from buffers.records import Record
 from buffers.run import Run
 from buffers.trainer_log import TrainerLog
 from daemon.authors.procedural import IN_FLIGHT

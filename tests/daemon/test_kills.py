@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from buffers.reading import Record
+from buffers.records import Record
 from buffers.verify import verify
 from rods.runfolder import EXPANDED, POOL, SEEDS
 from tests.daemon.runs import Daemon, Trainer, epochs, idle, make_run, seeds, until, variants

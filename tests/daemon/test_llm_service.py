@@ -13,7 +13,8 @@ import orjson
 import pytest
 
 from buffers.creation import toml
-from buffers.reading import Record, read
+from buffers.reading import read
+from buffers.records import Record
 from buffers.run import Run
 from buffers.verify import verify
 from console.main import run as rods
