@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 import rods
-from buffers.disk import disk_error, sync_folder
+from buffers.disk import disk_error, sync_folder, write
 from buffers.run import Run
 from rods import environments, interfaces, runfolder
 from rods.canonical import content_id
@@ -69,9 +69,9 @@ def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[st
     }
     try:
         fresh.mkdir(parents=True)
-        _write(fresh / runfolder.TASKS, lines)
-        _write(fresh / runfolder.CONFIG, toml(config.model_dump(mode="json")).encode())
-        _write(fresh / runfolder.MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n")
+        write(fresh / runfolder.TASKS, lines)
+        write(fresh / runfolder.CONFIG, toml(config.model_dump(mode="json")).encode())
+        write(fresh / runfolder.MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n")
         sync_folder(fresh)
         fresh.rename(path)
         sync_folder(path.parent)
@@ -169,14 +169,3 @@ def toml(values: Mapping[str, Any], prefix: str = "") -> str:
 def _value(value: Any) -> str:
     """JSON spells numbers, booleans, texts and lists as TOML does."""
     return orjson.dumps(value).decode()
-
-
-def _write(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

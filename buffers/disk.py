@@ -18,12 +18,15 @@ def open_file(path: Path, flags: int) -> int:
 
 
 def write(path: Path, data: bytes) -> None:
-    """A durable file with this content. Raises when it cannot be made."""
+    """A file with this content, durable but for its name. Raises OSError, and leaves what it has written."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        _write(path, data)
-    except OSError as error:
-        raise disk_error(error, path) from error
-    sync_folder(path.parent)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -31,7 +34,7 @@ def replace(path: Path, data: bytes) -> None:
     never less. Raises UserError (full disk, no permission) and leaves the old content."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        _write(fresh, data)
+        write(fresh, data)
         fresh.replace(path)
         sync_folder(path.parent)
     except OSError as error:
@@ -76,14 +79,3 @@ def disk_error(error: OSError, path: Path) -> RodsError:
             remedy="make the run folder writable for this user",
         )
     return InfrastructureError(f"{path}: {error.strerror or error}")
-
-
-def _write(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -194,7 +194,11 @@ class LogWriter:
             if 0 < len(leading_record(tail)) < len(tail):  # its newline was altered: damage, not a torn write
                 raise Damage(self.path, end, "the last record's newline is damaged")
             aside = self.path.with_name(f"{self.path.name}.torn.{end}")
-            write(aside, tail)
+            try:
+                write(aside, tail)
+            except OSError as error:
+                raise disk_error(error, aside) from error
+            sync_folder(aside.parent)
             os.ftruncate(self._descriptor, end)
             self.size = end
 
