@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from buffers.merge import derive
 from buffers.observations import Observations
 from buffers.parts import first_seq
 from buffers.pool import Pool, PoolView, pool_at
+from buffers.reading import LOOKS
 from buffers.records import Record
 from buffers.run import Run
 from buffers.seeds import Seeds
@@ -133,15 +135,22 @@ class Merger:
     def _sync_variants(self) -> None:
         """What the merge will name is made durable before it does. Parts that have not grown are so already, and those
         that hold nothing new since the latest merge on record, whoever made it."""
-        new = max(self.view.fixed.values(), default=0) + 1
+        for _ in range(LOOKS):
+            with suppress(FileNotFoundError):  # the daemon has just closed a part: look again
+                self._synced = self._sync_new(max(self.view.fixed.values(), default=0) + 1)
+                return
+        raise InfrastructureError(f"{self.view.staging.path}: its parts are being renamed all the time")
+
+    def _sync_new(self, seq: int) -> dict[Path, int]:
+        """The parts from the one on that holds `seq`, now durable, with their sizes."""
         synced = {}
         for part in reversed(self.view.staging.parts()):
             synced[part] = part.stat().st_size
             if self._synced.get(part) != synced[part]:
                 sync_file(part)
-            if (first := first_seq(part)) is not None and first <= new:
+            if (first := first_seq(part)) is not None and first <= seq:
                 break
-        self._synced = synced
+        return synced
 
     def _await_daemon(self, step: int, waiting: Callable[[], None] | None) -> None:
         """Until the daemon's watermark has reached `step`."""

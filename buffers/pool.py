@@ -251,7 +251,8 @@ class PoolView:
         self._waiting = []
         self._ahead = False
         self.injected, self._kept = SeqOf(), set()
-        self.staging = Staging(self.run.path, self._wanted, strict=self._strict)  # what was decided may wait again
+        # What was decided may wait again. Never strict: the daemon may be writing, and what has not arrived will.
+        self.staging = Staging(self.run.path, self._wanted)
         self._tracker = self._observations.tracker
         self._observations.leaving.clear()
 

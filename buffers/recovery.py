@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from buffers.report import Report
 from buffers.run import Run
 from buffers.salvage import Part, mended, salvage
 from rods import runfolder
-from rods.errors import RefusedError
+from rods.errors import RefusedError, RodsError
 
 PROCESS = "recover"
 OWNED = (runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS)  # who owns them owns all that is repaired here
@@ -34,12 +35,13 @@ OWNED = (runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS)  # who owns th
 @dataclass(frozen=True, slots=True)
 class Repair:
     """Something that is not as it should be, what will be done about it, and the doing of it. `act` is given the folder
-    that takes what is moved aside."""
+    that takes what is moved aside; `mends` says that it changes a log."""
 
     where: str
     what: str
     remedy: str
     act: Callable[[Path], object] = lambda aside: None
+    mends: bool = False
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what} → {self.remedy}"
@@ -51,10 +53,7 @@ class Repair:
 def examine(run: Run) -> list[Repair]:
     """What there is to do, in the order in which it is done. Changes nothing; an empty list is the normal answer."""
     folder = run.path
-    found: list[Repair] = []
-    for log in logs(folder):
-        found += _damage(run, log)
-        found += _torn(log)
+    found = _broken(run)
     found += [
         Repair(path.name, "a file that was never finished", "moved aside", _mover(path)) for path in _leftovers(folder)
     ]
@@ -67,7 +66,7 @@ def examine(run: Run) -> list[Repair]:
 
 def carry_out(run: Run, repairs: list[Repair]) -> Path:
     """Does it, while nobody else may start. Returns the folder that holds what was moved aside. Raises RefusedError
-    while a trainer or a daemon lives."""
+    while a trainer or a daemon lives, and when one has changed since what was to be repaired."""
     folder = run.path
     for name in OWNED:
         if (present := owner(folder, name)) is not None:
@@ -80,14 +79,33 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
     try:
         held += [Ownership(folder, name, PROCESS, heartbeat) for name in OWNED]
         with buffer_lock(folder):
-            for repair in repairs:
+            for repair in [*_as_agreed(run, repairs), *(one for one in repairs if not one.mends)]:
                 repair.act(aside)
             sync_folder(folder)
         return aside
+    except RodsError:
+        with suppress(OSError):
+            aside.rmdir()  # nothing was done
+        raise
     finally:
         for one in held:
             one.release()
         heartbeat.stop()
+
+
+def _as_agreed(run: Run, repairs: list[Repair]) -> list[Repair]:
+    """What is broken now that nobody else writes: logs may have grown while a person thought it over."""
+    found = _broken(run)
+    if [str(one) for one in found] != [str(one) for one in repairs if one.mends]:
+        raise RefusedError(
+            "the run has changed since it was looked at", where=str(run.path), remedy="start the same command again"
+        )
+    return found
+
+
+def _broken(run: Run) -> list[Repair]:
+    """What is to be done in logs."""
+    return [one for log in logs(run.path) for one in (*_damage(run, log), *_torn(log))]
 
 
 def logs(folder: Path) -> list[Path]:
@@ -107,11 +125,12 @@ def _damage(run: Run, log: Path) -> Iterator[Repair]:
             str(part),
             "the whole records stay, each lost one is marked as such; the old file is kept aside",
             _mender(part.path, parts),
+            mends=True,
         )
     if not damaged:
         return
     for snapshot in sorted((log.parent / runfolder.SNAPSHOTS).glob(f"{log.name.removesuffix('.jsonl')}.*")):
-        yield Repair(snapshot.name, "made before the repair", "moved aside; it is made again", _mover(snapshot))
+        yield Repair(snapshot.name, "made before the repair", "moved aside; it is made again", _mover(snapshot), True)
     if log.name == runfolder.POOL and any(part.missing for part in damaged):
         yield Repair(
             log.name,
@@ -119,6 +138,7 @@ def _damage(run: Run, log: Path) -> Iterator[Repair]:
             "derived again from the observations where the merge's own record stands; from where it does not, later "
             "merges are moved aside and made again",
             lambda aside: restore_pool(run, aside),
+            mends=True,
         )
 
 
@@ -132,7 +152,9 @@ def _torn(log: Path) -> Iterator[Repair]:
     size = len(data) - (data.rfind(b"\n") + 1)
     if size:
         remedy = f"moved to {live.name}.torn.{len(data) - size}, as at every start"
-        yield Repair(live.name, f"the last {size} bytes are a line cut short", remedy, lambda _: _reopen(log, live))
+        yield Repair(
+            live.name, f"the last {size} bytes are a line cut short", remedy, lambda _: _reopen(log, live), True
+        )
 
 
 def _reopen(log: Path, live: Path) -> None:
@@ -191,7 +213,11 @@ def _replace(path: Path, data: bytes, aside: Path) -> None:
 
 
 def _mover(path: Path) -> Callable[[Path], object]:
-    return lambda aside: path.rename(_free_name(aside / path.name))
+    def move(aside: Path) -> None:
+        with suppress(FileNotFoundError):  # its owner has put it right
+            path.rename(_free_name(aside / path.name))
+
+    return move
 
 
 def _free_name(path: Path) -> Path:

@@ -39,15 +39,15 @@ class Seeds:
         self._exclusion_steps = exclusion_steps
         self._kept = FEW  # of last_picked, when it was last looked through
         self._open: dict[int, int] = {}  # step → its unfinished picks
-        self._unbroken = 0  # the last step such that every step up to it is considered
         self._watermark = 0
         self._seeds = Tail(folder / SEEDS, strict=strict)
         self._variants = Tail(folder / EXPANDED, strict=strict)
 
     @property
     def watermark(self) -> int:
-        """The last step such that every step up to it is considered and every pick finished."""
-        while self._watermark < self._unbroken and self._watermark + 1 not in self._open:
+        """In lockstep: the last step such that every step up to it is considered and every pick finished. Steps are
+        considered one after the other there; one whose record damage took will not be considered again."""
+        while self._watermark < self.last_considered and self._watermark + 1 not in self._open:
             self._watermark += 1
         return self._watermark
 
@@ -68,7 +68,6 @@ class Seeds:
             self.last_picked[record["task"]] = record["step"]
             self._open[record["step"]] = self._open.get(record["step"], 0) + 1
         elif kind == "considered":
-            self._unbroken += record["step"] == self._unbroken + 1
             self.last_considered = max(self.last_considered, record["step"])
             self._forget()
         elif kind == "finished":

@@ -59,6 +59,10 @@ class Staging:
             if self._wanted(record["seq"]):
                 self._candidates[record["seq"]] = _candidate(record)
 
+    def waiting(self, decided: Container[int]) -> int:
+        """How many variants nobody has decided about."""
+        return sum(seq not in decided for seq in self._candidates)
+
     def candidates(self, upto: int, decided: Container[int], *, by_pick: bool) -> list[Candidate]:
         """What waits up to seq `upto`: in the order of the log, or of the picks."""
         waiting = [one for one in self._candidates.values() if one.seq <= upto and one.seq not in decided]

@@ -116,7 +116,7 @@ class Watch:
 
     def staged(self) -> int:
         """Variants that no live merge has decided about."""
-        return self.pool.staging.seq - len(self.pool.pool.decided)
+        return self.pool.staging.waiting(self.pool.pool.decided)
 
     def generated(self) -> list[Task]:
         """The pool's variants, in `sync=free` those in staging too. Ask when all there is has been read: what an epoch

@@ -51,12 +51,14 @@ def test_the_watermark_is_the_last_step_with_nothing_open_up_to_it(tmp_path: Pat
         assert log.state.watermark == 2
         log.finished(late, [], 0, dropped_stale="queue")
         assert log.state.watermark == 3
-        pick(run, log, 5)
-        assert log.state.watermark == 3  # step 4 will never be considered
+        [open_one] = pick(run, log, 5, "c")
+        assert log.state.watermark == 4  # damage took step 4's record: it will not be considered again
+        log.finished(open_one, [], 0)
+        assert log.state.watermark == 5
         other = Seeds(run.path)
         other.poll()
-        assert other.watermark == 3
-        assert other.last_picked == {"a": 1}
+        assert other.watermark == 5
+        assert other.last_picked == {"a": 1, "c": 5}
 
 
 def test_after_a_kill_complete_picks_are_finished_and_others_wait(tmp_path: Path) -> None:

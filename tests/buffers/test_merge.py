@@ -16,6 +16,7 @@ from buffers.observations import Observations
 from buffers.pool import PoolView
 from buffers.reading import Record, read, read_raw
 from buffers.run import Run
+from buffers.staging import Staging
 from buffers.trainer_log import TrainerLog
 from buffers.verify import verify
 from rods.calls import Call
@@ -310,6 +311,25 @@ def test_what_may_be_revived_stays_a_neighbour_and_what_left_for_good_does_not(
     assert made[near.id] == verdict and made[first.id] == ("refused", "duplicate")
     close(players)
     assert verify(players.run.path).problems == []
+
+
+def test_a_part_that_is_closed_while_a_merge_looks_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "run")
+    found, looks = Staging.parts, []
+
+    def renamed(self: Staging) -> list[Path]:
+        looks.append(found(self))
+        return [*looks[-1], run.path / "expanded_epoch_0000.000000000001.jsonl"] if len(looks) == 1 else looks[-1]
+
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
+        trainer.start()
+        players = Players(run, trainer, daemon)
+        players.epoch(0)
+        monkeypatch.setattr(Staging, "parts", renamed)
+        trainer.merge(1, 1)
+        assert len(looks) == 2 and trainer.view.pool.generated
 
 
 def test_lockstep_waits_for_the_daemon_and_gives_up_at_its_deadline(tmp_path: Path) -> None:

@@ -102,6 +102,48 @@ def test_whole_records_around_damage_stay_and_the_lost_one_is_marked(run: Run, l
     assert sum(1 for _ in read_raw(run.path / log)) == len(before)
 
 
+def test_what_was_written_while_a_person_thought_it_over_stays(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
+        trainer.start()
+        players = Players(run, trainer, daemon)
+        players.epoch(0)
+        hit(run, OBSERVATIONS, "group", 2)
+        repairs = examine(run)
+        players.epoch(1)
+        last = trainer.last_step
+    carry_out(run, repairs)
+    observations = Observations(run, strict=True)
+    observations.catch_up()
+    assert observations.last_step == last
+    assert examine(run) == []
+
+
+def test_what_is_no_longer_as_it_was_agreed_to_is_left_alone(run: Run) -> None:
+    hit(run, OBSERVATIONS, "group", 2)
+    repairs = examine(run)
+    hit(run, SEEDS, "finished")
+    before = [texts(run, log) for log in (OBSERVATIONS, SEEDS)]
+    with pytest.raises(RefusedError, match="has changed since"):
+        carry_out(run, repairs)
+    assert [texts(run, log) for log in (OBSERVATIONS, SEEDS)] == before
+    assert not list((run.path / RECOVERED).iterdir())
+
+
+def test_a_run_in_lockstep_goes_on_after_the_loss_of_a_considered_step(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", sync="lockstep")
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
+        trainer.start()
+        players = Players(run, trainer, daemon)
+        players.epoch(0)
+        players.epoch(1)
+    hit(run, SEEDS, "considered", 1)
+    recover(run)
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
+        trainer.start()
+        assert Players(run, trainer, daemon).trainer.merge(2, 1).number == 2
+
+
 def test_a_group_that_lost_a_record_still_counts_and_verify_names_what_is_missing(run: Run) -> None:
     hit(run, OBSERVATIONS, "group", 6)  # of step 2
     recover(run)

@@ -17,8 +17,8 @@ from buffers.tracker_store import content
 from buffers.trainer_log import TrainerLog
 from rods.errors import RefusedError, UserError
 from rods.ordering import batch
-from rods.runfolder import OBSERVATIONS, TRACKER
-from tests.buffers.world import BATCH, Players, group, make_run
+from rods.runfolder import OBSERVATIONS, TRACKER, expanded_segment
+from tests.buffers.world import BATCH, Players, SyncDaemonLog, group, make_run
 
 
 def start(run: Run, from_step: int | None = None) -> Players:
@@ -226,3 +226,25 @@ def test_a_log_that_was_cut_into_parts_is_continued(tmp_path: Path) -> None:
     assert again.trainer.last_step == 2
     again.step(again.trainer.merge(0, 1), 2)
     assert steps_of(run) == [(1, 1), (1, 2), (2, 3)]
+
+
+def test_variants_whose_bytes_have_not_arrived_are_waited_for(tmp_path: Path) -> None:
+    """A network file system may show the daemon's new length before the new bytes; only the trainer's own logs must be
+    whole."""
+    run = make_run(tmp_path / "run")
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
+        trainer.start()
+        players = Players(run, trainer, daemon)
+        players.epoch(0)
+        trainer.write_tracker(force=True)
+        part, known = run.path / expanded_segment(0), trainer.view.staging.seq
+        before = part.stat().st_size
+        slot = trainer.merge(1, 1).slots[0]
+        players.synthesise(trainer.last_step + 1, 0, slot)
+        arrived = part.read_bytes()
+        part.write_bytes(arrived[:before] + bytes(100) + arrived[before + 100 :])
+        trainer.write_tracker(force=True)
+        assert trainer.view.staging.seq == known
+        part.write_bytes(arrived)
+        trainer.write_tracker(force=True)
+        assert trainer.view.staging.seq == known + 1

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from buffers.recovery import carry_out, examine
 from daemon.watching import Watch
 from rods.environments import desk
+from rods.runfolder import expanded_segment
 from rods.selection import Reading, TaskFacts
 from tests.buffers.world import SyncDaemonLog
 from tests.daemon.runs import BATCH, Trainer, make_run
@@ -133,3 +135,21 @@ def test_staging_and_the_active_variants_follow_the_merges(tmp_path: Path) -> No
         injected = [task for task in fresh if task.id in watch.active]
         assert len(injected) == 4 and watch.active[injected[0].id] == TaskFacts(injected[0].type, 1)
         assert not watch.look(4)  # nothing new
+
+
+def test_variants_that_damage_took_do_not_wait(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with Trainer(run) as trainer, SyncDaemonLog(run) as log:
+        trainer.play(3)
+        tasks = list(run.training)[:3]
+        log.picked(3, 0, [{"task": task, "type": "base", "score": 1.0, "why": {}} for task in tasks])
+        for task, variant in zip(tasks, desk.generate(8, 3, 0), strict=True):
+            log.expanded(f"3-{task}", 0, variant, {"seed": task, "root": task, "generation": 1})
+    part = run.path / expanded_segment(0)
+    data = bytearray(part.read_bytes())
+    data[data.index(b"\n") + 100] ^= 4
+    part.write_bytes(data)
+    carry_out(run, examine(run))
+    watch = Watch(run)
+    watch.look(3)
+    assert watch.pool.staging.seq == 3 and watch.staged() == 2
