@@ -222,7 +222,8 @@ def _killed(folder: Path, config: Path, values: dict[str, Any], chance: random.R
         beside = subprocess.Popen(daemon, stderr=said)
     try:
         run.until_finished(kills)
-        run.written_out()
+        if values["sync"] == "lockstep":
+            run.written_out()
     finally:
         beside.terminate()
         if beside.wait() != EXIT_OK:
