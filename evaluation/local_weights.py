@@ -13,7 +13,7 @@ from rods.canonical import keyed_random
 from rods.config import Config
 from rods.driving import Job
 from rods.episodes import Trace
-from rods.goals import GroundTruth
+from rods.goals import SharedGroundTruth
 from rods.rewards import score
 from rods.tasks import Task
 from trainer import precision
@@ -42,7 +42,7 @@ class LocalWeights:
             jobs = []
             for task in part:
                 environment = environments.load(task.environment.name)
-                goal = GroundTruth(environment, task)
+                goal = SharedGroundTruth(environment, task)
                 job = Job(task, environment, dialect, goal, max_steps=self.config.rollouts.max_steps)
                 jobs += [job] * count
             key = keyed_random(seed, "held_out", first).getrandbits(63)

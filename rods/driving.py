@@ -23,7 +23,7 @@ from rods.episodes import (
     episode,
 )
 from rods.errors import InfrastructureError
-from rods.goals import GroundTruth
+from rods.goals import Goal
 from rods.hanging import Alarm
 from rods.interfaces.base import IDENTITY, Interface
 from rods.tasks import Task
@@ -38,7 +38,7 @@ class Job:
     task: Task
     environment: Environment
     dialect: Dialect
-    goal: GroundTruth
+    goal: Goal
     interface: Interface = IDENTITY
     max_steps: int = MAX_STEPS
     visible_only: bool = True

@@ -9,7 +9,7 @@ from rods import dialects, environments, interfaces
 from rods.config import Config
 from rods.dialects.base import Dialect
 from rods.driving import Job
-from rods.goals import GroundTruth
+from rods.goals import SharedGroundTruth
 from rods.interfaces.base import IDENTITY, Interface
 from rods.observations import Group
 from rods.rewards import RANGES, score
@@ -34,7 +34,7 @@ def validation_jobs(tasks: Sequence[Task], config: Config) -> list[Job]:
 
 def _job(task: Task, dialect: Dialect, interface: Interface, config: Config) -> Job:
     environment = environments.load(task.environment.name)
-    goal = GroundTruth(environment, task)
+    goal = SharedGroundTruth(environment, task)
     return Job(task, environment, dialect, goal, interface=interface, max_steps=config.rollouts.max_steps)
 
 

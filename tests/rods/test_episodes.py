@@ -9,10 +9,10 @@ from rods.calls import Call
 from rods.dialects import load as load_dialect
 from rods.driving import Job, run_episode, run_lockstep
 from rods.environments import load
-from rods.environments.base import reference
+from rods.environments.base import Result, reference
 from rods.episodes import Reply
 from rods.errors import InfrastructureError
-from rods.goals import GroundTruth
+from rods.goals import GroundTruth, SharedGroundTruth
 from rods.tasks import RETURN_SENTENCE, Task
 
 TAGS = load_dialect("tags")
@@ -168,6 +168,27 @@ def test_a_world_that_is_lost_ends_its_own_episode_alone(toy, task, place):
         return Reply(DONE)
 
     assert asyncio.run(run_episode(jobs[0], complete)) == together[0]
+
+
+@pytest.mark.parametrize("kind", ["infrastructure", "timeout"])
+def test_a_ground_truth_that_could_not_be_run_blames_no_rollout(toy, task, kind):
+    """What the machinery says must never become what a policy has to say."""
+    made = []
+
+    class Stuck:
+        def call(self, call):
+            return Result("no answer in time", error=kind)
+
+    stuck = SimpleNamespace(reset=lambda state: made.append(1) or Stuck())
+    with pytest.raises(InfrastructureError, match=f"{task.id} could not be run: no answer in time"):
+        GroundTruth(stuck, task)
+    made.clear()
+    broken = SharedGroundTruth(stuck, task)
+    jobs = [Job(task, toy, TAGS, goal) for goal in (broken, broken, SharedGroundTruth(toy, task))]
+    traces = run_lockstep(jobs, lambda waiting: [Reply(DONE) for _ in waiting])
+    assert [trace.end for trace in traces] == ["infrastructure", "infrastructure", "finished"]
+    assert len(made) == 1  # it is not tried again and again within a batch
+    assert traces[2] == run_lockstep([Job(task, toy, TAGS, GroundTruth(toy, task))], lambda _: [Reply(DONE)])[0]
 
 
 def test_fresh_marks_what_is_new_since_the_last_reply(toy, task):

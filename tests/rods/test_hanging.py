@@ -18,7 +18,7 @@ from rods.environments import desk, load
 from rods.environments.base import reference
 from rods.episodes import NeedText, Reply
 from rods.errors import InfrastructureError
-from rods.goals import GroundTruth
+from rods.goals import GroundTruth, SharedGroundTruth
 from rods.hanging import Alarm, Lanes
 from tests.daemon import hanging_environment as hanging
 
@@ -141,4 +141,23 @@ def test_a_rollout_whose_environment_hangs_is_an_infrastructure_failure_and_the_
         hanging.hangs.clear()
     assert [trace.end == "infrastructure" for trace in traces] == [True, False]
     assert rounds[0] == [0, 1] and all(one == [1] for one in rounds[1:]) and len(rounds) > 1
+    assert driving.ALARM.lost == 1
+
+
+@pytest.mark.usefixtures("free")
+def test_a_ground_truth_that_hangs_costs_its_rollouts_once(
+    over: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driving, "ALARM", Alarm(0.3))
+    monkeypatch.setattr(hanging, "over", over)
+    bad, good = load("tests.daemon.hanging_environment:environment"), load("desk")
+    task = desk.generate(1, 1, 0)[0]
+    hung, sound = SharedGroundTruth(bad, replace(task, environment=reference(bad), id="")), GroundTruth(good, task)
+    jobs = [Job(task, good, Compact(), goal) for goal in (hung, hung, sound)]
+    hanging.hangs.set()
+    try:
+        traces = run_lockstep(jobs, lambda needs: [Reply(Compact().answer("done")) for _ in needs])
+    finally:
+        hanging.hangs.clear()
+    assert [trace.end for trace in traces] == ["infrastructure", "infrastructure", "finished"]
     assert driving.ALARM.lost == 1
