@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -72,6 +73,7 @@ class Child:
             "memory": order.memory,
             "reply_bytes": order.reply_bytes,
             "opening": order.opening,
+            "quiet": confinement is not None,
             "confinement": None if confinement is None else confinement.files,
         }
         environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONHASHSEED": "0", "LANG": "C.UTF-8"}
@@ -110,7 +112,8 @@ class Child:
         if self.ready:
             return
         try:
-            status, value = self._receive(START_SECONDS, _OPENING_BYTES)
+            self._wait_at_most(START_SECONDS)
+            status, value = self._receive(time.monotonic() + START_SECONDS, _OPENING_BYTES)
         except (Overrun, Gone) as error:
             self.kill()
             raise InfrastructureError(f"the worker process did not start: {self._complaint() or error}") from error
@@ -123,21 +126,31 @@ class Child:
             self.process.stderr.close()
 
     def ask(self, request: bytes, seconds: float, reply_bytes: int) -> tuple[str, Any]:
+        deadline = time.monotonic() + seconds
         self._wait_at_most(seconds)
         self._number = self._number + 1 & 0xFFFFFFFF
+        self._send(HEADER.pack(len(request), self._number) + request, deadline)
+        return self._receive(deadline, reply_bytes + 1024)
+
+    def _send(self, content: bytes, deadline: float) -> None:
+        """In parts, each of which the system takes or refuses as a whole: it would wait anew for every bit of a larger
+        one that a child reads slowly."""
         try:
-            self._pipe.sendall(HEADER.pack(len(request), self._number) + request)
+            sent = self._pipe.send(content[:_CHUNK])
+            while sent < len(content):
+                self._wait_until(deadline)
+                sent += self._pipe.send(content[sent : sent + _CHUNK])
         except BlockingIOError as error:
             raise Overrun("timeout", "the request was not read in time") from error
         except OSError as error:
             raise Gone from error
-        return self._receive(seconds, reply_bytes + 1024)
+        if len(content) > _CHUNK:
+            self._wait_until(deadline)
 
-    def _receive(self, seconds: float, limit: int) -> tuple[str, Any]:
-        self._wait_at_most(seconds)
+    def _receive(self, deadline: float, limit: int) -> tuple[str, Any]:
         content = self._part(_CHUNK)
         if len(content) < HEADER.size or HEADER.unpack_from(content)[0] != len(content) - HEADER.size:
-            content = self._rest(content, time.monotonic() + seconds, limit)
+            content = self._rest(content, deadline, limit)
         if HEADER.unpack_from(content)[1] != self._number:  # it answered an earlier request twice
             raise Gone
         try:
@@ -156,7 +169,7 @@ class Child:
                 if length > HEADER.size + limit:
                     raise Overrun("too_large", f"an answer of {length - HEADER.size} bytes; at most {limit}")
                 continue
-            self._wait_at_most(max(deadline - time.monotonic(), 0.001))
+            self._wait_until(deadline)
             parts.append(self._part(min(max(length - count, HEADER.size), 1 << 20)))
             count += len(parts[-1])
         if count != length:
@@ -173,6 +186,12 @@ class Child:
         if not part:
             raise Overrun("crashed", "the worker process died of this request")
         return part
+
+    def _wait_until(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:  # however much of it has come
+            raise Overrun("timeout", "no answer in time")
+        self._wait_at_most(max(left, 0.001))  # the system takes 0 for no limit
 
     def _wait_at_most(self, seconds: float) -> None:
         """Cheaper than asking the system before each read: it is told once, and again only when it changes."""
@@ -201,7 +220,8 @@ def _end(process: subprocess.Popen[bytes], pipe: socket.socket, owner: int, grou
     pipe.close()
     if process.poll() is None:
         if group:  # bubblewrap's own child survives it if both have only just begun
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has left its group: seccomp forbids, `limits` does not
+                os.killpg(process.pid, signal.SIGKILL)
         process.kill()
         process.wait()
 

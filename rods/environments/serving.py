@@ -1,9 +1,10 @@
 """The child's side of a worker (`worker`): reads requests, answers them by one function, and stays within its limits.
 
 Runs as `python -c …` with one JSON object as argument: {"target": "package.module:function", "path": [entries of
-sys.path], "seconds", "memory", "reply_bytes", "opening": a first request or null, "confinement": limits that are laid
-on before anything foreign is imported, or null}. Messages in both directions are four bytes of length, the four of the
-request's number, and JSON. The first reply is number 0, to the opening request.
+sys.path], "seconds", "memory", "reply_bytes", "opening": a first request or null, "quiet": whether nobody reads what it
+prints from the opening request on, "confinement": limits that are laid on before anything foreign is imported, or
+null}. Messages in both directions are four bytes of length, the four of the request's number, and JSON. The first reply
+is number 0, to the opening request.
 """
 
 from __future__ import annotations
@@ -35,8 +36,6 @@ def main() -> None:
     confined = order["confinement"] is not None
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
-    if confined:  # what foreign code prints is for nobody
-        os.dup2(null, 2)
     os.dup2(2, 1)  # a function that prints must not write into the protocol
     module, _, name = order["target"].partition(":")
     function: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
@@ -47,6 +46,9 @@ def main() -> None:
     else:
         limit(resource.RLIMIT_AS, order["memory"])
         limit(resource.RLIMIT_CORE, 0)
+    if order["quiet"]:  # so far it told why it does not start; what foreign code prints is for nobody
+        os.dup2(null, 1)
+        os.dup2(null, 2)
     limit_bytes = order["reply_bytes"]
     opening = order["opening"]
     _write(pipe, 0, orjson.dumps(["ok", None]) if opening is None else _answer(function, opening, limit_bytes))

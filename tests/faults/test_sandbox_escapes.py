@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import resource
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.faults.hostile import FACTORY
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "sandbox.md"
 RUN, COUNT = "run", Call("count", {})
+LIMITS = sorted(value for name, value in vars(resource).items() if name.startswith("RLIMIT_"))
 
 
 class Outside:
@@ -40,6 +42,7 @@ class Outside:
         self.abstract = socket.socket(socket.AF_UNIX)
         self.abstract.bind(f"\0rods-{os.getpid()}-{folder.name}")
         self.abstract.listen()
+        self.limits = _limits()
         self.given = {
             "secret": str(self.secret),
             "parent": os.getpid(),
@@ -48,7 +51,7 @@ class Outside:
         }
 
     def untouched(self) -> bool:
-        """Whether the secret is as it was, alone in its folder, and no server was reached."""
+        """Whether the secret is as it was, alone in its folder, no server was reached, and our limits are as before."""
         for server in (self.server, self.abstract):
             server.setblocking(False)
             try:
@@ -56,13 +59,16 @@ class Outside:
                 return False
             except BlockingIOError:
                 pass
-        return self.secret.read_text(encoding="utf-8") == "untouched" and [*self.secret.parent.iterdir()] == [
-            self.secret
-        ]
+        alone = [*self.secret.parent.iterdir()] == [self.secret]
+        return alone and self.secret.read_text(encoding="utf-8") == "untouched" and _limits() == self.limits
 
     def close(self) -> None:
         self.server.close()
         self.abstract.close()
+
+
+def _limits() -> list[tuple[int, int]]:
+    return [resource.getrlimit(kind) for kind in LIMITS]
 
 
 @pytest.fixture(scope="module", params=["bubblewrap", "landlock"])

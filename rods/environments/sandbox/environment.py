@@ -3,6 +3,9 @@
 Worlds of the same initial state share a worker. When a request hangs, dies, or eats memory, its worker is replaced and
 the call raises InfrastructureError, which no policy is blamed for; the other worlds of that worker are made anew from
 their state and calls when they are next asked for, if the environment is deterministic, and are lost otherwise.
+
+An environment can raise nothing else out here, whatever it raises in there, but what the seam has a place for:
+ValueError in `reset`, and Unsupported for an ability that it declares it lacks.
 """
 
 from __future__ import annotations
@@ -19,11 +22,20 @@ from rods.environments.sandbox.schemas import tool_from_json
 from rods.environments.spares import Spares
 from rods.environments.wire import dumps
 from rods.environments.worker import Confinement, Overrun, Replaced, Worker
-from rods.errors import InfrastructureError, Unsupported
+from rods.errors import InfrastructureError, RodsError, Unsupported
 
 _TRIES = 3  # of one request, when its worker is replaced for another's sake meanwhile
 _LONGEST = 60.0  # seconds to make a world anew
 _AGAIN_AND_AGAIN = "worker processes were replaced again and again"
+
+
+class Illegal(InfrastructureError):
+    """The environment refused an initial state: a ValueError with this `text` where a world is first made, and the
+    machinery's failure where one is made anew."""
+
+    def __init__(self, factory: str, text: str) -> None:
+        super().__init__(f"environment {factory!r} refused a state that it had taken before: {text}")
+        self.text = text
 
 
 class Sandboxed:
@@ -69,8 +81,10 @@ class Sandboxed:
         except (ValueError, TypeError, KeyError) as error:
             raise InfrastructureError(f"environment {factory!r} is not one: {error}") from error
         self.features = Features(deterministic, snapshot, fork, visible)
+        abilities = {"snapshot": snapshot, "fork": fork, "same": visible}
         for cell in self._cells:
             cell.repeatable = deterministic
+            cell.lacking = frozenset(name for name, able in abilities.items() if not able)
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
@@ -79,7 +93,10 @@ class Sandboxed:
         content = dumps(state)
         cell = self._cells[zlib.crc32(content) % len(self._cells)]
         world = World(cell, state, [])
-        world.live()
+        try:
+            world.live()
+        except Illegal as error:
+            raise ValueError(error.text) from None
         return world
 
     def warm(self) -> None:
@@ -99,11 +116,12 @@ class _Cell:
     def __init__(self, worker: Worker, factory: str) -> None:
         self.worker, self.factory = worker, factory
         self.repeatable = True
+        self.lacking: frozenset[str] = frozenset()  # requests that the environment declares it cannot answer
         self.gone: list[int] = []
         self.numbers = itertools.count()
 
     def ask(self, generation: int | None, *request: Any, seconds: float | None = None) -> Any:
-        """Raises Replaced, Unsupported, ValueError (a refused state), or InfrastructureError for anything else."""
+        """Raises Replaced, Unsupported, Illegal (a refused state), or InfrastructureError for anything else."""
         gone: list[int] = []
         while self.gone:
             gone.append(self.gone.pop())
@@ -113,10 +131,17 @@ class _Cell:
             raise InfrastructureError(f"environment {self.factory!r}: {error} ({error.kind})") from error
         except RuntimeError as error:
             raise InfrastructureError(f"environment {self.factory!r} raised {error}") from error
-        if type(answer) is dict and "refused" in answer:
-            kind = Unsupported if answer["refused"] == "unsupported" else ValueError
-            raise kind(str(answer.get("text")))
+        if type(answer) is list and request[0] != "call":
+            raise self._refusal(request[0], str(answer[0]) if answer else "")
         return answer
+
+    def _refusal(self, do: str, text: str) -> RodsError:
+        """An honest `host` refuses nothing else than the first two; but its process is that of foreign code."""
+        if do == "reset":
+            return Illegal(self.factory, text)
+        if do in self.lacking:
+            return Unsupported(text)
+        return InfrastructureError(f"environment {self.factory!r} refused {do!r}: {text}")
 
 
 class World:
@@ -169,7 +194,7 @@ class World:
 
     def live(self) -> None:
         """Makes the world, or makes it anew after its worker was replaced: from its state, and the calls that it has
-        lived through. Raises ValueError for an illegal state."""
+        lived through. Raises Illegal for an illegal state."""
         cell = self._cell
         for _ in range(_TRIES):
             generation = cell.worker.generation

@@ -2,8 +2,8 @@
 
 Requests are lists: ["load", "package.module:factory"], ["reset", world, state], ["call", world, tool, arguments],
 ["replay", world, [[tool, arguments], …]], ["fork", world, new], ["same", world, other], ["snapshot", world], each with
-the numbers of worlds that nobody holds any more in front. Refusals that belong to the environment's contract come back
-as {"refused": kind, "text": …}.
+the numbers of worlds that nobody holds any more in front. A refusal that belongs to the environment's contract comes
+back as [text], which no answer but a call's looks like.
 """
 
 from __future__ import annotations
@@ -19,8 +19,16 @@ from rods.environments.sandbox.schemas import tool_as_json
 from rods.errors import Unsupported
 
 TARGET = "rods.environments.sandbox.host:answer"
+_TEXT = 2_000  # characters of a refusal
 _worlds: dict[int, Instance] = {}
 _environment: Environment
+# what an environment may raise, by request; anything else is its failure
+_REFUSALS: dict[str, type[Exception]] = {
+    "reset": ValueError,
+    "fork": Unsupported,
+    "same": Unsupported,
+    "snapshot": Unsupported,
+}
 
 
 def answer(request: list[Any]) -> Any:
@@ -32,10 +40,8 @@ def answer(request: list[Any]) -> Any:
         return _result(_worlds[world].call(Call(tool, arguments)))
     try:
         return _ANSWERS[do](*rest)
-    except Unsupported as error:
-        return {"refused": "unsupported", "text": str(error)}
-    except ValueError as error:
-        return {"refused": "illegal", "text": str(error)}
+    except _REFUSALS.get(do, ()) as error:
+        return [str(error)[:_TEXT].encode("utf-8", "replace").decode()]
 
 
 def _result(result: Result) -> orjson.Fragment:

@@ -21,6 +21,8 @@ _REFUSED: Mapping[str, tuple[int, int]] = {
     "accept4": (288, 242),
     # other processes and programs
     "fork": (57, -1), "vfork": (58, -1), "execve": (59, 221), "execveat": (322, 281),
+    # the group of processes that it is ended with
+    "setpgid": (109, 154), "setsid": (112, 157),
     # signals, and looking into or changing others
     "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438),
@@ -67,6 +69,9 @@ _PR_SET_SECCOMP, _FILTER = 22, 2
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_OF, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 # offsets of a call's number, its machine, and its arguments 0, 1 and 2
 _NUMBER, _ARCHITECTURE, _FLAGS, _COMMAND, _NEW_LIMIT = 0, 4, 16, 24, 32
+# An instruction sees 32 bits. Of flags and commands the kernel takes no more than these either; an address has another
+# half, which lies behind (both machines are little-endian: one of the other kind has another name for audit).
+_UPPER = 4
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
 
@@ -105,8 +110,10 @@ def _program() -> list[tuple[int, int, int, int]]:
         (_JUMP_ANY_OF, 0, 1, _CLONE_THREAD),
         allow,
         refuse,
-        (_JUMP_EQUAL, 0, 4, _PRLIMIT[column]),
+        (_JUMP_EQUAL, 0, 6, _PRLIMIT[column]),
         (_LOAD, 0, 0, _NEW_LIMIT),
+        (_JUMP_EQUAL, 0, 3, 0),
+        (_LOAD, 0, 0, _NEW_LIMIT + _UPPER),
         (_JUMP_EQUAL, 0, 1, 0),  # a question, and no new limit
         allow,
         refuse,

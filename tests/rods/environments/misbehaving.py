@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from typing import Any
+
+from rods.environments import serving
 
 
 def do(request: dict[str, Any]) -> Any:
@@ -35,4 +38,29 @@ def do(request: dict[str, Any]) -> Any:
             return "printed"
         case "environment":
             return dict(os.environ)
+        case "read_slowly":
+            serving._read = _read_slowly
+        case "write_slowly":
+            serving._write = _write_slowly
     return None
+
+
+def _read_slowly(pipe: int, count: int) -> bytes | None:
+    """At most 1 MB in 0.8 s."""
+    content = b""
+    while len(content) < count:
+        if not (part := os.read(pipe, min(count - len(content), 1 << 14))):
+            return None
+        content += part
+        time.sleep(0.0125)
+    return content
+
+
+def _write_slowly(pipe: int, number: int, content: bytes) -> None:
+    """What is long: byte after byte for two seconds, and then the rest."""
+    content = serving.HEADER.pack(len(content), number) + content
+    end = time.monotonic() + 2
+    while len(content) > 1000 and time.monotonic() < end:
+        content = content[os.write(pipe, content[:1]) :]
+    while content:
+        content = content[os.write(pipe, content) :]

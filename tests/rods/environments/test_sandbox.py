@@ -24,7 +24,7 @@ from rods.environments.sandbox import tiers
 from rods.environments.sandbox.confined import confined, confinement
 from rods.environments.sandbox.environment import Sandboxed
 from rods.environments.sandbox.host import TARGET as HOST
-from rods.environments.sandbox.tiers import Offer, probe
+from rods.environments.sandbox.tiers import TIERS, Offer, Tier, probe, reaches
 from rods.episodes import Reply
 from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.gates.replay import replay
@@ -93,6 +93,74 @@ def test_refusals_are_those_of_the_environment(toy: Sandboxed, hostile: Sandboxe
     with pytest.raises(Unsupported):
         world.snapshot()
     plain.close()
+
+
+def test_what_it_raises_anywhere_but_in_reset_is_the_machinery_s_failure() -> None:
+    environment = confined(HOSTILE, seconds=30.0, workers=1)
+    world, other = environment.reset(None), environment.reset(None)
+    for raised in ("ValueError('odd')", "Unsupported('odd')"):  # the latter of abilities that it declares
+        code = (
+            "from tests.faults import hostile\nfrom rods.errors import Unsupported\n"
+            f"def odd(*_): raise {raised}\n"
+            "for name in ('fork', 'snapshot', 'same_state'): setattr(hostile.World, name, odd)"
+        )
+        assert world.call(Call("run", {"code": code, "given": {}})).error is None
+        for action in (world.fork, world.snapshot, lambda: world.same_state(other)):
+            with pytest.raises(InfrastructureError, match="odd"):
+                action()
+    assert world.call(COUNT).value == 1
+    environment.close()
+
+
+def test_a_state_that_it_refuses_once_a_world_is_made_anew_is_the_machinery_s_failure() -> None:
+    environment = confined(HOSTILE, seconds=30.0, workers=1)
+    world = environment.reset({"count": 5})
+    (cell,) = environment._cells
+    cell.worker.discard(cell.worker.generation)
+    code = "from tests.faults import hostile\ndef odd(*_): raise ValueError('odd')\nhostile.Hostile.reset = odd"
+    environment.reset(None).call(Call("run", {"code": code, "given": {}}))
+    with pytest.raises(InfrastructureError, match="odd"):
+        world.call(COUNT)
+    with pytest.raises(ValueError, match=r"^odd$"):
+        environment.reset({"count": 5})
+    environment.close()
+
+
+def test_a_snapshot_may_have_any_keys() -> None:
+    environment = confined(HOSTILE, seconds=30.0, workers=1)
+    world = environment.reset(None)
+    code = "from tests.faults import hostile\nhostile.World.snapshot = lambda world: {'refused': ['an order']}"
+    world.call(Call("run", {"code": code, "given": {}}))
+    assert world.snapshot() == {"refused": ["an order"]}
+    environment.close()
+
+
+@pytest.mark.parametrize("tier", [tier for tier in TIERS if reaches(probe().tier, tier)])
+def test_what_it_prints_is_for_nobody_and_holds_nothing_up(tier: Tier) -> None:
+    environment = confined(HOSTILE, tier=tier, lowest_tier="limits", workers=1, seconds=30.0)
+    world = environment.reset(None)
+    code = (
+        "import os, sys\n"
+        "for stream in (sys.stdout, sys.stderr): print('noise' * 100_000, file=stream, flush=True)\n"
+        "for number in (1, 2): os.write(number, b'noise')"
+    )
+    assert world.call(Call("run", {"code": code, "given": {}})).text == "done"
+    environment.close()
+
+
+def test_what_leaves_its_group_of_processes_is_ended_all_the_same() -> None:
+    """The tier `limits` does not keep it from leaving."""
+    environment = confined(HOSTILE, tier="limits", lowest_tier="limits", workers=1, seconds=1.0)
+    world = environment.reset(None)
+    pid = environment._cells[0].worker.pid
+    assert pid is not None
+    code = "import os, time\nos.setpgid(0, os.getpgid(os.getppid()))\ntime.sleep(600)"
+    with pytest.raises(InfrastructureError, match="timeout"):
+        world.call(Call("run", {"code": code, "given": {}}))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert world.call(COUNT).value == 1
+    environment.close()
 
 
 def test_what_it_says_can_be_written_down_and_what_it_is_told_is_told_exactly(hostile: Sandboxed) -> None:

@@ -52,6 +52,19 @@ def test_what_runs_away_is_ended_within_a_second_and_replaced(worker, request_, 
     assert worker.call({"do": "echo", "value": 1}) == 1
 
 
+@pytest.mark.parametrize("slowly", ["read_slowly", "write_slowly"])
+def test_the_deadline_is_that_of_the_whole_request_however_steadily_it_goes_on(worker, slowly):
+    size = 4_000_000
+    patient = Worker(FUNCTIONS + "do", seconds=0.5, memory=512 << 20, reply_bytes=size + 100)
+    patient.call({"do": slowly})
+    generation = patient.generation
+    with pytest.raises(Overrun) as raised:
+        patient.call({"do": "echo", "value": "x" * size})
+    assert raised.value.kind == "timeout"
+    assert patient.generation == generation + 1
+    patient.close()
+
+
 def test_a_killed_process_is_gone(worker):
     before = worker.pid
     with pytest.raises(Overrun):
