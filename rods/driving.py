@@ -64,7 +64,7 @@ class _Running:
         try:
             with ALARM.within():
                 if self.instance is None:
-                    self.instance = self.job.environment.reset(self.job.task.state)
+                    self.instance = self._world()
                 request = self.engine.send(answer)
                 while not isinstance(request, NeedText):
                     request = self.engine.send(self._answer(request))
@@ -73,7 +73,16 @@ class _Running:
             trace: Trace = stop.value
             return trace
         except InfrastructureError:
-            return Trace(self.job.task.id, (), "infrastructure", self.job.task.expected_turns)
+            return self.lost()
+
+    def _world(self) -> Instance:
+        try:
+            return self.job.environment.reset(self.job.task.state)
+        except ValueError as error:  # it was accepted when the task was: no policy has asked for it
+            raise InfrastructureError(f"the state of task {self.job.task.id} is refused: {error}") from error
+
+    def lost(self) -> Trace:
+        return Trace(self.job.task.id, (), "infrastructure", self.job.task.expected_turns)
 
     def _answer(self, request: Request) -> Answer:
         assert self.instance is not None
@@ -123,7 +132,10 @@ async def run_episode(
         if threads is None:
             request = running.advance(answer)
         else:
-            request = await asyncio.get_running_loop().run_in_executor(threads, running.advance, answer)
+            try:
+                request = await asyncio.get_running_loop().run_in_executor(threads, running.advance, answer)
+            except InfrastructureError:  # it did not come back (rods.hanging)
+                request = running.lost()
         if not isinstance(request, NeedText):
             return request
         answer = await complete(request)

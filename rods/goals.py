@@ -72,8 +72,8 @@ class SharedGroundTruth:
         self._made: GroundTruth | InfrastructureError | None = None
         self._lock = threading.Lock()
 
-    def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
-        """As above. Raises InfrastructureError for as long as it lives once it could not be made."""
+    def make(self) -> None:
+        """Makes it, once. What fails is remembered."""
         with self._lock:
             if self._made is None:
                 try:
@@ -81,8 +81,18 @@ class SharedGroundTruth:
                 except InfrastructureError as error:
                     self._made = error
                 except BaseException:  # it hung, and an alarm has ended it: once is enough
-                    self._made = InfrastructureError(f"the ground truth of task {self.task.id} was cut off")
+                    self.broken(InfrastructureError(f"the ground truth of task {self.task.id} was cut off"))
                     raise
+
+    def broken(self, error: InfrastructureError) -> None:
+        """It will not be made; whoever asks is told so."""
+        self._made = error
+
+    def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
+        """As above. Raises InfrastructureError where it could not be made."""
+        if self._made is None:
+            self.make()
         if isinstance(self._made, InfrastructureError):
             raise self._made
+        assert self._made is not None
         return self._made.verdict(instance, need)

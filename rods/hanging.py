@@ -7,6 +7,8 @@ belongs in the sandbox, whose processes can be ended.
 from __future__ import annotations
 
 import itertools
+import math
+import os
 import signal
 import threading
 import time
@@ -24,6 +26,7 @@ from rods.errors import InfrastructureError
 
 HANGS = 600.0  # seconds after which a call counts as hanging; what environments and authors compute takes milliseconds
 MOST = 8  # calls that may hang: those in threads cannot be ended, and each that computes takes a share of the processor
+NUMBER = signal.SIGRTMIN + 5  # nobody else's
 T = TypeVar("T")
 log = structlog.get_logger()
 
@@ -109,43 +112,57 @@ class Lanes(Executor):
                 call.future.set_exception(_late(self.patience))
 
 
-@dataclass(eq=False, slots=True)
 class Alarm:
     """Ends what takes longer than `patience` seconds in the main thread, by a signal: Python code and waiting, not a
-    loop in a compiled extension. Elsewhere, and where another alarm is set, it does nothing."""
+    loop in a compiled extension. Elsewhere it does nothing.
 
-    patience: float = HANGS
-    lost: int = 0
+    A thread keeps the time. The process's one timer may be somebody else's: the trainer's grace period runs on it.
+    """
+
+    def __init__(self, patience: float = HANGS) -> None:
+        self.patience, self.lost = patience, 0
+        self._deadline = math.inf
+        self._watched = 0  # the process in which a thread watches
 
     @contextmanager
     def within(self) -> Iterator[None]:
         """Raises InfrastructureError when what is inside takes too long, and at once when `MOST` have."""
         if self.lost >= MOST:
             raise _lost(self.lost)
-        if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
+        if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(signal.SIGALRM, _ring)
+        signal.signal(NUMBER, self._ring)
+        if self._watched != os.getpid():
+            self._watched = os.getpid()
+            threading.Thread(target=self._watch, name="alarm", daemon=True).start()
         try:
-            signal.setitimer(signal.ITIMER_REAL, self.patience)
+            self._deadline = time.monotonic() + self.patience
             try:
                 yield
             finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
+                self._deadline = math.inf
         except _Late:
             self.lost += 1
             log.error("a call does not come back", seconds=self.patience, lost=self.lost)
             raise _late(self.patience) from None
-        finally:
-            signal.signal(signal.SIGALRM, before)
+
+    def _watch(self) -> None:
+        main = threading.main_thread().ident
+        assert main is not None
+        while True:
+            time.sleep(min(1.0, self.patience / 4))
+            if time.monotonic() >= self._deadline:
+                signal.pthread_kill(main, NUMBER)
+
+    def _ring(self, number: int, frame: FrameType | None) -> None:
+        if time.monotonic() >= self._deadline:  # else it has answered in the meantime
+            self._deadline = time.monotonic() + 1.0  # for code that catches even this
+            raise _Late
 
 
 class _Late(BaseException):
     """Not an Exception: an environment that catches those would go on."""
-
-
-def _ring(number: int, frame: FrameType | None) -> None:
-    raise _Late
 
 
 def _late(seconds: float) -> InfrastructureError:

@@ -14,12 +14,13 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from buffers.disk import replace as replace_file
 from rods.errors import UserError
 
 KEEP = 3
@@ -129,6 +130,13 @@ class Checkpoints:
                 remedy="make room or make the folder writable, then start the same command again",
             ) from error
         return Checkpoint(final, position, files)
+
+    def amend(self, checkpoint: Checkpoint, curriculum: Mapping[str, Any]) -> Checkpoint:
+        """Gives a checkpoint another curriculum state; its files stay. Raises UserError when the disk refuses."""
+        position = replace(checkpoint.position, curriculum=curriculum)
+        content = {**asdict(position), "files": checkpoint.files}
+        replace_file(checkpoint.folder / MANIFEST, orjson.dumps(content, option=orjson.OPT_INDENT_2))
+        return Checkpoint(checkpoint.folder, position, checkpoint.files)
 
     def adopt(self, source: Checkpoint) -> Checkpoint:
         """Makes another run's policy the untrained policy of this one, which has not been started yet (a fork that

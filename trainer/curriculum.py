@@ -62,7 +62,10 @@ class Course:
         """
         scores = self.scores if score is None else (*self.scores, score)
         ended = replace(self, epochs=self.epochs + 1, scores=scores, norms=())
-        why = _why_over(stage(rules, self.stage), rules, replace(ended, norms=self.norms))
+        judged = replace(
+            ended, norms=self.norms, scores=() if score is None else scores
+        )  # nothing scored, nothing said
+        why = _why_over(stage(rules, self.stage), rules, judged)
         if recorded is not None:
             moves = recorded != self.stage
             return (Course(recorded), why or "as recorded") if moves else (ended, "")

@@ -145,7 +145,7 @@ def _train(run: Run, request: StopRequest) -> int:
         except TrainingStopped as stopped:
             log.info("stopped", reason=stopped.reason)
         log.info("end", step=training.step, reason=training.stopping)
-        return EXIT_OK if training.stopping == "finished" else EXIT_REQUEUE
+        return EXIT_OK if training.finished else EXIT_REQUEUE
 
 
 def _follow(run: Run) -> int:

@@ -10,6 +10,7 @@ Started by one process alone, all of this is plain function calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
@@ -19,13 +20,16 @@ from accelerate.utils import broadcast_object_list, gather_object
 from rods.errors import RodsError
 
 T = TypeVar("T")
+# What the first process does alone may take its time: environments that hang, a daemon or a server that is waited for,
+# a checkpoint of hundreds of gigabytes. A process that has died ends the others through their launcher, not by this.
+PATIENCE = timedelta(hours=6)
 
 
 class Ranks:
     """This process among those that train together. `services` are what the first may `ask` of all."""
 
     def __init__(self) -> None:
-        self._state = PartialState(cpu=not torch.cuda.is_available())
+        self._state = PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
         self.services: Mapping[str, Callable[..., Any]] = {}
 
     @property

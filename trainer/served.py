@@ -17,6 +17,8 @@ from rods.canonical import keyed_random
 from rods.config import Endpoint, Rollouts
 from rods.driving import Job, run_episode
 from rods.episodes import NeedText, Reply
+from rods.errors import InfrastructureError
+from rods.goals import Goal, SharedGroundTruth
 from rods.hanging import Lanes
 from rods.llm import Client, EndpointError, Request
 from trainer.chat import Chat
@@ -32,7 +34,10 @@ class ServedEngine:
     (trainer.vllm_server); whoever gives them weights sets it, in every process."""
 
     def __init__(self, chat: Chat, limits: Rollouts, endpoint: Endpoint) -> None:
-        self.chat, self.limits, self.endpoint = chat, limits, endpoint
+        self.chat, self.limits = chat, limits
+        # a server that is gone ends rollouts; without patience, calls would wait for it for ever
+        patience = endpoint.patience_seconds or max(1.0, endpoint.retry_seconds)
+        self.endpoint = endpoint.model_copy(update={"patience_seconds": patience})
         self.servers = VllmServers(endpoint.urls, endpoint.retry_seconds)
         self.mark = ""
 
@@ -45,8 +50,20 @@ class ServedEngine:
             async with Client((self.endpoint,)) as client, aiohttp.ClientSession(trust_env=False) as session:
                 seeds = [keyed_random(random_seed, "place", first + i).getrandbits(62) for i in range(len(jobs))]
                 episodes = [_Episode(self, client, session, seed, greedy) for seed in seeds]
+                await asyncio.gather(
+                    *(_prepare(goal, threads) for goal in {id(job.goal): job.goal for job in jobs}.values())
+                )
                 runs = [one.run(job, threads) for one, job in zip(episodes, jobs, strict=True)]
                 return await asyncio.gather(*runs)
+
+
+async def _prepare(goal: Goal, threads: Lanes) -> None:
+    """Makes a shared ground truth before its rollouts ask: they would all wait for one of them, and hang with it."""
+    if isinstance(goal, SharedGroundTruth):
+        try:
+            await asyncio.get_running_loop().run_in_executor(threads, goal.make)
+        except InfrastructureError as error:
+            goal.broken(error)
 
 
 class _Episode:

@@ -57,7 +57,7 @@ class TrainingRun:
         self._policy: Policy | None = None
         self._outstanding: Batch | None = None
         self._over = False  # a plateau of the last stage has ended the curriculum
-        self._saved: int | None = None if at is None else at.step
+        self._saved = self.resumed  # the latest checkpoint
         self._steps_here = 0
         self._logged = -math.inf
         self.tell("starting")
@@ -240,10 +240,12 @@ class TrainingRun:
             )
 
     def _save(self) -> None:
-        """Takes a checkpoint here, unless this step has one."""
+        """Takes a checkpoint here, unless this step has one; that the run is over must be remembered in either case."""
         assert self._policy is not None
-        if self._saved != self.step:
+        if self._saved is None or self._saved.position.step != self.step:
             self._checkpoint()
+        elif self.finished and not self._saved.position.curriculum.get("finished"):
+            self._saved = self._checkpoints.amend(self._saved, self._curriculum())
         if self.stopping is not None:
             self.log.write_tracker(force=True)  # the last word of this start, for people and `jq`
 
@@ -257,16 +259,17 @@ class TrainingRun:
             cursor=self._cursor,
             order_hash=epoch.order_hash,
             pool_seq=epoch.pool_seq,
-            curriculum={**self._course.as_json(), "finished": self.finished},
+            curriculum=self._curriculum(),
             random=self.config.random_seeds.model_dump(),
         )
         began = time.monotonic()
-        checkpoint = self._checkpoints.write(position, self._policy.save)
-        self._saved = self.step
+        self._saved = self._checkpoints.write(position, self._policy.save)
         self._checkpoints.prune(self.log.live)
-        log.info(
-            "checkpoint", step=self.step, folder=checkpoint.folder.name, seconds=round(time.monotonic() - began, 3)
-        )
+        seconds = round(time.monotonic() - began, 3)
+        log.info("checkpoint", step=self.step, folder=self._saved.folder.name, seconds=seconds)
+
+    def _curriculum(self) -> dict[str, Any]:
+        return {**self._course.as_json(), "finished": self.finished}
 
     def _log_step(self, batch: Batch, groups: Sequence[Group]) -> None:
         now = time.monotonic()

@@ -31,6 +31,7 @@ from trl.trainer import utils as trl_utils
 from buffers.run import Run
 from rods.canonical import keyed_random
 from rods.config import Config
+from rods.errors import InfrastructureError
 from trainer import batches, optimizers, precision, sharding, token_scores
 from trainer.adapters import adapted
 from trainer.advantages import Array, Estimate, advantages, load_hook, reweighted
@@ -45,6 +46,7 @@ from trainer.weights import Weights
 if TYPE_CHECKING:
     from trainer.training_run import TrainingRun
 
+BROKEN = 3  # such batches end the run; a server that was restarted breaks one
 
 # Without Triton, TRL's output head scores every token, prompts and padding too, for the sake of devices that compile
 # anew for each number of tokens. A CPU does not: there, too, only what has a label is scored.
@@ -98,6 +100,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self.batch: Batch | None = None
         self.samples: list[Sample] = []  # of this process, as are their advantages
         self.earned: list[Array] = []
+        self.broken = 0  # batches in a row of which no rollout came to its end
         self.gradient_norm: float | None = None  # of the last update, before clipping
         self._own: torch.Tensor | None = None  # which tokens of a completion the loss is about, while it is computed
         self.shards = sharding.Shards(
@@ -191,6 +194,13 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         batch, settings = self.batch, self.config.training
         assert batch is not None
         groups = batches.groups(batch, samples, self.config)
+        broken = all(rollout.reward is None for group in groups for rollout in group.rollouts)
+        self.broken = self.broken + 1 if broken else 0
+        if self.broken == BROKEN:
+            raise InfrastructureError(
+                f"no rollout of {BROKEN} steps in a row came to its end: the environment or the engine is broken → "
+                "what is logged above says where; then start the same command again"
+            )
         driven(self.training).record(batch, groups, batches.traces(batch, samples) if batch.traced else ())
         rewards = np.array([[rollout.reward for rollout in group.rollouts] for group in groups], dtype=np.float64)
         found = advantages(rewards, settings.advantage_baseline, settings.advantage_scale)

@@ -152,13 +152,13 @@ def test_a_broken_world_is_infrastructure_not_failure(toy, task):
     assert trace.end == "infrastructure"
 
 
-@pytest.mark.parametrize("place", ["reset", "verdict"])
+@pytest.mark.parametrize("place", ["reset", "refused", "verdict"])
 def test_a_world_that_is_lost_ends_its_own_episode_alone(toy, task, place):
     def fail(*given):
-        raise InfrastructureError("the worker died")
+        raise ValueError("no such part") if place == "refused" else InfrastructureError("the worker died")
 
     sound = Job(task, toy, TAGS, GroundTruth(toy, task))
-    lost = SimpleNamespace(tools=toy.tools, reset=fail) if place == "reset" else toy
+    lost = toy if place == "verdict" else SimpleNamespace(tools=toy.tools, reset=fail)
     goal = SimpleNamespace(verdict=fail) if place == "verdict" else sound.goal
     jobs = [Job(task, lost, TAGS, goal), sound]
     together = run_lockstep(jobs, lambda waiting: [Reply(DONE) for _ in waiting])

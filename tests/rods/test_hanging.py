@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -21,6 +22,7 @@ from rods.errors import InfrastructureError
 from rods.goals import GroundTruth, SharedGroundTruth
 from rods.hanging import Alarm, Lanes
 from tests.daemon import hanging_environment as hanging
+from trainer.signals import GraceOver, StopRequest
 
 
 @pytest.fixture
@@ -59,18 +61,9 @@ def test_when_too_many_hang_the_rest_fails_at_once(over: threading.Event, monkey
             lanes.submit(divmod, 7, 2).result(60)
 
 
-@pytest.fixture
-def free() -> Iterator[None]:
-    """The alarm of the test's own time limit is put aside: there is one for a process."""
-    left, interval = signal.setitimer(signal.ITIMER_REAL, 0)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, left, interval)
-
-
-@pytest.mark.usefixtures("free")
 def test_in_the_main_thread_an_alarm_ends_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST", 3)
-    alarm, before = Alarm(0.05), signal.getsignal(signal.SIGALRM)
+    alarm = Alarm(0.05)
 
     def stubborn() -> None:
         try:
@@ -86,33 +79,35 @@ def test_in_the_main_thread_an_alarm_ends_what_hangs(monkeypatch: pytest.MonkeyP
     for hangs in (threading.Event().wait, stubborn, computing):
         with pytest.raises(InfrastructureError, match=r"within 0.05 s.*sandbox"), alarm.within():
             hangs()
-        assert signal.getitimer(signal.ITIMER_REAL) == (0, 0) and signal.getsignal(signal.SIGALRM) is before
     with pytest.raises(InfrastructureError, match="3 calls have never come back"), alarm.within():
         pytest.fail("it is not tried again")
-    patient = Alarm(60)
-    with patient.within():
-        assert 59 < signal.getitimer(signal.ITIMER_REAL)[0] <= 60
-    with pytest.raises(ZeroDivisionError), patient.within():
-        raise ZeroDivisionError
-    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0) and patient.lost == 0
+    quick = Alarm(0.1)
+    for _ in range(3):
+        with quick.within():
+            time.sleep(0.01)
+        with pytest.raises(ZeroDivisionError), quick.within():
+            raise ZeroDivisionError
+        time.sleep(0.2)  # nothing hangs between two calls
+    assert quick.lost == 0
 
 
-@pytest.mark.usefixtures("free")
-def test_the_alarm_of_somebody_else_is_left_alone() -> None:
-    rung: list[int] = []
-    before = signal.signal(signal.SIGALRM, lambda number, frame: rung.append(number))
+@pytest.mark.parametrize("seconds", [0.3, 5.0])
+def test_a_stop_during_a_call_is_followed_by_its_grace_period(seconds: float) -> None:
+    """Whether the call comes back within it or not: neither is the environment's failure."""
+    alarm = Alarm(60)
+    left, interval = signal.setitimer(signal.ITIMER_REAL, 0)  # the test's own time limit
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        with Alarm(0.05).within():
-            time.sleep(0.1)
-            assert not rung
-        signal.sigtimedwait([], 0.3)
-        assert rung == [signal.SIGALRM]
+        with StopRequest() as request, pytest.raises(GraceOver):
+            request.grace = 0.5
+            threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
+            with alarm.within():
+                time.sleep(seconds)
+            time.sleep(10)
+        assert request.asked and alarm.lost == 0
     finally:
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, left, interval)
 
 
-@pytest.mark.usefixtures("free")
 def test_a_rollout_whose_environment_hangs_is_an_infrastructure_failure_and_the_others_go_on(
     over: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +139,6 @@ def test_a_rollout_whose_environment_hangs_is_an_infrastructure_failure_and_the_
     assert driving.ALARM.lost == 1
 
 
-@pytest.mark.usefixtures("free")
 def test_a_ground_truth_that_hangs_costs_its_rollouts_once(
     over: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:

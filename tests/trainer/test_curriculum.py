@@ -49,6 +49,12 @@ def test_a_score_that_falls_is_no_plateau() -> None:
     assert [number for number, _ in _through([0.5, 0.51, 0.519], [1.0])] == [1, 1, 2]  # 1 % is not less than 1 %
 
 
+def test_an_epoch_without_a_score_ends_no_stage() -> None:
+    course = Course(scores=(0.3, 0.305), norms=(1.0, 1.0))
+    following, why = course.epoch_over(PLATEAU, None)
+    assert following is not None and (following.stage, following.scores, why) == (1, (0.3, 0.305), "")
+
+
 def test_a_norm_that_is_not_finite_is_not_stable_also_after_a_checkpoint() -> None:
     course = Course(scores=(0.4,)).stepped(float("nan")).stepped(1.0)
     restored = Course.restored(orjson.loads(orjson.dumps(course.as_json())))

@@ -18,12 +18,16 @@ from buffers.observations import Observations
 from buffers.pool import pool_at
 from buffers.run import Run
 from buffers.verify import verify
+from rods.config import Operation
 from rods.errors import EXIT_OK
+from rods.hanging import HANGS, MOST
 from tests.trainer.kills import ANY_SEED, COMMON
 from tests.trainer.runs import live_steps, train, write_config
 from tests.trainer.test_resume import CHANGES
+from trainer import ranks
 from trainer.advantages import Array, Estimate
 from trainer.ranks import Ranks
+from trainer.vllm_server import LOAD_SECONDS
 
 SMALL: dict[str, Any] = CHANGES | {
     "training.steps": 3,
@@ -74,6 +78,17 @@ def test_two_processes_train_as_one_would_and_one_goes_on_where_two_stopped(tmp_
     assert moved > 0 and apart < moved / 100  # the same update, but for the order of sums
     assert train(both, config, env=environment).returncode == EXIT_OK
     assert [step for step, *_ in live_steps(both)] == [1, 2, 3]
+    process = launch(both, config, tmp_path)
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == EXIT_OK, said[-3000:]  # it is finished, and stays so
+
+
+def test_what_the_first_process_does_alone_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(ranks, "PartialState", lambda **options: given.update(options))
+    Ranks()
+    longest = max(HANGS * MOST, LOAD_SECONDS, Operation().deadline_seconds)
+    assert given["timeout"].total_seconds() > longest
 
 
 @pytest.mark.timeout(900)

@@ -13,6 +13,8 @@ import torch
 
 from rods.config import Endpoint
 from rods.errors import InfrastructureError
+from rods.goals import SharedGroundTruth
+from rods.hanging import Lanes
 from rods.rewards import score
 from tests.trainer.nano_parts import engine, jobs
 from tests.trainer.served_stub import Served, served
@@ -163,3 +165,33 @@ def test_slow_environments_do_not_hold_up_the_other_episodes() -> None:
     with served(deepcopy(local.model).eval()) as state:
         found = through(state, local).rollouts([slow] * 20 + [judged], random_seed=1, greedy=True)
     assert len(found[0].spans) > 1 and all(one == found[0] for one in found)
+
+
+def test_a_call_that_never_comes_back_costs_its_rollout_and_not_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    local, never, lanes = engine(), threading.Event(), []
+
+    def impatient(count: int, name: str) -> Lanes:
+        lanes.append(Lanes(count, name, patience=0.5))
+        return lanes[-1]
+
+    monkeypatch.setattr("trainer.served.Lanes", impatient)
+    sound = jobs()[4]
+    world = _Held(sound.environment, never)
+    hung = replace(sound, environment=world)  # type: ignore[arg-type]
+    unjudged = replace(sound, goal=SharedGroundTruth(world, sound.task))  # type: ignore[arg-type]
+    try:
+        with served(deepcopy(local.model).eval()) as state:
+            found = through(state, local).rollouts([sound, hung, *[unjudged] * 10], random_seed=1, greedy=True)
+    finally:
+        never.set()
+    assert found[0] == local.rollouts([sound], random_seed=1, greedy=True)[0]
+    assert {one.trace.end for one in found[1:]} == {"infrastructure"}
+    assert lanes[0].lost == 2  # the ground truth once, for all of its rollouts
+
+
+def test_a_server_that_is_gone_is_waited_for_as_long_as_it_says_and_no_longer() -> None:
+    local = engine()
+    with served(local.model) as state:
+        through_server = through(state, local, retry_seconds=1.0)
+    found = through_server.rollouts(jobs()[:8], random_seed=1)  # with no patience of its own it would wait for ever
+    assert {one.trace.end for one in found} == {"infrastructure"}

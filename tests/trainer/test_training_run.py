@@ -278,3 +278,24 @@ def test_a_stage_on_record_stands_when_validation_comes_out_otherwise_after_a_ki
         assert run.next_batch().stage == 2  # though 0.5 → 0.9
     with pytest.raises(StopIteration):
         next(Moody.scores)
+
+
+@pytest.mark.parametrize("checkpoint_steps", [3, 10])
+def test_the_end_of_the_last_plateau_is_remembered(tmp_path: Path, checkpoint_steps: int) -> None:
+    """Also where the step has its checkpoint already: another start could validate otherwise."""
+    training = {"batch_tasks": 4, "checkpoint_steps": checkpoint_steps}
+    made = make(tmp_path, training=training, curriculum={"stages": [{"until": "plateau", "expand": False}]})
+
+    class Still(SimulatedPolicy):
+        def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+            return [0.5]
+
+    with TrainingRun(made) as run:
+        policy = Still(run.config)
+        run.begin(policy)
+        with pytest.raises(TrainingStopped, match="finished"):
+            drive(run, policy, 60)
+        last = run.step
+    assert last == 6  # two epochs
+    with TrainingRun(made) as run:
+        assert run.finished and run.step == last and run.resumed is not None and run.resumed.intact()

@@ -15,6 +15,7 @@ from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
 from buffers.run import Run
 from rods.config import parse_config
+from rods.errors import InfrastructureError
 from rods.observations import Rollout
 from rods.sources import load_tasks
 from tests.trainer.runs import live_steps
@@ -53,6 +54,26 @@ def _uneven(monkeypatch: pytest.MonkeyPatch) -> None:
         return Rollout(0, trace.expected, 0, 0.0, reward, "finished" if reward is not None else "infrastructure")
 
     monkeypatch.setattr(batches, "score", score)
+
+
+def test_a_run_whose_rollouts_all_break_ends_before_it_spends_its_steps(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(trl_grpo, "BROKEN", 2)
+    ends = iter([0, 1, 0, 0])  # steps of which some rollout comes to its end, or none
+    broken = {}
+
+    def score(trace, kind):
+        return Rollout(0, trace.expected, 0, 0.0, None if broken["now"] else 0.5, "infrastructure")
+
+    def groups(batch, samples, config, whole=batches.groups):
+        broken["now"] = not next(ends)
+        return whole(batch, samples, config)
+
+    monkeypatch.setattr(batches, "score", score)
+    monkeypatch.setattr(batches, "groups", groups)
+    run = _new_run(home, training={"steps": 9})
+    with TrainingRun(run) as training, pytest.raises(InfrastructureError, match="2 steps in a row"):
+        trl_grpo.train(training)
+    assert [step for step, *_ in live_steps(run.path)] == [1, 2, 3]  # one breaks now and then; the fourth is not taken
 
 
 def test_observations_are_durable_before_the_update_that_they_describe(home: Path, monkeypatch: pytest.MonkeyPatch):
