@@ -159,7 +159,7 @@ class _Batch:
         weights = (logits / self.limits.temperature).softmax(-1)
         if self.limits.top_p < 1:
             weights = nucleus(weights, self.limits.top_p)
-        cumulated = weights.cumsum(-1)
+        cumulated = running_sums(weights)
         draws = np.zeros(len(uniforms), dtype=np.float32)
         for row in open_rows:
             draws[row] = min(uniforms[row].random(), BELOW_ONE)
@@ -173,5 +173,13 @@ class _Batch:
 def nucleus(weights: torch.Tensor, top_p: float) -> torch.Tensor:
     """Zeroes what lies outside the smallest set of tokens whose weights reach `top_p`."""
     ordered, index = weights.sort(-1, descending=True)
-    outside = ordered.cumsum(-1) - ordered >= top_p
+    outside = running_sums(ordered) - ordered >= top_p
     return weights.scatter(-1, index, ordered.masked_fill(outside, 0.0))
+
+
+def running_sums(weights: torch.Tensor) -> torch.Tensor:
+    """Cumulative sums along the last dimension. A GPU adds in an order of its own each time, which torch refuses in
+    deterministic mode; there the CPU adds, so that a run on a GPU draws the same tokens again."""
+    if weights.is_cuda and torch.are_deterministic_algorithms_enabled():
+        return weights.cpu().cumsum(-1).to(weights.device)
+    return weights.cumsum(-1)

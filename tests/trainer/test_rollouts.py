@@ -1,12 +1,16 @@
 """Rollouts are token in, token out; the cache changes nothing; every rollout has draws of its own."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from rods.errors import UserError
 from tests.trainer import nano_parts
+from trainer import rollouts
 from trainer.chat import Chat
 from trainer.rollouts import nucleus
 
@@ -100,3 +104,39 @@ def test_a_tokenizer_without_a_chat_template_is_refused_with_a_remedy():
 def test_a_folder_without_a_model_is_refused_with_its_path(tmp_path: Path):
     with pytest.raises(UserError, match=str(tmp_path)):
         Chat.load(tmp_path)
+
+
+class OnGpu(torch.Tensor):
+    """Numbers on the CPU that pass for a GPU's, of which torch refuses running sums in deterministic mode."""
+
+    is_cuda = True  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is torch.Tensor.cpu:
+            return args[0].as_subclass(torch.Tensor)
+        if function is torch.Tensor.cumsum and torch.are_deterministic_algorithms_enabled():
+            raise RuntimeError("cumsum_cuda_kernel does not have a deterministic implementation")
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_tokens_can_be_drawn_on_a_gpu_in_deterministic_mode(monkeypatch: pytest.MonkeyPatch):
+    engine = nano_parts.engine(top_p=0.9)
+    usual = engine.rollouts(nano_parts.jobs(), random_seed=4)
+    advance = rollouts._Batch._advance
+    monkeypatch.setattr(
+        rollouts._Batch, "_advance", lambda batch, ids, counts: advance(batch, ids, counts).as_subclass(OnGpu)
+    )
+    with deterministic():
+        drawn = engine.rollouts(nano_parts.jobs(), random_seed=4)
+    assert [one.completion_ids for one in drawn] == [one.completion_ids for one in usual]
+    assert [one.logprobs for one in drawn] == [one.logprobs for one in usual]
