@@ -1,11 +1,16 @@
-"""LoRA: a policy learns small matrices beside its frozen weights (`policy.lora_rank`, through peft).
+"""A policy's weights as files, and LoRA: small matrices beside frozen weights (`policy.lora_rank`, through peft).
 
 Whoever loads a checkpoint meets plain weights: what was learnt is added to a copy of the frozen weights when they are
 saved. The model itself is never merged and unmerged, which would let rounding creep in.
+
+The files are transformers' own, which names and cuts weights otherwise than its models do (a mixture of experts keeps
+all experts of a layer in one tensor, its files each in one of its own), so it must read them, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,21 +41,60 @@ def save_plain(model: Any, folder: Path, dtype: torch.dtype | None = None) -> No
     base.save_pretrained(folder, state_dict=plain)
 
 
+def load_plain(model: Any, folder: Path) -> None:
+    """Restores what `save_plain` wrote, unrounded, into a model without an adapter: the same parameters get its values,
+    so that an optimizer keeps them. Raises OSError, RuntimeError, ValueError for files that lack a weight, have one too
+    many, or one of another shape."""
+    options = {"dtype": model.dtype, "output_loading_info": True, "ignore_mismatched_sizes": True}
+    with _unspread():
+        written, found = type(model).from_pretrained(folder, local_files_only=True, **options)
+    found["mismatched_keys"] = [name for name, *_ in found["mismatched_keys"]]  # beside both shapes
+    # The second of two tied names is neither missing nor unexpected.
+    for kind, how in (("missing", "missing"), ("unexpected", "unexpected"), ("mismatched", "of another shape")):
+        if names := sorted(found[f"{kind}_keys"]):
+            raise RuntimeError(f"weights that are {how}: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}")
+    model.load_state_dict(written.state_dict())
+
+
+@contextmanager
+def _unspread() -> Iterator[None]:
+    """Under ZeRO-3 transformers spreads every model that it loads over the processes; here each needs a whole one."""
+    import transformers.integrations.deepspeed as deepspeed
+
+    kept = deepspeed._hf_deepspeed_config_weak_ref
+    deepspeed.unset_hf_deepspeed_config()
+    try:
+        yield
+    finally:
+        deepspeed._hf_deepspeed_config_weak_ref = kept
+
+
 def _plain(model: Any) -> tuple[Any, dict[str, torch.Tensor]]:
-    """The model under its adapter, and its weights with what was learnt added."""
+    """The model under its adapter, and its weights with what was learnt added.
+
+    peft puts itself around what it adapts: a linear layer, or a module of which it adapts a parameter, as it does with
+    the experts of a mixture; around those once for each of their parameters.
+    """
     from peft.tuners.lora import LoraLayer
 
     base = model.get_base_model()
-    layers: dict[str, Any] = {name: module for name, module in base.named_modules() if isinstance(module, LoraLayer)}
+    layers: dict[str, Any] = {}  # by the plain name of what they adapt
+    for name, module in base.named_modules():
+        if isinstance(module, LoraLayer):
+            layers[_unwrapped(f"{name}.{getattr(module, 'parameter_name', 'weight')}")] = module
     plain: dict[str, torch.Tensor] = {}
     for key, value in base.state_dict().items():
-        name, inside, rest = key.partition(".base_layer.")
         if ".lora_" in key:
             continue
-        if inside and rest == "weight":
+        name = _unwrapped(key)
+        if name in layers:
             value = (value.float() + layers[name].get_delta_weight("default").float()).to(value.dtype)
-        plain[f"{name}.{rest}" if inside else key] = value
+        plain[name] = value
     return base, plain
+
+
+def _unwrapped(name: str) -> str:
+    return ".".join(part for part in name.split(".") if part != "base_layer")
 
 
 def save_adapter(model: Any, folder: Path) -> None:

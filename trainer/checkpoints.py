@@ -28,6 +28,8 @@ MANIFEST = "manifest.json"
 POLICY = "policy"
 INCOMPLETE = "incomplete"
 PART = ".part"
+ADOPTED = "adopted.json"  # in a policy's folder: another run has trained it
+OPTIMIZER = ("optimizer.pt", "deepspeed")  # what trainer/sharding.py, which needs torch, calls these
 
 Live = Callable[[int, int], bool]  # live(attempt, step): whether the fold of the observations still has it
 
@@ -49,6 +51,9 @@ class Position:
     pool_seq: int
     curriculum: Mapping[str, Any] = field(default_factory=dict)
     random: Mapping[str, int] = field(default_factory=dict)
+
+
+UNSTARTED = Position(attempt=0, step=0, epoch=0, cursor=0, order_hash="", pool_seq=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +94,17 @@ class Checkpoints:
 
     def set_aside(self, live: Live, resumed: Checkpoint | None) -> list[Path]:
         """Moves to `incomplete/` what is torn, and the live checkpoints beyond the `resumed` one, which are damaged.
-        Returns their new places."""
+        Returns their new places. Raises UserError where that is the policy that a fork was to begin with."""
         torn = [folder for folder in self._folders() if _read(folder) is None]
         reached = -1 if resumed is None else resumed.position.step
         damaged = [item.folder for item in self.named(live) if item.position.step > reached]
+        adopted = [folder for folder in torn + damaged if folder.name.removesuffix(PART) == _name(UNSTARTED)]
+        if resumed is None and adopted:
+            raise UserError(
+                "the policy that this run took over is torn or damaged, and without it another would be trained",
+                where=str(adopted[0]),
+                remedy="make the fork again",
+            )
         moved = []
         for folder in torn + damaged:
             target, number = self.folder / INCOMPLETE / folder.name, 1
@@ -106,7 +118,7 @@ class Checkpoints:
 
     def write(self, position: Position, save: Callable[[Path], object]) -> Checkpoint:
         """Makes a checkpoint durable; `save` fills its policy folder. Raises UserError when the disk refuses."""
-        final = self.folder / f"step_{position.step:08d}.a{position.attempt}"
+        final = self.folder / _name(position)
         temporary = final.with_name(final.name + PART)
         try:
             (temporary / POLICY).mkdir(parents=True)
@@ -140,9 +152,15 @@ class Checkpoints:
 
     def adopt(self, source: Checkpoint) -> Checkpoint:
         """Makes another run's policy the untrained policy of this one, which has not been started yet (a fork that
-        takes the weights along)."""
-        position = Position(attempt=0, step=0, epoch=0, cursor=0, order_hash="", pool_seq=0)
-        return self.write(position, lambda folder: shutil.copytree(source.policy, folder, dirs_exist_ok=True))
+        takes the weights along). What its optimizer remembers stays behind: it would bring its learning rate along, and
+        this run may have another optimizer."""
+
+        def copied(folder: Path) -> None:
+            left = shutil.ignore_patterns(*OPTIMIZER)
+            shutil.copytree(source.policy, folder, ignore=left, dirs_exist_ok=True)
+            (folder / ADOPTED).write_bytes(orjson.dumps({"checkpoint": str(source.folder)}))
+
+        return self.write(UNSTARTED, copied)
 
     def prune(self, live: Live, keep: int = KEEP) -> None:
         """Deletes checkpoints that are no longer live, and live ones beyond step 0 and the newest `keep`. The manifest
@@ -158,6 +176,10 @@ class Checkpoints:
         if not self.folder.is_dir():
             return []
         return sorted(path for path in self.folder.iterdir() if path.is_dir() and path.name != INCOMPLETE)
+
+
+def _name(position: Position) -> str:
+    return f"step_{position.step:08d}.a{position.attempt}"
 
 
 def _read(folder: Path) -> Checkpoint | None:

@@ -114,6 +114,12 @@ class Shards:
             state = {**state, "state": moved}
         self.optimizer().load_state_dict(state)
 
+    def begin_optimizer(self) -> None:
+        """Lets an optimizer that remembers nothing yet go on from what `scatter` put there. Only DeepSpeed's has taken
+        a copy of the weights before."""
+        if self.kind == "deepspeed":
+            self.wrapped().optimizer.refresh_fp32_params()
+
     def _whole_state(self, state: dict[str, Any]) -> dict[str, Any]:
         """A parameter's state, whole, in the first process; the others only help."""
         found = {}

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors.torch import load_file
 
 from rods.config import Config
 from rods.errors import UserError
 from rods.tasks import Task
-from trainer.adapters import load_adapter, save_adapter, save_plain
+from trainer.adapters import load_adapter, load_plain, save_adapter, save_plain
 from trainer.batches import validation_jobs
+from trainer.checkpoints import ADOPTED
 from trainer.conversations import RolloutEngine
 from trainer.ranks import Ranks
 from trainer.rollouts import Engine
@@ -71,7 +70,7 @@ class Weights:
         if self._generators is not None:
             torch.set_rng_state(self._generators[0])
             if torch.cuda.is_available() and len(self._generators) > 1:
-                torch.cuda.set_rng_state_all(self._generators[1:])
+                torch.cuda.set_rng_state(self._generators[1])
             self._generators = None
 
     def _validate(self, tasks: Sequence[Task]) -> list[float | None]:
@@ -89,27 +88,33 @@ class Weights:
         self.shards.save_optimizer(folder)
 
     def _all_generators(self) -> list[list[torch.Tensor]]:
-        """A list a process: the generator of the CPU, then one a GPU. The next batch begins with them, here as after a
-        resume: TRL may draw in between."""
-        self._generators = [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
+        """A list a process: the generator of the CPU, then that of its GPU if it has one. It may see the others' GPUs,
+        which another start need not have. The next batch begins with them, here as after a resume: TRL may draw in
+        between."""
+        self._generators = [torch.get_rng_state()]
+        if torch.cuda.is_available():
+            self._generators.append(torch.cuda.get_rng_state())
         return self.ranks.gathered([self._generators])
 
     def _restore(self, folder: Path) -> None:
-        model = self.engine.model
+        model, adopted = self.engine.model, (folder / ADOPTED).exists()
         try:
             generators = torch.load(folder / GENERATORS, weights_only=True)
             if not load_adapter(model, folder):
-                weights: dict[str, Any] = {}
-                for file in sorted(folder.glob("*.safetensors")):
-                    weights |= load_file(file)
-                model.load_state_dict(weights, strict=not model.config.tie_word_embeddings)
+                load_plain(model, folder)
             self.shards.scatter()
-            self.shards.load_optimizer(folder)
+            if adopted:  # the run's first start, or one that took no step
+                self.shards.begin_optimizer()
+            else:
+                self.shards.load_optimizer(folder)
         except (OSError, RuntimeError, KeyError, ValueError) as error:
+            remedy = "remove that checkpoint folder; the run continues from the one before"
+            if adopted:  # there is none before, and without it the run would train policy.model
+                remedy = "fork without --weights, and name this folder in policy.model of the new run's configuration"
             raise UserError(
                 f"the checkpoint does not fit this policy ({str(error).splitlines()[0]})",
                 where=str(folder),
-                remedy="remove that checkpoint folder; the run continues from the one before",
+                remedy=remedy,
             ) from error
         if self.ranks.index < len(generators):  # a start with more processes than before has new ones for the rest
             self._generators = generators[self.ranks.index]

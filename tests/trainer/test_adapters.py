@@ -3,15 +3,18 @@
 import os
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
+from transformers.integrations import deepspeed
 
 from rods.errors import EXIT_OK, EXIT_REQUEUE
+from tests.trainer.mixtures import KINDS, mixture
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import live_steps, train, write_config
 from tests.trainer.test_ranks import SMALL
-from trainer.adapters import ADAPTER, adapted, load_adapter, save_adapter, save_plain
+from trainer.adapters import ADAPTER, adapted, load_adapter, load_plain, save_adapter, save_plain
 from trainer.nano import model as network
 
 
@@ -34,6 +37,52 @@ def test_the_saved_weights_answer_like_the_adapted_model(tmp_path: Path) -> None
     assert load_adapter(fresh, tmp_path)
     with torch.no_grad():
         assert torch.equal(fresh(ids).logits, ours)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_adapter_around_experts_is_part_of_the_saved_weights(tmp_path: Path, kind: str) -> None:
+    """peft adapts what it finds linear, and a mixture's experts are no layers of their own."""
+    model = adapted(mixture(kind), 4, 0)
+    learnt = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert any(".experts." in name for name in learnt)
+    for parameter in learnt.values():
+        torch.nn.init.normal_(parameter, std=0.1)
+    save_plain(model, tmp_path)
+    loaded, found = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32, output_loading_info=True)
+    assert not found["missing_keys"] and not found["unexpected_keys"]
+    ids = torch.arange(12)[None]
+    with torch.no_grad():
+        assert torch.allclose(model(ids).logits, loaded(ids).logits, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rounded_weights_of_a_mixture_are_what_transformers_loads_and_tied_ones_are_written_once(
+    tmp_path: Path, kind: str
+) -> None:
+    model = mixture(kind)
+    save_plain(model, tmp_path, torch.bfloat16)
+    held = load_file(tmp_path / "model.safetensors")
+    assert ("lm_head.weight" in held) != model.config.tie_word_embeddings
+    assert any(".experts.3." in name for name in held)  # one by one, as other programs know them
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).state_dict()
+    assert all(torch.equal(loaded[name], value.bfloat16().float()) for name, value in model.state_dict().items())
+
+
+def test_zero_3_does_not_spread_the_copy_that_a_checkpoint_is_restored_from(tmp_path: Path) -> None:
+    class Three:
+        def is_zero3(self) -> bool:
+            return True
+
+    written, model = (network.fresh(chat().tokenizer, random_seed) for random_seed in (1, 2))
+    save_plain(written, tmp_path)
+    deepspeed.set_hf_deepspeed_config(three := Three())
+    try:
+        load_plain(model, tmp_path)
+        assert deepspeed.is_deepspeed_zero3_enabled()  # for what is loaded later
+    finally:
+        deepspeed.unset_hf_deepspeed_config()
+        del three
+    assert all(torch.equal(one, other) for one, other in zip(written.parameters(), model.parameters(), strict=True))
 
 
 def test_a_run_with_an_adapter_learns_and_continues_exactly(tmp_path: Path) -> None:

@@ -65,6 +65,23 @@ def test_a_kill_before_the_rename_leaves_nothing_that_counts(tmp_path: Path) -> 
     assert again is not None and again.position.step == 9
 
 
+@pytest.mark.parametrize("damage", ["change", "no manifest", "killed while it was copied"])
+def test_a_fork_never_begins_without_the_policy_that_it_took_along(tmp_path: Path, damage: str) -> None:
+    checkpoints = Checkpoints(tmp_path / "child")
+    taken = checkpoints.adopt(Checkpoints(tmp_path / "parent").write(at(5), saving("five")))
+    if damage == "change":
+        (taken.policy / "deep" / "weights").write_text("nina")
+    elif damage == "no manifest":
+        (taken.folder / MANIFEST).unlink()
+    else:
+        taken.folder.rename(taken.folder.with_name(taken.folder.name + ".part"))
+    assert checkpoints.newest(everything) is None
+    with pytest.raises(UserError, match="make the fork again"):
+        checkpoints.set_aside(everything, None)
+    later = checkpoints.write(at(3), saving("three"))
+    assert len(checkpoints.set_aside(everything, later)) == (damage != "change")  # it is not needed any more
+
+
 @pytest.mark.parametrize("damage", ["change", "remove", "no manifest", "torn manifest"])
 def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_is_resumed(tmp_path: Path, damage: str) -> None:
     checkpoints = Checkpoints(tmp_path)
