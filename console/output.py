@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,16 @@ ConfigFile = Annotated[Path | None, Parameter(name="--config", help="The TOML fi
 def print_json(value: Any) -> None:
     """One line of JSON on standard output. Numbers are exact; NaN becomes null."""
     sys.stdout.write(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode() + "\n")
+
+
+def estimated(estimate: Mapping[str, Any], sign: str = "") -> str:
+    """A mean with its 95 % interval; the mean alone where there is none, as that of one task. `sign` is "+" for
+    differences."""
+    mean = f"{estimate['mean']:{sign}.3f}"
+    if estimate["interval"] is None:
+        return mean
+    low, high = estimate["interval"]
+    return f"{mean} [{low:{sign}.3f}, {high:{sign}.3f}]"
 
 
 def plain(text: str) -> str:

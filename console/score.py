@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, print_json
+from console.output import Json, RunFolder, estimated, print_json
 
 AtStep = Annotated[
     int | None, Parameter(help="Score the checkpoint of this step only. Default: start and end, paired.")
@@ -25,7 +25,8 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
         if as_json:
             print_json(scored)
         else:
-            print(f"step {scored['step']}: progress {_words(scored['progress'])}, all turns {_words(scored['binary'])}")
+            progress, binary = estimated(scored["progress"]), estimated(scored["binary"])
+            print(f"step {scored['step']}: progress {progress}, all turns {binary}")
         return
     compared = compare(run)
     if as_json:
@@ -34,8 +35,9 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
     from console.report.findings import heldout_sentence
 
     print(heldout_sentence(compared))
-    for name, values in compared["end"]["progress_by_type"].items():
-        print(f"  {name:13} {_words(compared['start']['progress_by_type'][name])} → {_words(values)}")
+    before, after = (compared[end]["progress_by_type"] for end in ("start", "end"))
+    for name in sorted(before.keys() | after.keys()):
+        print(f"  {name:13} {_of_type(before, name)} → {_of_type(after, name)}")
 
 
 def compare(run: Path) -> dict[str, Any]:
@@ -51,6 +53,6 @@ def _heldout() -> Any:
     return heldout
 
 
-def _words(estimate: dict[str, Any]) -> str:
-    low, high = estimate["interval"]
-    return f"{estimate['mean']:.3f} [{low:.3f}, {high:.3f}]"
+def _of_type(by_type: dict[str, Any], name: str) -> str:
+    """Infrastructure failures may leave a type without a score at one end."""
+    return estimated(by_type[name]) if name in by_type else "not scored"

@@ -83,15 +83,17 @@ def findings(history: History) -> list[str]:
 
 
 def heldout_sentence(heldout: dict[str, Any]) -> str:
-    """Start, end and the paired difference with its interval, and whether that excludes zero."""
+    """Start, end and the paired difference with its interval, and whether that excludes zero. One task has none."""
     start, end, difference = heldout["start"], heldout["end"], heldout["difference"]["progress"]
-    low, high = difference["interval"]
-    verdict = "above 0" if low > 0 else "below 0" if high < 0 else "and includes 0"
-    return (
+    said = (
         f"Held-out progress reward: {start['progress']['mean']:.3f} at step {start['step']}, "
         f"{end['progress']['mean']:.3f} at step {end['step']}; paired difference {difference['mean']:+.3f} over "
-        f"{difference['tasks']} tasks, 95 % interval [{low:+.3f}, {high:+.3f}], which lies {verdict}."
-    ).replace("which lies and includes 0", "which includes 0")
+    )
+    if difference["interval"] is None:
+        return f"{said}1 task, too few for an interval."
+    low, high = difference["interval"]
+    verdict = "lies above 0" if low > 0 else "lies below 0" if high < 0 else "includes 0"
+    return f"{said}{difference['tasks']} tasks, 95 % interval [{low:+.3f}, {high:+.3f}], which {verdict}."
 
 
 def limits(history: History) -> list[str]:

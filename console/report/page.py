@@ -10,6 +10,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from console.output import estimated
 from console.report.findings import findings, limits, numbers
 from console.report.history import History, Variant
 from rods.tasks import Task
@@ -115,15 +116,10 @@ def _heldout(heldout: dict[str, Any]) -> str:
 
 
 def _score_row(words: str, start: dict[str, Any], end: dict[str, Any], difference: dict[str, Any] | None) -> str:
-    cells = [_score(start), _score(end), _score(difference, "+") if difference else "", str(end["tasks"])]
+    cells = [estimated(start), estimated(end), estimated(difference, "+") if difference else "", str(end["tasks"])]
     return (
         f"<tr><td>{escape(words)}</td>" + "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells) + "</tr>"
     )
-
-
-def _score(estimate: dict[str, Any], sign: str = "") -> str:
-    low, high = estimate["interval"]
-    return f"{estimate['mean']:{sign}.3f} [{low:{sign}.3f}, {high:{sign}.3f}]"
 
 
 def _plot(plot: Plot) -> str:

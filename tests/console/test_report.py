@@ -1,9 +1,12 @@
 """The report: plots from a run's own records, one page that fetches nothing, and text that cannot act."""
 
 import dataclasses
+import json
 import re
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ from console.report.fold import fold
 from console.report.history import ZONES
 from rods.config import parse_config
 from tests.console.conftest import rods
-from tests.console.test_verbs import said_json
+from tests.console.test_verbs import said, said_json
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror=alert(2)>" onmouseover="x" & \x1b[31m'
 
@@ -104,6 +107,33 @@ def test_held_out_interval_is_read_as_it_is() -> None:
     assert heldout_sentence(scores(0.01, 0.2)).endswith("which lies above 0.")
     assert heldout_sentence(scores(-0.2, -0.1)).endswith("which lies below 0.")
     assert heldout_sentence(scores(-0.1, 0.1)).endswith("which includes 0.")
+
+
+def keep(run: Path, wanted: Callable[[dict[str, Any]], bool]) -> None:
+    """Leaves those lines of the held-out scores that are wanted."""
+    for file in (run / "eval").glob("heldout_step_*.jsonl"):
+        lines = [line for line in file.read_bytes().splitlines() if wanted(json.loads(line))]
+        file.write_bytes(b"".join(line + b"\n" for line in lines))
+
+
+def test_a_single_held_out_task_has_a_score_and_no_interval(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    only = said_json(capsys, "score", run_copy, "--step", "14")
+    said(capsys, "score", run_copy)
+    task = json.loads(Path(only["file"]).read_text().splitlines()[0])["task"]
+    keep(run_copy, lambda line: line["task"] == task)
+    text = said(capsys, "score", run_copy)
+    assert "over 1 task, too few for an interval." in text
+    assert re.search(r"^  \w+ +\d\.\d{3} → \d\.\d{3}$", text, re.MULTILINE)
+    assert re.search(r"progress \d\.\d{3}, all turns \d\.\d{3} \[", said(capsys, "score", run_copy, "--step", "14"))
+    assert "too few for an interval" in Path(said_json(capsys, "report", run_copy)["report"]).read_text()
+
+
+def test_a_type_that_one_end_could_not_score_is_said(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kinds = said_json(capsys, "score", run_copy)["end"]["progress_by_type"]
+    gone = sorted(kinds)[0]
+    keep(run_copy, lambda line: line["step"] > 0 or line["type"] != gone)
+    assert re.search(rf"^  {gone} +not scored → \d", said(capsys, "score", run_copy), re.MULTILINE)
+    assert run(["report", str(run_copy)]) == 0
 
 
 def test_nano_s_report_does_not_claim_to_beat_supervised_learning(finished_run: Path) -> None:
