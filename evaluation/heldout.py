@@ -19,13 +19,14 @@ from buffers.lineage import Lineage, known_starts
 from buffers.run import Run
 from evaluation import engines
 from evaluation.engines import Scored
-from evaluation.scoring import estimate, paired
+from evaluation.scoring import estimate, paired, share
 from rods import runfolder
 from rods.config import Config
 from rods.errors import InfrastructureError, UserError
 from rods.tasks import Task
 from trainer.checkpoints import Checkpoint, Checkpoints
 
+INTERVALS = {"progress": estimate, "binary": share, "official": share}  # verdicts are 0 or 1: Wilson's
 Which = Literal["start", "end"] | int
 
 
@@ -85,7 +86,7 @@ def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
 
 
 def summary(file: Path) -> dict[str, Any]:
-    """The means of one file of scores with their 95 % intervals over tasks; progress also by type.
+    """The means of one file of scores with their 95 % intervals over tasks (verdicts: Wilson's); progress also by type.
 
     `official` (the benchmark's verdict, which skips turns without a right call) stands beside the stricter `binary`
     where the tasks have one; `versions` names the environments, and the data where they have a version. Raises
@@ -103,7 +104,7 @@ def summary(file: Path) -> dict[str, Any]:
         "step": lines[0]["step"],
         "attempt": lines[0]["attempt"],
         "rollouts_per_task": len(lines) // len(types),
-        **{measure: estimate(list(values.values())).as_json() for measure, values in means.items()},
+        **{measure: INTERVALS[measure](list(values.values())).as_json() for measure, values in means.items()},
         "progress_by_type": {name: estimate(values).as_json() for name, values in sorted(by_type.items())},
         "versions": sorted({line["version"] for line in lines}),
         "file": str(file),
@@ -169,7 +170,7 @@ def _version(task: Task) -> str:
 
 def per_task(file: Path) -> dict[str, dict[str, float]]:
     """The mean of each measure by task, over rollouts without infrastructure failure."""
-    values: dict[str, dict[str, list[float]]] = {"progress": {}, "binary": {}, "official": {}}
+    values: dict[str, dict[str, list[float]]] = {measure: {} for measure in INTERVALS}
     for line in file.read_bytes().splitlines():
         record = orjson.loads(line)
         if record["end"] != "infrastructure":

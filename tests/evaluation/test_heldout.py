@@ -6,7 +6,8 @@ import orjson
 import pytest
 
 from buffers.reading import read
-from evaluation.heldout import compare, score_run, scored
+from evaluation.heldout import compare, per_task, score_run, scored, summary
+from evaluation.scoring import estimate, share
 from rods.errors import UserError
 from tests.trainer.runs import train, write_config
 
@@ -48,6 +49,17 @@ def test_a_score_is_one_line_a_rollout_and_made_once(run: Path) -> None:
     assert all(0 <= line["resolved"] <= line["expected"] and line["step"] == 0 for line in lines)
     assert score_run(run, 0) == summary
     assert file.stat().st_mtime_ns == written
+
+
+def test_verdicts_have_wilson_s_interval_and_progress_student_s(run: Path, tmp_path: Path) -> None:
+    lines = [orjson.loads(line) for line in Path(score_run(run, "start")["file"]).read_bytes().splitlines()]
+    file = tmp_path / "scores.jsonl"
+    file.write_bytes(b"".join(orjson.dumps({**line, "binary": 0, "official": 0}) + b"\n" for line in lines))
+    means, found = per_task(file), summary(file)
+    for measure in ("binary", "official"):
+        assert found[measure] == share(list(means[measure].values())).as_json()
+        assert found[measure]["interval"][1] > 0.05  # none of 40 tasks leaves room for some
+    assert found["progress"] == estimate(list(means["progress"].values())).as_json()
 
 
 def test_held_out_tasks_never_enter_the_observations(run: Path) -> None:
