@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ from rods.errors import UserError
 from rods.tasks import Task
 
 CUT = frozenset({"length", "context"})  # the turn that such an end has cut short does not count
+REFUSED = "refused_"  # before the name of a call that was not carried out: no tool is called so
+_NO_NAME = re.compile(r"\W")
 
 
 def outputs(trace: Trace, dialect: Dialect) -> list[list[Any]]:
@@ -64,7 +67,17 @@ def _step(step: StepTrace) -> Any:
 
 
 def _recorded(step: Mapping[str, Any]) -> Any:
-    return [{call["name"]: orjson.dumps(call["arguments"]).decode()} for call in step["calls"]] or step["text"]
+    """A kept step as native calls. In training nobody carries out a call of a hidden tool, while the executor that
+    judges would: such a call keeps its place, since a call was tried, under a name that nobody can call."""
+    calls = [
+        {_name(call["name"], result["error"]): orjson.dumps(call["arguments"]).decode()}
+        for call, result in zip(step["calls"], step["results"], strict=True)
+    ]
+    return calls or step["text"]
+
+
+def _name(name: str, error: str | None) -> str:
+    return REFUSED + _NO_NAME.sub("_", name) if error == "unknown_tool" else name
 
 
 def _lines(file: Path) -> list[bytes]:

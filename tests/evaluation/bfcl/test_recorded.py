@@ -18,6 +18,7 @@ from evaluation.settings import FILE
 from rods.dialects import load
 from rods.driving import Job, run_lockstep
 from rods.environments.bfcl import wheel
+from rods.environments.bfcl.verdicts import of_trace
 from rods.environments.bfcl.world import Bfcl
 from rods.episodes import Reply
 from rods.errors import RefusedError, UserError
@@ -160,6 +161,33 @@ def test_a_trainer_s_traces_are_scored(
     assert written == ["result", "result_1"]
     assert run(["check", str(tmp_path / "e"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["equal"] == 3
+
+
+def test_a_hidden_tool_that_was_refused_in_training_stays_refused(
+    bfcl: Bfcl, every_task: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The policy tries what the next turn wants while its tool is hidden, and then does everything right."""
+    dialect = load("tags")
+    kept, verdicts = [], []
+    for task in [t for t in every_task if t.type == "miss_func" and t.split == "test"][:40]:
+        texts = []
+        for turn, calls in enumerate(task.calls):
+            tried = calls or [c for c in task.calls[turn + 1] if c.name in task.held_out[turn + 1]][:1]
+            texts += [dialect.write(tried), dialect.answer("done")] if tried else [dialect.answer("cannot")]
+        said = iter(texts)
+        job = Job(task, bfcl, dialect, GroundTruth(bfcl, task))
+        trace = run_lockstep([job], lambda waiting, said=said: [Reply(next(said))])[0]
+        assert any(result.error == "unknown_tool" for turn in trace.turns for s in turn.steps for result in s.results)
+        kept.append(orjson.dumps(trace.as_json()))
+        verdicts.append(of_trace(task, trace))
+    file = tmp_path / "step_00000001.a1.jsonl.gz"
+    file.write_bytes(gzip.compress(b"\n".join(kept)))
+    scores = scored(tmp_path / "e", "--recorded", file, capsys=capsys)["scores"]["held-out"]["miss_func"]
+    for measure in ("official", "strict"):
+        assert scores[measure]["mean"] == sum(verdict[measure] for verdict in verdicts) / len(verdicts)
+    assert scores["official"]["mean"] > 0.9 and scores["strict"]["mean"] == 0  # it did try
+    assert run(["check", str(tmp_path / "e"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["equal"] == len(verdicts)
 
 
 def test_what_people_read_names_data_protocol_and_what_is_missing(
