@@ -21,7 +21,7 @@ from rods.tasks import Task
 from rods.words import IDENTIFIER, NUMBER, QUOTED
 
 SHOWN = 6  # calls of each tool that are tried to see what it shows
-SPREAD = 256  # combinations of a tool's arguments that are weighed against each other
+SPREAD = 256  # the more parameters a tool has, the fewer values of each count: about so many combinations in all
 _MARKED = re.compile(r"\[Enum\]:\s*\[?([^\]]*)")
 _LISTED = re.compile(r"'([^'\s]{1,40})'|\((\w+(?:/\w+)+)\)")
 _ABSENT = object()
@@ -121,10 +121,30 @@ def plausible(tools: Iterable[Tool], pool: Pool, most: int) -> Iterator[Call]:
             found = options(parameter, pool, min(wide, most))
             ranked = list(enumerate(found))
             choices.append(ranked if parameter.required else [(0, _ABSENT), *ranked])
-        combined = sorted(itertools.product(*choices), key=lambda chosen: sum(rank for rank, _ in chosen))
-        for chosen in combined[:most]:
-            values = zip(tool.parameter_names, (value for _, value in chosen), strict=True)
+        for chosen in itertools.islice(_likeliest(choices), most):
+            values = zip(tool.parameter_names, chosen, strict=True)
             yield Call(tool.name, {name: value for name, value in values if value is not _ABSENT})
+
+
+def _likeliest(choices: Sequence[Sequence[tuple[int, Any]]]) -> Iterator[tuple[Any, ...]]:
+    """One value of each of `choices`, lists of (rank, value), in all combinations: the lowest sum of ranks first, those
+    of one sum in the order of the lists. Made one by one, since there are exponentially many."""
+    if not all(choices):
+        return
+    reach = [0]  # the highest sum that the choices from a place on can have
+    for ranked in reversed(choices):
+        reach.insert(0, reach[0] + max(rank for rank, _ in ranked))
+
+    def of_sum(left: int, place: int) -> Iterator[tuple[Any, ...]]:
+        if place == len(choices):
+            yield ()
+            return
+        for rank, value in choices[place]:
+            if 0 <= left - rank <= reach[place + 1]:
+                yield from ((value, *rest) for rest in of_sum(left - rank, place + 1))
+
+    for total in range(reach[0] + 1):
+        yield from of_sum(total, 0)
 
 
 def options(parameter: Parameter, pool: Pool, most: int) -> list[Any]:
