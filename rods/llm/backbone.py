@@ -171,9 +171,9 @@ class Backbone:
         status, headers, content = await self._post(wire.path(request), body)
         seconds = time.monotonic() - began
         if status != 200:
-            said = self.key.scrub(wire.whole_text(wire.complaint(content)))
-            if status in (400, 413, 422) and wire.no_room(said):
+            if status in (400, 413, 422) and wire.no_room(content):
                 return sent.no_room()
+            said = self.key.scrub(wire.whole_text(wire.complaint(content)))
             raise self._complaint(status, said, headers)
         try:
             return wire.decode(content, sent, seconds, self.key.scrub)

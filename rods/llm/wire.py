@@ -21,7 +21,10 @@ from rods.llm.records import Completion, Finish, Request, ToolCall
 CHARACTERS_A_TOKEN = 4  # a rough count, for servers that send none
 _FINISH: dict[Any, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tools", "function_call": "tools"}
 _NO_ROOM = re.compile(
-    r"maximum context length|context[ _]length|max_model_len|prompt is too long|longer than the maximum", re.I
+    r"maximum context length|context[ _]length|max_model_len|prompt is too long|longer than the maximum"
+    r"|available context size|exceed_context_size"  # llama.cpp
+    r"|input length .*exceeds the maximum allowed length",  # SGLang
+    re.I,
 )
 
 
@@ -128,9 +131,20 @@ def complaint(body: bytes) -> str:
     return _shown(found.encode(errors="replace") if isinstance(found, str) else body)
 
 
-def no_room(said: str) -> bool:
-    """Whether a refusal is about a prompt that does not fit the model."""
-    return _NO_ROOM.search(said) is not None
+def no_room(body: bytes) -> bool:
+    """Whether a refusal, by its words or by the kind of its error, is about a prompt that does not fit the model."""
+    return any(_NO_ROOM.search(said) for said in (complaint(body), *_kinds(body)))
+
+
+def _kinds(body: bytes) -> list[str]:
+    """The type and the code of an error, where it has any: words change more often than these do."""
+    try:
+        reply = _read(body)
+    except NotAnAnswer:
+        return []
+    error = reply.get("error", reply) if isinstance(reply, dict) else None
+    found = [error.get(key) for key in ("type", "code")] if isinstance(error, dict) else []
+    return [kind for kind in found if isinstance(kind, str)]
 
 
 def whole_text(text: str) -> str:

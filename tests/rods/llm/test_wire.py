@@ -103,6 +103,35 @@ def test_a_complaint_is_found_in_every_form(said: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "This model's maximum context length is 4096 tokens. However, you requested 9000"},  # vLLM
+        {"message": "request (4390 tokens) exceeds the available context size (4096 tokens), try increasing it"},
+        {"message": "Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens)."},  # SGLang
+        {"message": "zu lang", "type": "exceed_context_size_error", "code": 400},  # llama.cpp
+        {"message": "too many words", "type": "invalid_request_error", "code": "context_length_exceeded"},  # OpenAI
+    ],
+)
+def test_a_prompt_that_does_not_fit_is_known_by_the_words_or_the_kind_of_the_error(error: Any) -> None:
+    assert wire.no_room(json.dumps({"error": error}).encode())
+    assert wire.no_room(json.dumps(error).encode())
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"",
+        b"[]",
+        b'{"error": {"message": "the name of a tool exceeds the maximum allowed length", "type": null, "code": 400}}',
+        b'{"error": {"message": "schema not supported", "type": "invalid_request_error"}}',
+        b'{"error": "no such model", "type": ["context_length"]}',
+    ],
+)
+def test_another_refusal_is_not_taken_for_a_prompt_that_does_not_fit(reply: bytes) -> None:
+    assert not wire.no_room(reply)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         '{"a": [1, 2.5, "x"]}',
