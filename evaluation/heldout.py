@@ -1,8 +1,9 @@
 """Held-out scores of a run: its policy at a checkpoint, rolled out on the tasks that it never trains on.
 
 Scores lie in `eval/heldout_step_<step>.a<attempt>.jsonl`, one line a rollout, written whole or not at all; they never
-enter the observations. The same checkpoint is scored once: asking again reads the file. Every checkpoint of a run
-meets the same tasks with the same draws, so that differences are paired (DESIGN §5.5: identity interface only).
+enter the observations. The same checkpoint is scored once: asking again reads the file, unless the machinery broke
+rollouts, which are then repeated. Every checkpoint of a run meets the same tasks with the same draws, so that
+differences are paired (DESIGN §5.5: identity interface only).
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ Which = Literal["start", "end"] | int
 def score_run(path: Path, which: Which) -> dict[str, Any]:
     """Scores the run in `path` at its first checkpoint, its newest, or the one of a step; returns the summary.
 
-    Raises UserError when the run has no such checkpoint or no held-out tasks.
+    Raises UserError when the run has no such checkpoint or no held-out tasks, InfrastructureError when every rollout
+    broke.
     """
     run = Run.open(path)
     checkpoint = _checkpoint(path, which)
     file = _file(path, checkpoint)
-    if not file.exists():
+    if not file.exists() or _broken(file):
         run.check_environments()
         tasks = run.held_out
         if not tasks:
@@ -48,13 +50,14 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
         engine = engines.load(run.config, checkpoint.policy)
         rolled_out = engine.rollouts(tasks, run.config.training.heldout_rollouts)
         _write(file, checkpoint, rolled_out)
-    return summary(file)
+    return _summed(file)
 
 
 def compare(path: Path) -> dict[str, Any]:
     """Scores start and end and pairs them: {"start", "end", "difference": {"progress", "binary", …}, "left_out"}.
 
-    `left_out` counts tasks that only one end could score (infrastructure failures).
+    `left_out` counts the tasks that one end or both could not score (infrastructure failures). Raises
+    InfrastructureError when that leaves none.
     """
     return _compared(score_run(path, "start"), score_run(path, "end"))
 
@@ -70,19 +73,37 @@ def scored(path: Path) -> dict[str, Any] | None:
     )
     if len({step for step, *_ in found}) < 2:
         return None
-    return _compared(summary(found[0][-1]), summary(found[-1][-1]))
+    return _compared(_summed(found[0][-1]), _summed(found[-1][-1]))
 
 
 def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
-    before, after = per_task(Path(start["file"])), per_task(Path(end["file"]))
-    difference, left_out = {}, 0
+    files = Path(start["file"]), Path(end["file"])
+    before, after = map(per_task, files)
+    both = before["progress"].keys() & after["progress"].keys()
+    if not both:
+        raise InfrastructureError(f"{files[1]}: no task was scored at both ends; score again")
+    difference = {}
     for measure in (name for name in before if name in after):
         old, new = before[measure], after[measure]
         common = old.keys() & new.keys()
-        left_out = max(left_out, len(old.keys() ^ new.keys()))
         pairs = {task: old[task] for task in common}, {task: new[task] for task in common}
         difference[measure] = paired(*pairs).as_json()
+    asked = {record["task"] for file in files for record in _records(file)}
+    left_out = len(asked - both)
     return {"start": start, "end": end, "difference": difference, "left_out": left_out}
+
+
+def _summed(file: Path) -> dict[str, Any]:
+    """The summary, and how many rollouts the machinery broke: the means are without them."""
+    return {**summary(file), "broken": _broken(file)}
+
+
+def _broken(file: Path) -> int:
+    return sum(record["end"] == "infrastructure" for record in _records(file))
+
+
+def _records(file: Path) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in file.read_bytes().splitlines()]
 
 
 def summary(file: Path) -> dict[str, Any]:
@@ -146,19 +167,29 @@ def _file(path: Path, checkpoint: Checkpoint) -> Path:
 
 
 def _write(file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[Task, list[Scored]]]) -> None:
-    """Writes one line a rollout into a temporary file, fsyncs it, and renames it into place."""
+    """Writes one line a rollout into a temporary file, fsyncs it, and renames it into place. What an earlier file has
+    of a rollout that breaks now is kept: its draws were the same. Raises InfrastructureError, and leaves what was
+    there, when every rollout broke."""
     file.parent.mkdir(exist_ok=True)
     temporary = file.with_suffix(f".{os.getpid()}.part")
     head = {"step": checkpoint.position.step, "attempt": checkpoint.position.attempt}
+    earlier = {(one["task"], one["rollout"]): one for one in (_records(file) if file.exists() else ())}
+    counted = 0
     with temporary.open("wb") as out:
         for task, rollouts in rolled_out:
             about = {"task": task.id, "type": task.type, "split": task.split, "version": _version(task), **head}
             for index, scored in enumerate(rollouts):
                 official = {} if scored.official is None else {"official": int(scored.official)}
                 record = {**about, "rollout": index, **scored.rollout.as_json(), **official}
+                if record["end"] == "infrastructure":
+                    record = earlier.get((task.id, index), record)
+                counted += record["end"] != "infrastructure"
                 out.write(orjson.dumps(record) + b"\n")
         out.flush()
         os.fsync(out.fileno())
+    if not counted:
+        temporary.unlink()
+        raise InfrastructureError("every held-out rollout met an infrastructure failure; nothing was scored")
     temporary.rename(file)
 
 

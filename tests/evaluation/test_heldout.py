@@ -1,14 +1,23 @@
 """Held-out scores of a finished run of the simulated policy."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from shutil import copytree, rmtree
 
 import orjson
 import pytest
 
 from buffers.reading import read
+from evaluation import engines
+from evaluation.engines import Scored
 from evaluation.heldout import compare, per_task, score_run, scored, summary
 from evaluation.scoring import estimate, share
-from rods.errors import UserError
+from rods.config import Config
+from rods.errors import InfrastructureError, UserError
+from rods.tasks import Task
 from tests.trainer.runs import train, write_config
 
 CHANGES = {
@@ -60,6 +69,87 @@ def test_verdicts_have_wilson_s_interval_and_progress_student_s(run: Path, tmp_p
         assert found[measure] == share(list(means[measure].values())).as_json()
         assert found[measure]["interval"][1] > 0.05  # none of 40 tasks leaves room for some
     assert found["progress"] == estimate(list(means["progress"].values())).as_json()
+
+
+class Breaking:
+    """The run's own engine, of whose rollouts the machinery breaks some: `broken` says which (task's place, index)."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.broken: Callable[[int, int], bool] = lambda place, index: False
+        self.asked = 0
+        self._load = engines.load
+        monkeypatch.setattr(engines, "load", self.load)
+
+    def load(self, config: Config, policy: Path) -> Breaking:
+        self._engine = self._load(config, policy)
+        return self
+
+    def rollouts(self, tasks: Sequence[Task], count: int) -> Iterator[tuple[Task, list[Scored]]]:
+        self.asked += 1
+        for place, (task, found) in enumerate(self._engine.rollouts(tasks, count)):
+            yield task, [self._of(one, self.broken(place, index)) for index, one in enumerate(found)]
+
+    def _of(self, one: Scored, broken: bool) -> Scored:
+        return Scored(replace(one.rollout, resolved=0, reward=None, end="infrastructure")) if broken else one
+
+
+@pytest.fixture
+def copied(run: Path, tmp_path: Path) -> Path:
+    """A run of which nothing is scored."""
+    folder = copytree(run, tmp_path / "run")
+    rmtree(folder / "eval", ignore_errors=True)
+    return folder
+
+
+def test_rollouts_that_the_machinery_broke_are_counted_and_repeated(
+    run: Path, copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = Path(score_run(run, "end")["file"]).read_bytes()
+    engine = Breaking(monkeypatch)
+    engine.broken = lambda place, index: place < 3 or (place, index) == (5, 1)
+    first = score_run(copied, "end")
+    assert (first["progress"]["tasks"], first["broken"]) == (37, 3 * 4 + 1)
+    engine.broken = lambda place, index: place == 2 or place == 7  # what counts already is not lost again
+    second = score_run(copied, "end")
+    assert (second["progress"]["tasks"], second["broken"]) == (39, 4)
+    engine.broken = lambda place, index: False
+    whole = score_run(copied, "end")
+    assert (whole["progress"]["tasks"], whole["broken"]) == (40, 0)
+    assert Path(whole["file"]).read_bytes() == expected
+    assert score_run(copied, "end") == whole
+    assert engine.asked == 3, "what is whole is not scored again"
+
+
+def test_a_score_of_which_every_rollout_broke_is_not_kept(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Breaking(monkeypatch)
+    engine.broken = lambda place, index: True
+    with pytest.raises(InfrastructureError, match="nothing was scored"):
+        score_run(copied, "end")
+    assert not list((copied / "eval").iterdir())
+    engine.broken = lambda place, index: False
+    assert score_run(copied, "end")["progress"]["tasks"] == 40
+
+
+def test_tasks_that_either_end_or_both_lost_are_told(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Breaking(monkeypatch)
+    engine.broken = lambda place, index: place in (0, 1)
+    score_run(copied, "start")
+    engine.broken = lambda place, index: place in (1, 2, 3)
+    score_run(copied, "end")
+    found = scored(copied)
+    assert found is not None
+    assert (found["left_out"], found["difference"]["progress"]["tasks"]) == (4, 36)
+    assert (found["start"]["broken"], found["end"]["broken"]) == (8, 12)
+
+
+def test_ends_that_share_no_task_are_no_comparison(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Breaking(monkeypatch)
+    engine.broken = lambda place, index: place < 20
+    score_run(copied, "start")
+    engine.broken = lambda place, index: place >= 20
+    score_run(copied, "end")
+    with pytest.raises(InfrastructureError, match="no task was scored at both ends"):
+        scored(copied)
 
 
 def test_held_out_tasks_never_enter_the_observations(run: Path) -> None:
