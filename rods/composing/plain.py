@@ -8,7 +8,6 @@ guess from names; that a value works shows only when the call runs.
 
 from __future__ import annotations
 
-import copy
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -21,8 +20,9 @@ import orjson
 from rods.checking.sampling import Sampler
 from rods.checking.schemas import fits, limits
 from rods.composing.catalogue import LEFT_OUT, Catalogue, PhraseBook, Recipe, Said, Scene, Step, catalogue_for
-from rods.composing.records import ComposeError, Draft
-from rods.composing.shapes import at, is_map
+from rods.composing.padding import padded
+from rods.composing.records import ComposeError
+from rods.composing.shapes import is_map
 from rods.environments import load
 from rods.environments.base import Parameter, Tool
 
@@ -33,7 +33,6 @@ MAKING = {"add", "create", "make", "new", "register", "touch", "mkdir", "insert"
 WRITING = {"write", "post", "send", "book", "open", "place"}  # the same for its name, title or subject
 FREE = {"text", "body", "message", "content", "comment", "query", "reason", "answer"}  # said in one's own words
 NAMING = {"name", "title", "subject", "label"}
-PADDED_MAPS, PADDING = 4, 8  # collections that padding fills up, and entries for each
 
 
 @cache
@@ -79,56 +78,11 @@ def _plain(environment_name: str) -> Catalogue:
         book=PhraseBook({1: ("{0}",)}, (), (), {}, {}, {}, longest=80),
         make_state=lambda recipes, avoid, narrative, rng: dict(avoid or {}),
         patch=lambda state, error, rng: None,
-        pad=partial(_padded, environment_name),
+        pad=partial(padded, environment_name),
         topics=lambda rng: {},
         ordinary=frozenset(name for name in tools if name.isalpha() and name.islower()),
         closed=True,
     )
-
-
-def _padded(environment_name: str, draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
-    """The draft's state with more entries in its largest collections, copies of those that are there under new keys, as
-    far as the environment accepts them."""
-    state = copy.deepcopy(dict(draft.state))
-    environment = load(environment_name)
-    maps = sorted(_maps(state, ()), key=lambda path: -len(at(state, path)))[:PADDED_MAPS]
-    for path in maps:
-        longer = copy.deepcopy(state)
-        entries = at(longer, path)
-        for number in range(PADDING):
-            key = rng.choice(sorted(at(state, path)))
-            taken = {int(each) for each in entries if each.isdecimal()}
-            new = str(max(taken) + 1) if key.isdecimal() else f"{key}_{number + 2}"
-            if new not in entries and new.lower() not in spoken:
-                entries[new] = _renamed(at(state, path)[key], key, new)
-        try:
-            environment.reset(longer)
-        except ValueError:
-            continue
-        state = longer
-    return state
-
-
-def _maps(value: Mapping[str, Any], path: tuple[str, ...], *, record: bool = True) -> Iterator[tuple[str, ...]]:
-    keyed = is_map(value, record=record)
-    if keyed:
-        yield path
-    for key, item in value.items():
-        if isinstance(item, Mapping):
-            yield from _maps(item, (*path, key), record=keyed)
-
-
-def _renamed(entry: Any, key: str, new: str) -> Any:
-    """A copy of an entry in which its own key, where it stands among its fields, is the new one."""
-    if not isinstance(entry, Mapping):
-        return copy.deepcopy(entry)
-    own: dict[Any, Any] = {key: new}
-    if key.isdecimal():
-        own[int(key)] = int(new)
-    return {
-        name: own[item] if isinstance(item, (str, int)) and item in own else copy.deepcopy(item)
-        for name, item in entry.items()
-    }
 
 
 def _values(tool: Tool, parameter: Parameter, scene: Scene) -> list[Any]:

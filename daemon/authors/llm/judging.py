@@ -83,7 +83,7 @@ class Judge:
                 "meaning": meaning(given, task),
                 "state": showing.world(task.state, STATE_ROOM),
                 "functions": functions(given, draft),
-                "conversation": showing.turns(draft, task.script),
+                "conversation": conversation(draft, task),
                 "diagnosis": diagnosis and f"\n{diagnosis}",
                 "diagnosis_tags": tags,
                 "diagnosis_fields": said and f" Also:{said}",
@@ -101,7 +101,7 @@ class Judge:
             stage="classify",
             fields={
                 "issue": issue,
-                "conversation": showing.turns(draft, task.script),
+                "conversation": conversation(draft, task),
                 "diagnosis": diagnosis,
                 "diagnosis_tags": tags,
                 "diagnosis_fields": said,
@@ -117,6 +117,11 @@ class Judge:
         self.asker.hashes["fault_classes"] = template.hash
         sections = template.render_sections()
         return sections["user"], sections["tagged"], " " + sections["constrained"].strip()
+
+
+def conversation(draft: Draft, task: Task) -> str:
+    """The turns as the policy will meet them: in a padded world the calls give other results than in the draft's."""
+    return showing.turns(draft, task.script, task.provenance.get("results", ()))
 
 
 def meaning(given: Assignment, task: Task) -> str:

@@ -4,6 +4,7 @@ program may want to read it again."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -61,11 +62,15 @@ def world(state: Any, room: int) -> str:
     return shown[: room - 1] + "…"
 
 
-def turns(draft: Draft, texts: Sequence[str] = ()) -> str:
-    """All turns of a draft under headings "Turn 1:", with their texts where there are any."""
+def turns(draft: Draft, texts: Sequence[str] = (), results: Sequence[Sequence[str]] = ()) -> str:
+    """All turns of a draft under headings "Turn 1:", with their texts where there are any. `results` are what its calls
+    gave elsewhere, one text each, to be shown instead of the draft's."""
     parts = []
     for number, calls in enumerate(draft.turns):
         text = f"\nuser: {texts[number]}" if texts and texts[number] else ""
+        if results:
+            given = zip(calls, results[number], strict=True)
+            calls = tuple(replace(bound, result=bound.result._replace(text=shown)) for bound, shown in given)
         parts.append(f"Turn {number + 1}:{text}\n{turn_lines(calls) or '(no call is right in this turn)'}")
     return "\n".join(parts)
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from daemon.authors.base import Assignment
+from daemon.authors.llm.asking import Asker
 from rods.composing.records import Draft
 from rods.tasks import Task
 from tests.daemon.llm.later import later
 from tests.daemon.llm.later_roles import PASSED
+from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed, steady
 from tests.llm_stub import Stub
+from tests.rods.composing.drafts import made, planned
 
 CRITERIA = [name for name in PASSED if name != "issue"]
 FIXABLE = {"alignment": 1, "naturalness": 0}  # turn at fault, where the stub's judge calls a fault query_fixable
@@ -75,6 +79,29 @@ async def test_the_next_attempt_knows_what_the_judge_held_against_this_one(stub:
     learnt = [(error.type, error.turn, error.detail) for error in seen[-1].failures]
     assert seen[0].failures == ()
     assert ("conversation_construct_failed", 0, "fails consistency: consistency is poor") in learnt
+
+
+@FORMS
+async def test_a_judge_sees_what_the_calls_give_in_the_world_of_the_task(
+    stub: Stub, calls: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long context's is padded after the draft has run: what is ambiguous there shows in these results alone."""
+    task, draft = made(planned(["see_team"], ["see_day"]), "long_context", seed=1)
+    drafted_text, shown_text = draft.turns[0][0].result.text, task.provenance["results"][0][0]
+    assert drafted_text != shown_text
+    asked: dict[str, str] = {}
+    ask = Asker.ask
+
+    async def listening(self: Asker, given: Assignment, template: str, **options: Any) -> Any:
+        asked[template] = options["fields"]["conversation"]
+        return await ask(self, given, template, **options)
+
+    monkeypatch.setattr(Asker, "ask", listening)
+    async with later(stub, "consistency_fails", calls=calls) as it:
+        await it.author.judge.judge(assignment(), draft, task)
+    assert asked.keys() == {"judge_quality"} | ({"refine_classify"} if calls == "per_turn" else set())
+    for shown in asked.values():
+        assert json.dumps(shown_text) in shown and json.dumps(drafted_text) not in shown
 
 
 @pytest.mark.parametrize(
