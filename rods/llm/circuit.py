@@ -2,7 +2,8 @@
 
 Closed, calls pass. After `THRESHOLD` failures with no success between them, or one refusal that no single call is to
 blame for (a wrong key, an unknown model), it opens: nothing passes for a pause, then one call tries. Its success closes
-the circuit, its failure doubles the pause. A few faults among successes never open it.
+the circuit, its failure doubles the pause. A few faults among successes never open it. Answers to what was sent before
+it opened close nothing: they were on their way, and say nothing of the calls that follow.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ class Passage:
 
 
 class Circuit:
-    """`down_since` is the monotonic time since when no call has succeeded, None while closed; `why` the last reason."""
+    """`down_since` is the monotonic time since when no call has succeeded, None while closed; `why` the last reason.
+    `last_answered` is when the latest of the calls that were answered was sent."""
 
     def __init__(self) -> None:
         self.why = ""
         self.down_since: float | None = None
-        self.last_success = 0.0
+        self.last_answered = 0.0
+        self._opened = 0.0
         self._failures = 0
         self._first_failure = 0.0
         self._pause = FIRST_PAUSE
@@ -61,10 +64,14 @@ class Circuit:
             pass
         return None
 
-    def succeeded(self) -> bool:
-        """True when this closed the circuit."""
+    def succeeded(self, sent: float, *, answered: bool = True) -> bool:
+        """A call that was sent at `sent` (monotonic) has shown the endpoint well; not `answered`: it was turned away.
+        True when this closed the circuit."""
+        if answered:
+            self.last_answered = max(self.last_answered, sent)
+        if self.down_since is not None and sent < self._opened:
+            return False
         self._failures = 0
-        self.last_success = time.monotonic()
         if self.down_since is None:
             return False
         self.down_since, self._pause, self.why = None, FIRST_PAUSE, ""
@@ -86,7 +93,7 @@ class Circuit:
         self._failures += 1
         if self._failures < THRESHOLD and not refusal:
             return False
-        self.down_since, self.why = self._first_failure, why
+        self.down_since, self._opened, self.why = self._first_failure, now, why
         self._next_trial = now + max(self._pause, min(after, LONGEST_ASKED))
         return True
 

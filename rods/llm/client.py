@@ -209,12 +209,12 @@ class Client:
             if failure.refusal:
                 self._blame(backbone, call, failure)
             if failure.alive:
-                self._reached(backbone)
+                self._reached(backbone, began, answered=False)
             elif backbone.circuit.failed(passage, str(failure), refusal=failure.refusal, after=failure.after or 0.0):
                 log.warning("endpoint down, calls wait", endpoint=backbone.name, why=str(failure))
             return failure
         except RequestRefused:
-            self._reached(backbone)
+            self._reached(backbone, began)
             raise
         except BudgetSpent:
             call.sent -= 1
@@ -225,12 +225,13 @@ class Client:
             backbone.circuit.leave(passage)
         if completion.finish != "context":
             backbone.slots.succeeded(completion.seconds)
-        self._reached(backbone)
+        self._reached(backbone, began)
         return completion
 
     def _blame(self, backbone: Backbone, call: Call, failure: Failure) -> None:
-        """Raises RequestRefused when others were answered since this call was last refused: then it is the call."""
-        if call.refused and backbone.circuit.last_success > call.refused:
+        """Raises RequestRefused when calls that were sent after this one's last refusal were answered: then it is the
+        call. Answers that were only on their way by then do not show that the key or the model is still good."""
+        if call.refused and backbone.circuit.last_answered > call.refused:
             raise RequestRefused(f"endpoint {backbone.name} refuses this request alone: {failure}")
         call.refused = time.monotonic()
 
@@ -251,8 +252,8 @@ class Client:
         call.spent += wait
         await asyncio.sleep(wait)
 
-    def _reached(self, backbone: Backbone) -> None:
-        if backbone.circuit.succeeded():
+    def _reached(self, backbone: Backbone, sent: float, *, answered: bool = True) -> None:
+        if backbone.circuit.succeeded(sent, answered=answered):
             log.info("endpoint back", endpoint=backbone.name)
 
     def _book(self, request: Request, call: Call, completion: Completion | None, outcome: str) -> None:
