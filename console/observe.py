@@ -16,10 +16,11 @@ from cyclopts import Parameter
 
 from console.output import Json, RunFolder, print_json
 from rods.errors import UserError
-from rods.observations import Group
+from rods.observations import Group, turns
 
 if TYPE_CHECKING:
     from buffers.trainer_log import TrainerLog
+    from rods.tasks import Task
 
 FromStep = Annotated[
     int | None,
@@ -62,11 +63,14 @@ def take(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         step = record["end_step"]
         if not isinstance(step, int) or isinstance(step, bool) or step < 1:
             raise UserError(f"end_step is {step!r}", where=where, remedy="steps are whole numbers from 1")
+        policy_step = record.get("policy_step")
+        if policy_step is not None and (not isinstance(policy_step, int) or isinstance(policy_step, bool)):
+            raise UserError(f"policy_step is {policy_step!r}", where=where, remedy="give the weights' last update")
         log.view.poll()  # `rods merge` may have opened an epoch meanwhile
         epoch = _epoch(record, step, log, where)
         stage = log.view.pool.epochs[epoch].stage
         groups = [_group(given, log, stage, place) for given, place in waiting]
-        recorded = log.write_step(step, epoch, groups, record.get("policy_step"))
+        recorded = log.write_step(step, epoch, groups, policy_step)
         log.write_tracker()
         waiting.clear()
         yield {"step": step, "attempt": log.attempt, "epoch": epoch, "recorded": recorded}
@@ -109,7 +113,7 @@ def _group(record: dict[str, Any], log: TrainerLog, stage: int, where: str) -> G
 
     remedy = "see the group record in docs/protocol.md"
     try:
-        log.task(record.get("task", ""))
+        task = log.task(str(record.get("task", "")))
     except KeyError as error:
         raise UserError(
             f"task {record.get('task')!r} is not in this run", where=where, remedy="`rods merge` prints the tasks"
@@ -117,15 +121,19 @@ def _group(record: dict[str, Any], log: TrainerLog, stage: int, where: str) -> G
     kind = stage_rules(log.run.config, stage).reward
     filled = {"stage": stage, "reward": {"kind": kind, "range": list(RANGES[kind])}, **record}
     try:
-        filled["rollouts"] = [_rollout(rollout) for rollout in filled.get("rollouts", ())]
+        if not isinstance(filled.get("rollouts"), list):
+            raise ValueError("a group needs 'rollouts', a list")
+        filled["rollouts"] = [_rollout(rollout, task) for rollout in filled["rollouts"]]
         return Group.from_json(filled)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except ValueError as error:
         raise UserError(str(error), where=where, remedy=remedy) from error
 
 
-def _rollout(given: dict[str, Any]) -> dict[str, Any]:
-    """Fills in what follows from the number of resolved turns."""
-    resolved, expected = given["resolved"], given["expected"]
+def _rollout(given: Any, task: Task) -> dict[str, Any]:
+    """Fills in what follows from the number of resolved turns. Raises ValueError when `task` has no such turns."""
+    resolved, expected = turns(given)
+    if expected != task.expected_turns:
+        raise ValueError(f"{expected} turns are expected, but the task {task.id} has {task.expected_turns}")
     filled = {"end": "finished", "binary": int(resolved == expected), **given}
     if "reward" not in filled:
         filled["reward"] = None if filled["end"] == "infrastructure" else resolved / expected

@@ -7,13 +7,16 @@ length nor hit by an infrastructure failure; a group with fewer than half of its
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard, get_args
 
 End = Literal["finished", "step_limit", "length", "context", "infrastructure"]
 CUT_ENDS = frozenset({"length", "context"})  # truncated: left out of zone statistics, may mark a task `truncated`
 INVALID_ENDS = CUT_ENDS | {"infrastructure"}
+ENDS: tuple[End, ...] = get_args(End)
 RewardKind = Literal["progress", "binary", "format", "format_codes"]
+REWARD_KINDS: tuple[RewardKind, ...] = get_args(RewardKind)
 Role = Literal["active", "retest"]
+ROLES: tuple[Role, ...] = get_args(Role)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,35 @@ class Rollout:
             "reward": self.reward,
             "end": self.end,
         }
+
+    @staticmethod
+    def from_json(record: Any) -> Rollout:
+        """Raises ValueError for what no episode earns, naming the field at fault."""
+        resolved, expected = turns(record)
+        binary, form, reward, end = (record.get(key) for key in ("binary", "format", "reward", "end"))
+        if binary not in (0, 1):
+            raise ValueError(f"binary is {binary!r}; it must be 0 or 1")
+        for name, value in (("format", form), ("reward", reward)):
+            if not (value is None or _whole(value) or isinstance(value, float)):
+                raise ValueError(f"{name} is {value!r}; it must be a number")
+        if end not in ENDS:
+            raise ValueError(f"unknown end reason {end!r}; there are {', '.join(ENDS)}")
+        return Rollout(
+            resolved, expected, int(binary), float(form or 0), None if reward is None else float(reward), end
+        )
+
+
+def turns(record: Any) -> tuple[int, int]:
+    """The resolved and the expected turns of a rollout's record. Raises ValueError where these cannot be."""
+    if not isinstance(record, dict):
+        raise ValueError(f"a rollout is {record!r}; it must be an object")
+    resolved, expected = record.get("resolved"), record.get("expected")
+    if not _whole(resolved) or not _whole(expected):
+        name, value = ("expected", expected) if _whole(resolved) else ("resolved", resolved)
+        raise ValueError(f"{name} is {value!r}; it must be a whole number of turns")
+    if not 0 <= resolved <= expected or expected < 1:
+        raise ValueError(f"resolved {resolved} of {expected} turns is impossible")
+    return resolved, expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +110,14 @@ class Group:
     def from_json(record: dict[str, Any]) -> Group:
         """Raises ValueError naming the field at fault."""
         try:
-            reward = record["reward"]
-            rollouts = tuple(
-                Rollout(
-                    int(item["resolved"]),
-                    int(item["expected"]),
-                    int(item["binary"]),
-                    float(item.get("format", 0.0)),
-                    None if item.get("reward") is None else float(item["reward"]),
-                    item["end"],
-                )
-                for item in record["rollouts"]
-            )
+            reward, stage = record["reward"], record.get("stage", 3)
+            if not _whole(stage):
+                raise ValueError(f"stage is {stage!r}; it must be a whole number")
+            rollouts = tuple(Rollout.from_json(item) for item in record["rollouts"])
             low, high = reward["range"]
             group = Group(
                 str(record["task"]),
-                int(record.get("stage", 3)),
+                stage,
                 str(record.get("interface", "identity")),
                 reward["kind"],
                 (float(low), float(high)),
@@ -104,11 +128,12 @@ class Group:
             raise ValueError(f"a group lacks or misshapes {error}") from error
         if not rollouts:
             raise ValueError("a group needs at least one rollout")
-        for rollout in rollouts:
-            if not 0 <= rollout.resolved <= rollout.expected or rollout.expected < 1:
-                raise ValueError(f"resolved {rollout.resolved} of {rollout.expected} turns is impossible")
-            if rollout.end not in INVALID_ENDS | {"finished", "step_limit"}:
-                raise ValueError(f"unknown end reason {rollout.end!r}")
-        if group.reward not in ("progress", "binary", "format", "format_codes"):
+        if group.reward not in REWARD_KINDS:
             raise ValueError(f"unknown reward kind {group.reward!r}")
+        if group.role not in ROLES:
+            raise ValueError(f"unknown role {group.role!r}")
         return group
+
+
+def _whole(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Plays the trainer of a run with nothing but a shell: `rods merge` opens an epoch and prints its tasks, `rods observe`
-# takes what the rollouts of a step earned. Usage: shell_trainer.sh RUN EPOCHS. The "policy" resolves one turn of two in
-# every other rollout, so each task lies at the boundary.
+# takes what the rollouts of a step earned. Usage: shell_trainer.sh RUN EPOCHS. The "policy" resolves all turns, none and
+# one of them in turn, so each task lies at the boundary.
 set -eu
 run=$1 epochs=$2 step=0
 rods() { "${PYTHON:-python3}" -m console "$@"; }
@@ -9,12 +9,15 @@ rods() { "${PYTHON:-python3}" -m console "$@"; }
 epoch=0
 while [ "$epoch" -lt "$epochs" ]; do
     step=$((step + 1))
+    # A line of `rods merge` is {"role":…,"task":{"id":…,…,"user":{"script":["…","…"]},"goal":…}}.
     rods merge "$run" --epoch "$epoch" 2>/dev/null |
-        sed -n 's/^{"role":"\([a-z]*\)","task":{"id":"\([0-9a-f]*\)".*/\1 \2/p' |
-        while read -r role task; do
-            printf '{"task":"%s","role":"%s","rollouts":[' "$task" "$role"
-            printf '{"resolved":2,"expected":2},{"resolved":0,"expected":2},{"resolved":1,"expected":2}]}\n'
-        done >"$run.step"
+        sed -n 's/^{"role":"\([a-z]*\)","task":{"id":"\([0-9a-f]*\)".*"user":{"script":\["\(.*\)"\]},"goal":.*/\1","\2","\3/p' |
+        awk -F '","' '{
+            turns = NF - 2
+            printf "{\"task\":\"%s\",\"role\":\"%s\",\"rollouts\":[", $2, $1
+            printf "{\"resolved\":%d,\"expected\":%d},", turns, turns
+            printf "{\"resolved\":0,\"expected\":%d},{\"resolved\":1,\"expected\":%d}]}\n", turns, turns
+        }' >"$run.step"
     printf '{"end_step":%s}\n' "$step" >>"$run.step"
     rods observe "$run" <"$run.step"
     epoch=$((epoch + 1))

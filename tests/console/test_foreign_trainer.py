@@ -6,20 +6,33 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from buffers.run import Run
+from buffers.trainer_log import TrainerLog
+from console.observe import take
+from rods.errors import UserError
 from tests.console.conftest import CONFIG, rods
 
 SCRIPT = Path(__file__).parent / "shell_trainer.sh"
+Slot = tuple[str, int]  # a task's id and its number of turns
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A fresh run that waits for no daemon."""
     return made(tmp_path, CONFIG.replace('sync = "lockstep"', ""))
+
+
+@pytest.fixture(scope="module")
+def made_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Slot]:
+    """A run with an open epoch and one of its tasks."""
+    path = made(tmp_path_factory.mktemp("observed"), CONFIG.replace('sync = "lockstep"', ""))
+    return path, tasks(path, 0)[0]
 
 
 def made(tmp_path: Path, text: str) -> Path:
@@ -29,15 +42,20 @@ def made(tmp_path: Path, text: str) -> Path:
     return tmp_path / "run"
 
 
-def tasks(run: Path, epoch: int) -> list[str]:
+def tasks(run: Path, epoch: int) -> list[Slot]:
     done = rods("merge", run, "--epoch", str(epoch))
     assert done.returncode == 0, done.stderr
-    return [json.loads(line)["task"]["id"] for line in done.stdout.splitlines()]
+    found = [json.loads(line)["task"] for line in done.stdout.splitlines()]
+    return [(task["id"], len(task["user"]["script"])) for task in found]
 
 
-def step(number: int, ids: list[str], resolved: int = 1) -> str:
-    rollouts = [{"resolved": resolved, "expected": 2}, {"resolved": 0, "expected": 2}]
-    return "".join(json.dumps({"task": one, "rollouts": rollouts}) + "\n" for one in ids) + end(number)
+def group(slot: Slot, *resolved: Any, **more: Any) -> dict[str, Any]:
+    task, turns = slot
+    return {"task": task, "rollouts": [{"resolved": one, "expected": turns, **more} for one in resolved]}
+
+
+def step(number: int, slots: list[Slot], resolved: int = 1) -> str:
+    return "".join(json.dumps(group(slot, resolved, 0)) + "\n" for slot in slots) + end(number)
 
 
 def end(number: int, **more: int) -> str:
@@ -121,6 +139,7 @@ def test_from_step_takes_later_steps_back(run: Path) -> None:
         ),
         ('{"end_step":0}\n', ["line 1", "whole numbers from 1"]),
         ('{"end_step":1,"epoch":5}\n', ["epoch 5 is not open"]),
+        ('{"end_step":1,"policy_step":"0"}\n', ["line 1", "policy_step is '0'"]),
         ('{"end_step":1}\n', ["no groups"]),
     ],
 )
@@ -133,16 +152,50 @@ def test_a_bad_line_is_named(run: Path, text: str, words: list[str]) -> None:
         assert word in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda slot: group(slot, 1, binary=7), "binary is 7; it must be 0 or 1"),
+        (lambda slot: group(slot, 1.5), "resolved is 1.5; it must be a whole number of turns"),
+        (lambda slot: group(slot, True), "resolved is True"),
+        (lambda slot: group(slot, None), "resolved is None"),
+        (lambda slot: group(slot, -1), "is impossible"),
+        (lambda slot: group((slot[0], 0), 0), "resolved 0 of 0 turns is impossible"),
+        (lambda slot: group((slot[0], 50), 1), "50 turns are expected, but the task"),
+        (lambda slot: group(slot, 1, reward="1"), "reward is '1'; it must be a number"),
+        (lambda slot: group(slot, 1, format=True), "format is True; it must be a number"),
+        (lambda slot: group(slot, 1, end=["finished"]), "unknown end reason ['finished']"),
+        (lambda slot: {**group(slot, 1), "stage": 1.9}, "stage is 1.9; it must be a whole number"),
+        (lambda slot: {**group(slot, 1), "role": "spectator"}, "unknown role 'spectator'"),
+        (lambda slot: {**group(slot, 1), "task": [slot[0]]}, "is not in this run"),
+        (lambda slot: {**group(slot, 1), "task": {}}, "is not in this run"),
+        (lambda slot: {"task": slot[0], "rollouts": 5}, "needs 'rollouts', a list"),
+        (lambda slot: {"task": slot[0], "rollouts": [5]}, "a rollout is 5; it must be an object"),
+        (lambda slot: {"task": slot[0], "rollouts": []}, "at least one rollout"),
+    ],
+)
+def test_what_no_episode_earns_is_refused_and_not_recorded(
+    made_run: tuple[Path, Slot], change: Callable[[Slot], dict[str, Any]], words: str
+) -> None:
+    path, slot = made_run
+    with TrainerLog(Run.open(path), "observe") as log:
+        log.start()
+        with pytest.raises(UserError) as error:
+            list(take(log, [json.dumps(change(slot)).encode(), end(1).encode()]))
+        assert log.last_step == 0
+    assert words in str(error.value) and "line 1" in str(error.value) and "→" in str(error.value)
+
+
 def test_groups_that_no_end_step_closes_are_not_recorded(run: Path) -> None:
     ids = tasks(run, 0)[:2]
     done = rods("observe", run, stdin=step(1, ids).replace(end(1), ""))
     assert done.returncode == 2
     assert "2 groups were not closed" in done.stderr
-    impossible = step(1, ids).replace('"resolved": 1', '"resolved": 3')
+    impossible = step(1, ids).replace('"resolved": 1', '"resolved": 9')
     assert "impossible" in rods("observe", run, stdin=impossible).stderr
 
 
 def test_no_step_before_the_first_merge(run: Path) -> None:
-    done = rods("observe", run, stdin=step(1, ["x"]))
+    done = rods("observe", run, stdin=step(1, [("x", 2)]))
     assert done.returncode == 2
     assert "rods merge RUN --epoch 0" in done.stderr
