@@ -27,11 +27,14 @@ from rods.config.identity import Pipeline
 from rods.environments import load as load_environment
 
 
-def llm_author(environment_name: str, asker: Asker, settings: Pipeline, threads: Threads) -> Author:
-    """The author of one variant; everything is asked through `asker`. `hashes` fills up as templates are used."""
+def llm_author(
+    environment_name: str, asker: Asker, settings: Pipeline, threads: Threads, *, duplicates: bool = True
+) -> Author:
+    """The author of one variant; everything is asked through `asker`. `hashes` fills up as templates are used.
+    `duplicates`: whether the gate of this name is on."""
     catalogue, compute = library(environment_name), Compute(threads)
     generated = not all(is_plain(recipe) for recipe in catalogue.recipes.values())
-    worlds = Worlds(catalogue, asker, compute, generated=generated)
+    worlds = Worlds(catalogue, asker, compute, generated=generated, duplicates=duplicates)
     querying = Querying(catalogue, asker, settings)
     former = Former(catalogue, asker, settings, compute)
     executor = Executor(catalogue, asker, settings, compute, worlds, querying, former.fits)

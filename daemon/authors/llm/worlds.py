@@ -26,14 +26,19 @@ STATE_ROOM = 6_000  # characters of the seed's world in a prompt
 
 
 class Worlds:
-    """`generated`: whether the catalogue makes worlds itself."""
+    """`generated`: whether the catalogue makes worlds itself. `duplicates`: whether a variant in its seed's world is
+    refused at admission (gate `duplicates`), so that nothing should be spent on one."""
 
-    def __init__(self, catalogue: Catalogue, asker: Asker, compute: Compute, *, generated: bool) -> None:
-        self.catalogue, self.asker, self.compute, self.generated = catalogue, asker, compute, generated
+    def __init__(
+        self, catalogue: Catalogue, asker: Asker, compute: Compute, *, generated: bool, duplicates: bool = True
+    ) -> None:
+        self.catalogue, self.asker, self.compute = catalogue, asker, compute
+        self.generated, self.duplicates = generated, duplicates
         self.patches: dict[str, Any] = {}
 
     async def state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
-        """A legal initial state. Raises ComposeError of fresh_state."""
+        """A legal initial state. Raises ComposeError: of fresh_state; `param_gen_failed` where the model brings only the
+        seed's world and `duplicates` are refused."""
         if self.generated:
             rng = given.rng("state")
             state = await self.compute(lambda: fresh_state(self.catalogue, plan, given.seed, rng))
@@ -57,7 +62,7 @@ class Worlds:
         return state
 
     async def _rewritten(self, given: Assignment, plan: Plan) -> dict[str, Any]:
-        """The seed's state in other words; as it is where the model brings nothing that fits."""
+        """The seed's state in other words; as it is where the model brings nothing that fits and that is allowed."""
         old = dict(given.seed.state or {})
         if not old:
             return old
@@ -65,7 +70,10 @@ class Worlds:
         def read(answer: dict[str, Any]) -> dict[str, Any]:
             if found := shapes.faults(old, answer["state"]):
                 raise Unreadable("; ".join(map(str, found[:3])))
-            return deep_merge(old, answer["state"])
+            new = deep_merge(old, answer["state"])
+            if new == old and tells(old):
+                raise Unreadable("state changes nothing: the new conversation needs data of its own")
+            return new
 
         try:
             return await self.asker.ask(
@@ -84,7 +92,14 @@ class Worlds:
                 max_tokens=2048,
             )
         except ComposeError:
+            if self.duplicates and tells(old):
+                raise
             return old
+
+
+def tells(state: Mapping[str, Any]) -> bool:
+    """Whether a state holds anything; two that hold nothing are no duplicates (`rods.gates.similarity`)."""
+    return any(value not in (None, [], {}) for _, value in shapes.leaves(state))
 
 
 def fitting(state: Mapping[str, Any], patch: Any, path: shapes.Path = ()) -> Iterator[dict[str, Any]]:

@@ -126,6 +126,8 @@ def _decorating(state: Any) -> Any:
 
 redecorating = _decorating({"notes": {"101": {"title": "attic"}, "104": {"title": "cellar", "body": "empty it"}}})
 remodelling = _decorating({"notes": {"101": {"color": "red"}}, "shelves": {}})
+idle = _decorating({})
+repeating = _decorating({"notes": {"101": {"title": "garden"}}})
 forbidden = _decorating({"notes": {"cellar": {"title": "cellar", "body": "empty it"}}})  # keys are numbers
 
 

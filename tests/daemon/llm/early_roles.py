@@ -46,6 +46,13 @@ def instance(schema: Any, rng: random.Random) -> Any:
     return True
 
 
+def other_texts(state: Any) -> Any:
+    """The texts of a world that are no names, each with another end."""
+    changed = {key: other_texts(value) for key, value in state.items() if isinstance(value, dict)}
+    texts = {key: f"{value} soon" for key, value in state.items() if isinstance(value, str) and " " in value}
+    return texts | {key: value for key, value in changed.items() if value}
+
+
 def open_values(request: dict[str, Any]) -> dict[str, Any]:
     """What may stand for each value that is asked for, by its key."""
     asked = later_roles.question(request)
@@ -78,7 +85,8 @@ def fields_of(request: dict[str, Any]) -> Fields:
     if name == "query_verification":
         return {"verdict": ["aligned"] * len(re.findall(r"^Turn \d+$", asked, re.MULTILINE)), "problem": ""}
     if name == "initial_state":
-        return {"state": {}}
+        old = json.loads(re.findall(r"^The data of another conversation, as JSON:\n(.*)$", asked, re.MULTILINE)[0])
+        return {"state": other_texts(old)}
     if name == "config_patch":
         return {"patch": [{"path": "today", "value": "monday"}]}
     return later_roles.good_fields(request)
