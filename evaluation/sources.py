@@ -134,8 +134,9 @@ def _made(kind: Any, **fields: Any) -> Any:
 
 def _weights(options: argparse.Namespace) -> Source:
     path = _existing(options.weights)
+    operation = _computed(Operation(), options)
     about = {"kind": "weights", "name": options.name or path.resolve().name, "path": str(path.resolve())}
-    return Source("weights", about, path, operation=_computed(Operation(), options))
+    return Source("weights", about | _limits(operation, options), path, operation=operation)
 
 
 def _checkpoint(options: argparse.Namespace) -> Source:
@@ -144,13 +145,14 @@ def _checkpoint(options: argparse.Namespace) -> Source:
     if config.policy.kind == "simulated":
         raise UserError("a simulated policy says nothing", where=str(options.run), remedy="evaluate a run with weights")
     position = checkpoint.position
+    operation = _computed(config.operation, options)
     name = options.name or f"{options.run.resolve().name}_step_{position.step}"
     about = {"kind": "run", "name": name, "run": str(options.run.resolve()), "step": position.step}
     return Source(
         "weights",
-        {**about, "attempt": position.attempt},
+        {**about, "attempt": position.attempt, **_limits(operation, options)},
         checkpoint.policy,
-        operation=_computed(config.operation, options),
+        operation=operation,
         protocol=config.policy.dialect,
         system_prompt=config.curriculum.stages[-1].prompt,
     )
@@ -160,6 +162,13 @@ def _computed(operation: Operation, options: argparse.Namespace) -> Operation:
     """`operation` with what the command line says about number format and threads."""
     said = {"precision": options.precision, "threads": options.threads}
     return operation.model_copy(update={name: value for name, value in said.items() if value is not None})
+
+
+def _limits(operation: Operation, options: argparse.Namespace) -> dict[str, Any]:
+    """What else decides how local weights do: the number format that `auto` stands for here, and the context."""
+    from trainer import precision  # torch only where weights are
+
+    return {"precision": "bf16" if precision.bf16(operation) else "float32", "max_context": options.max_context}
 
 
 def _files(options: argparse.Namespace) -> Source:

@@ -43,6 +43,23 @@ def test_a_folder_of_weights_is_evaluated_in_a_training_dialect(
     assert json.loads(capsys.readouterr().out)["equal"] == 8
 
 
+def test_weights_with_another_context_or_number_format_are_another_evaluation(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["run", str(tmp_path / "e"), "--weights", str(weights), "--protocol", "compact", "--types", "base"]
+    arguments += ["--precision", "float32", *TASKS]
+    assert run(arguments) == 0
+    policy = json.loads(capsys.readouterr().out)["settings"]["policy"]
+    assert (policy["precision"], policy["max_context"]) == ("float32", 600)
+    assert run([*arguments, "--threads", "1", "--in-flight", "3"]) == 0
+    for another in (["--max-context", "700"], ["--precision", "bf16"]):
+        capsys.readouterr()
+        assert run([*arguments, *another]) == 3
+        assert "was made with other settings: policy is" in capsys.readouterr().err
+    if not torch.cuda.is_available():
+        assert run([*arguments, "--precision", "auto"]) == 0
+
+
 def test_official_prompts_that_do_not_fit_the_context_are_told(
     weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
