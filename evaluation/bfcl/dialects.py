@@ -117,8 +117,9 @@ def reply_text(content: str | None, calls: Sequence[tuple[str, str]]) -> str:
 
 
 def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
-    """A conversation of the native form as chat-completion messages. Calls whose arguments are no JSON object, which
-    servers would refuse to take back, are shown as the assistant's text."""
+    """A conversation of the native form as chat-completion messages. Calls whose arguments are no JSON object (or hold
+    NaN, which decoding takes), which servers would refuse to take back, are shown as the assistant's text, and their
+    results, which no tool's message may then hold, as the user's."""
     found: list[dict[str, Any]] = []
     identifiers: list[str] = []
     for message in conversation:
@@ -128,6 +129,9 @@ def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
             found.append(_assistant(reply, identifiers))
         elif message.role == "tool":
             texts = orjson.loads(message.content)
+            if "tool_calls" not in found[-1]:
+                found.append({"role": "user", "content": "\n".join(texts)})
+                continue
             found += [
                 {"role": "tool", "tool_call_id": identifier, "content": text}
                 for identifier, text in zip(identifiers, texts, strict=False)

@@ -106,6 +106,21 @@ def test_calls_that_a_server_would_not_take_back_become_text(words: Harness) -> 
     assert Native(words, {"ls": "GorillaFileSystem"}).parse(said).answer is not None
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_results_of_calls_that_are_shown_as_text_come_from_the_user(words: Harness, number: str) -> None:
+    said = reply_text("so", [("ls", "{}"), ("mean", f'{{"numbers": [{number}]}}')])
+    dialect = Native(words, {"ls": "GorillaFileSystem", "mean": "MathAPI"})
+    calls = dialect.parse(said).calls
+    assert [call.name for call in calls][:1] == ["ls"] and len(calls) == 2, "they are carried out"
+    role, content = dialect.observation(calls, [Result("files"), Result("no such number")])
+    assert role == "tool"
+    assert messages([Message("assistant", said), Message("tool", content), Message("user", "go on")]) == [
+        {"role": "assistant", "content": f'so\nls {{}}\nmean {{"numbers": [{number}]}}'},
+        {"role": "user", "content": "files\nno such number"},
+        {"role": "user", "content": "go on"},
+    ]
+
+
 def test_what_dialects_write_they_read(words: Harness) -> None:
     calls = (Call("cd", {"folder": "a b"}), Call("ls", {"a": True}))
     owners = {"cd": "GorillaFileSystem", "ls": "GorillaFileSystem"}
