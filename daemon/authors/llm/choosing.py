@@ -199,11 +199,17 @@ def _shown(value: Any) -> str:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)
+    """Whether two values are the same; 5 and 5.0 are, 1 and True are not."""
+    return _kind(one) is _kind(other) and bool(one == other)
 
 
 def _same_kind(found: Any, answer: Any) -> Any:
     """1 and True are one key of a dictionary, and two answers."""
-    if isinstance(found, (bool, int, float)) and type(found) is not type(answer):
+    if isinstance(found, (bool, int, float)) and _kind(found) is not _kind(answer):
         return answer
     return found
+
+
+def _kind(value: Any) -> type:
+    """The type of a value, one for all numbers: JSON writes 5.0 as 5, too."""
+    return float if type(value) is int else type(value)

@@ -37,8 +37,8 @@ class Worlds:
         self.patches: dict[str, Any] = {}
 
     async def state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
-        """A legal initial state. Raises ComposeError: of fresh_state; `param_gen_failed` where the model brings only the
-        seed's world and `duplicates` are refused."""
+        """A legal initial state. Raises ComposeError of fresh_state, and `param_gen_failed` where the model brings no
+        world but the seed's and `duplicates` are refused."""
         if self.generated:
             rng = given.rng("state")
             state = await self.compute(lambda: fresh_state(self.catalogue, plan, given.seed, rng))
