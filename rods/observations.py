@@ -7,7 +7,7 @@ length nor hit by an infrastructure failure; a group with fewer than half of its
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeGuard, get_args
+from typing import Any, Literal, get_args
 
 End = Literal["finished", "step_limit", "length", "context", "infrastructure"]
 CUT_ENDS = frozenset({"length", "context"})  # truncated: left out of zone statistics, may mark a task `truncated`
@@ -49,16 +49,14 @@ class Rollout:
     def from_json(record: Any) -> Rollout:
         """Raises ValueError for what no episode earns, naming the field at fault."""
         resolved, expected = turns(record)
-        binary, form, reward, end = (record.get(key) for key in ("binary", "format", "reward", "end"))
+        binary, end, reward = record.get("binary"), record.get("end"), record.get("reward")
         if binary not in (0, 1):
             raise ValueError(f"binary is {binary!r}; it must be 0 or 1")
-        for name, value in (("format", form), ("reward", reward)):
-            if not (value is None or _whole(value) or isinstance(value, float)):
-                raise ValueError(f"{name} is {value!r}; it must be a number")
         if end not in ENDS:
             raise ValueError(f"unknown end reason {end!r}; there are {', '.join(ENDS)}")
+        form = _number(record.get("format", 0.0), "format")
         return Rollout(
-            resolved, expected, int(binary), float(form or 0), None if reward is None else float(reward), end
+            resolved, expected, int(binary), form, None if reward is None else _number(reward, "reward"), end
         )
 
 
@@ -67,9 +65,10 @@ def turns(record: Any) -> tuple[int, int]:
     if not isinstance(record, dict):
         raise ValueError(f"a rollout is {record!r}; it must be an object")
     resolved, expected = record.get("resolved"), record.get("expected")
-    if not _whole(resolved) or not _whole(expected):
-        name, value = ("expected", expected) if _whole(resolved) else ("resolved", resolved)
-        raise ValueError(f"{name} is {value!r}; it must be a whole number of turns")
+    if type(resolved) is not int:  # a bool is an int to isinstance
+        raise ValueError(f"resolved is {resolved!r}; it must be a whole number of turns")
+    if type(expected) is not int:
+        raise ValueError(f"expected is {expected!r}; it must be a whole number of turns")
     if not 0 <= resolved <= expected or expected < 1:
         raise ValueError(f"resolved {resolved} of {expected} turns is impossible")
     return resolved, expected
@@ -111,7 +110,7 @@ class Group:
         """Raises ValueError naming the field at fault."""
         try:
             reward, stage = record["reward"], record.get("stage", 3)
-            if not _whole(stage):
+            if type(stage) is not int:
                 raise ValueError(f"stage is {stage!r}; it must be a whole number")
             rollouts = tuple(Rollout.from_json(item) for item in record["rollouts"])
             low, high = reward["range"]
@@ -135,5 +134,7 @@ class Group:
         return group
 
 
-def _whole(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _number(value: Any, name: str) -> float:
+    if type(value) is not float and type(value) is not int:
+        raise ValueError(f"{name} is {value!r}; it must be a number")
+    return float(value)
