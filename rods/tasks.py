@@ -127,6 +127,7 @@ class Task:
             raise ValueError("'state' must be an object")
         environment = _part(record, "environment", dict)
         tools = _part(record, "tools", dict)
+        held_out = _part(tools, "held_out", dict, "tools") if "held_out" in tools else {}
         goal = _part(record, "goal", dict)
         return Task(
             environment=EnvironmentRef(
@@ -139,13 +140,10 @@ class Task:
                 for turn in _lists(_part(goal, "calls", list, "goal"), "goal.calls")
             ),
             tools=_texts(tools.get("names"), "tools.names"),
-            held_out={
-                _turn(turn): _texts(names, f"tools.held_out.{turn}")
-                for turn, names in tools.get("held_out", {}).items()
-            },
+            held_out={_turn(turn): _texts(names, f"tools.held_out.{turn}") for turn, names in held_out.items()},
             state=state,
             split=record.get("split", "train"),
-            provenance=record.get("provenance", {}),
+            provenance=_part(record, "provenance", dict) if "provenance" in record else {},
             id=record.get("id", ""),
         )
 

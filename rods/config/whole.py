@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -83,7 +84,7 @@ def read_config(path: Path) -> Config:
         raise UserError(
             f"cannot read the configuration ({error.strerror})", where=str(path), remedy="check the path after --config"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError is one; so is a number of thousands of digits
         raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
     config = parse_config(values, where=str(path))
     if not config.policy.model:
@@ -95,6 +96,9 @@ def read_config(path: Path) -> Config:
 
 def parse_config(values: dict[str, Any], *, where: str) -> Config:
     """Checks `values` (nested dicts, as TOML gives them). Raises UserError naming every key at fault."""
+    if unsayable := list(_unsayable(values)):
+        remedy = "docs/configuration.md lists every key with its range"
+        raise UserError("; ".join(unsayable), where=where, remedy=remedy)
     try:
         return Config.model_validate_json(orjson.dumps(values, default=str))
     except ValidationError as error:
@@ -112,6 +116,17 @@ def parse_config(values: dict[str, Any], *, where: str) -> Config:
         raise UserError(
             "; ".join(faults), where=where, remedy="docs/configuration.md lists every key with its range"
         ) from error
+
+
+def _unsayable(value: Any, key: str = "", depth: int = 0) -> Iterator[str]:
+    """The keys whose values JSON cannot hold as TOML can, and why."""
+    if depth > 100:  # orjson writes about 250
+        yield f"{_short(key)}: nested too deep"
+    elif isinstance(value, dict | list):
+        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _unsayable(inner, f"{key}.{name}" if key else str(name), depth + 1)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**64:
+        yield f"{key}: a whole number has at most 64 bits, not {_short(value)}"
 
 
 def _meant(where: tuple[str | int, ...]) -> str:

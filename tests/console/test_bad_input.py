@@ -31,6 +31,7 @@ def config(folder: Path, old: str = "", new: str = "") -> Path:
     [
         ("steps = 14", "stepps = 14", ["training.stepps", "unknown key", "docs/configuration.md"]),
         ("steps = 14", 'steps = "many"', ["training.steps", "integer"]),
+        ("steps = 14", "steps = 99999999999999999999", ["training.steps", "64 bits"]),
         ("rollouts_per_task = 4", "rollouts_per_task = 1", ["rollouts_per_task", "at least 2"]),
         ("batch_tasks = 8", "batch_tasks = 64", ["batch_tasks", "16 training tasks", "lower it"]),
         ('tasks = "desk"', 'tasks = "missing.jsonl"', ["missing.jsonl", "No such file"]),
@@ -59,15 +60,26 @@ def tasks_of(run: Path) -> list[str]:
     return (run / "tasks.jsonl").read_text().splitlines()
 
 
+def with_null(line: str, *path: str) -> str:
+    """The task of `line` with null at `path`."""
+    record = part = json.loads(line)
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = None
+    return json.dumps(record)
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
         (lambda lines: [*lines[:3], lines[3][:50], *lines[4:]], ["tasks.jsonl:4", "data check"]),
         (lambda lines: [*lines, lines[0]], ["repeats line 1", "remove one"]),
         (lambda lines: [lines[0].replace('"schema":1', '"schema":9'), *lines[1:]], ["tasks.jsonl:1", "'schema' is 9"]),
+        (lambda lines: [with_null(lines[0], "tools", "held_out"), *lines[1:]], ["tasks.jsonl:1", "'tools.held_out'"]),
+        (lambda lines: [with_null(lines[0], "provenance"), *lines[1:]], ["tasks.jsonl:1", "'provenance' must be"]),
         (lambda lines: [], ["no task has the split 'train'"]),
     ],
-    ids=["corrupt line", "duplicate id", "other schema", "empty file"],
+    ids=["corrupt line", "duplicate id", "other schema", "null held out", "null provenance", "empty file"],
 )
 def test_a_bad_task_file(finished_run: Path, tmp_path: Path, damage: object, words: list[str]) -> None:
     assert callable(damage)
@@ -76,6 +88,14 @@ def test_a_bad_task_file(finished_run: Path, tmp_path: Path, damage: object, wor
     line = refused("new", tmp_path / "run", "--config", config(tmp_path, 'tasks = "desk"', 'tasks = "tasks.jsonl"'))
     for word in words:
         assert word in line
+
+
+def test_a_null_in_a_task_is_a_fault_that_data_check_names(finished_run: Path, tmp_path: Path) -> None:
+    for path in (("provenance",), ("tools", "held_out")):
+        (tmp_path / "tasks.jsonl").write_text(with_null(tasks_of(finished_run)[0], *path) + "\n")
+        done = rods("data", "check", tmp_path / "tasks.jsonl")
+        assert done.returncode == 1, done.stderr
+        assert f"{path[-1]}" in done.stdout and "must be an object" in done.stdout
 
 
 def test_a_task_whose_own_ground_truth_fails(finished_run: Path, tmp_path: Path) -> None:

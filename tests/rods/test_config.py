@@ -42,6 +42,12 @@ def test_a_file_is_read_and_operation_is_not_identity(tmp_path):
         ("[policy]\nkind = 'transformers'", 'policy: kind = "transformers" needs `model`'),
         ("sync = 'locked'", "sync"),
         ("[[curriculum.stages]]\n[[curriculum.stages]]", "never ends"),
+        ("[training]\nsteps = 99999999999999999999", "training.steps: a whole number has at most 64 bits, not 9999"),
+        ("[curriculum]\nstages = [{epochs = -9223372036854775809}]", "curriculum.stages.0.epochs: a whole number"),
+        ("[training]\nsteps = " + "9" * 5000, "not TOML"),
+        ("x = " + "[" * 5000 + "]" * 5000, "not TOML"),
+        ("x = " + "[" * 300 + "]" * 300, "nested too deep"),
+        ("x" + ".a" * 3000 + " = 1", "nested too deep"),
         ("[training\n", "not TOML"),
     ],
 )
