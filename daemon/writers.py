@@ -90,7 +90,8 @@ class Writers:
         chance = keyed_random(self.config.random_seeds.daemon, "backbone", pick, index)
         account = self._client.account(f"{pick}#{index}")
         asker = Asker(self._client, self._client.draw(chance), account, self.config.pipeline.answer_tries)
-        return llm_author(environment_name, asker, self.config.pipeline, self.threads)
+        duplicates = self.config.gates.duplicates
+        return llm_author(environment_name, asker, self.config.pipeline, self.threads, duplicates=duplicates)
 
     def known(self) -> dict[str, Any]:
         """What the log of starts says of them: the synthesis model and the prompt hashes of every environment that can

@@ -10,14 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.patches import Rectangle
 
+from buffers.reading import read
 from buffers.run import Run
 from console.main import run
 from console.report.build import build, examples
 from console.report.findings import findings, heldout_sentence, limits, numbers
 from console.report.fold import fold
 from console.report.history import ZONES
+from console.report.variant_plots import drift
 from rods.config import parse_config
+from rods.runfolder import EXPANDED, SEEDS
 from tests.console.conftest import rods
 from tests.console.test_verbs import said, said_json
 
@@ -30,7 +34,9 @@ def test_the_numbers_are_those_of_the_logs(finished_run: Path, capsys: pytest.Ca
     assert found["steps"] == 14
     assert found["injected"] == status["injected"]
     assert sum(found["retired"].values()) == status["retired"]
-    assert found["accepted"] == status["accepted"]
+    assert found["accepted"] == sum(1 for _ in read(finished_run / EXPANDED))
+    ended = [one for one in read(finished_run / SEEDS) if one["kind"] == "finished"]
+    assert status["accepted"] == sum(len(one["accepted"]) for one in ended)  # a pick may be stopped after its variant
     assert found["picks"] == status["picked"]
 
 
@@ -96,6 +102,28 @@ def test_a_run_without_a_step_has_a_page_too(finished_run: Path, tmp_path: Path)
     assert "nothing to draw" in build(history, tmp_path / "report").read_text()
     assert findings(history) == ["Nothing to say yet: no step is recorded."]
     assert run(["report", str(fresh.path)]) == 0
+
+
+def test_the_delay_plot_holds_every_variant(finished_run: Path) -> None:
+    history = fold(finished_run)
+    some = next(iter(history.variants.values()))
+    for longest in (0, 1, 13, 24, 51, 55, 74, 75, 99, 260):
+        delays = [longest, *range(0, longest, 3)]
+        variants = {str(delay): dataclasses.replace(some, picked=1, injected=1 + delay) for delay in delays}
+        figure = drift(dataclasses.replace(history, variants=variants))
+        assert figure is not None
+        heights = [bar.get_height() for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
+        assert sum(heights) == len(delays)
+
+
+def test_findings_say_how_seeds_were_picked_and_at_how_many_merges(finished_run: Path) -> None:
+    history = fold(finished_run)
+    assert [epoch.number for epoch in history.epochs] == list(range(len(history.epochs)))
+    merges = f"injected at {len(history.epochs) - 1} merges."
+    drawn = history.config.selection.model_copy(update={"order": "random"})
+    ablation = dataclasses.replace(history, config=history.config.model_copy(update={"selection": drawn}))
+    for told, seeds in ((history, "picks of boundary seeds gave"), (ablation, "picks of random seeds gave")):
+        assert any(seeds in line and line.endswith(merges) for line in findings(told))
 
 
 def test_held_out_interval_is_read_as_it_is() -> None:
