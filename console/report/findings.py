@@ -51,9 +51,11 @@ def findings(history: History) -> list[str]:
     if history.heldout:
         said.append(heldout_sentence(history.heldout))
     if found["injected"]:
+        seeds = "random seeds" if history.config.selection.order == "random" else "boundary seeds"
+        merges = sum(epoch.number > 0 for epoch in history.epochs)  # epoch 0 opens before there is a variant
         said.append(
-            f"{found['picks']} picks of boundary seeds gave {found['accepted']} accepted variants; "
-            f"{found['injected']} of them were injected at {found['epochs']} merges."
+            f"{found['picks']} picks of {seeds} gave {found['accepted']} accepted variants; "
+            f"{found['injected']} of them were injected at {merges} merges."
         )
     elif found["picks"]:
         said.append(

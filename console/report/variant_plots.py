@@ -50,7 +50,8 @@ def drift(history: History) -> Figure | None:
     if not len(delays):
         return None
     figure, (left, right) = style.canvas(2)
-    edges = np.arange(-0.5, delays.max() + 1.5, max(1, delays.max() // 25))
+    width = max(1, delays.max() // 25)
+    edges = np.arange(-0.5, delays.max() + 0.5 + width, width)  # the last bin holds the longest delay
     left.hist(delays, bins=edges.tolist(), color=style.GENERATED, edgecolor="white")
     left.axvline(float(delays.mean()), color=style.INK, linewidth=1.2, label=f"mean {delays.mean():.1f} steps")
     left.set(xlabel="delay from pick to injection, steps", ylabel="variants")
