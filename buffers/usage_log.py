@@ -57,7 +57,7 @@ class UsageLog:
     def __call__(self, usage: Usage) -> None:
         """Takes one call down. Raises what stopped an earlier write (a full disk, for instance)."""
         self.check()
-        self._add(usage.tokens_in + usage.tokens_out, 1 + usage.retries)
+        self._add(usage.tokens_in + usage.tokens_out, usage.requests)
         self._pending.append({"process": self.process, "time": round(time.time(), 3), **usage.as_json()})
 
     def check(self) -> None:
@@ -85,7 +85,7 @@ class UsageLog:
 
     def _open(self) -> LogWriter:
         for call in read(self.path):
-            self._add(call["tokens_in"] + call["tokens_out"], 1 + call["retries"])
+            self._add(call["tokens_in"] + call["tokens_out"], call.get("requests", 1 + call["retries"]))
         return LogWriter(self.path, part_bytes=self._part_bytes)
 
     def _add(self, tokens: int, requests: int) -> None:

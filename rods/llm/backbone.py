@@ -13,6 +13,7 @@ import email.utils
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -31,10 +32,11 @@ from rods.llm.connections import read_reply, reason
 from rods.llm.keys import Key, read_key
 from rods.llm.limiter import Limiter
 from rods.llm.records import Completion, Request, RequestRefused
+from rods.llm.tally import Call
 
 RESTING = 5.0  # seconds for which a replica that failed is asked only when there is no other
 PATIENCE = 5.0  # seconds that a call waits for a look at the endpoint's files
-SCHEMAS_REFUSED = 8  # after so many, with none accepted, the endpoint counts as one that cannot constrain
+SCHEMAS_REFUSED = 8  # after so many in a row no more are sent: of one prompt template; of any, while none was taken
 log = structlog.get_logger()
 _WAITING = re.compile(rb"^vllm:num_requests_waiting(?:\{[^}\n]*\})? +([0-9.eE+]+)", re.MULTILINE)
 
@@ -76,7 +78,8 @@ class Backbone:
         self.circuit = Circuit()
         self.structured = settings.structured
         self.credit = 0.0  # of the weighted draw
-        self._refused_schemas: int | None = 0  # so far; None once a constrained answer has come
+        self._schemas_taken = False  # whether a constrained answer has come
+        self._refused_schemas = Counter[str]()  # in a row, by prompt template
         self._timeout = aiohttp.ClientTimeout(total=settings.read_seconds, sock_connect=settings.connect_seconds)
         self._file_seen: tuple[int, int, int] | None = None
         self.servers: list[Server] = []
@@ -140,21 +143,25 @@ class Backbone:
         self.servers = [known.get(base) or Server(base) for base in dict.fromkeys(bases)]
         return True
 
-    async def ask(self, request: Request, retries: int = 0) -> Completion:
-        """One attempt, after `retries` others. Where a schema is refused, the same call goes without it; when the first
-        few schemas all were and none was ever taken, no more are sent. Raises Failure or RequestRefused."""
-        if request.schema is None or not self.structured:
-            return await self._ask(request, retries, constrained=False)
+    async def ask(self, request: Request, call: Call) -> Completion:
+        """The latest attempt of `call`, whose requests it counts. Where a schema is refused, the same call goes without
+        it; after a few in a row of one prompt template no more of that are sent, and none at all when none was ever
+        taken. Raises Failure or RequestRefused."""
+        kind = request.template or request.stage
+        if request.schema is None or not self.structured or self._refused_schemas[kind] >= SCHEMAS_REFUSED:
+            return await self._ask(request, call, constrained=False)
         try:
-            completion = await self._ask(request, retries, constrained=True)
+            completion = await self._ask(request, call, constrained=True)
         except RequestRefused as refusal:
-            completion = await self._ask(request, retries, constrained=False)
-            if self._refused_schemas is not None:
-                self._refused_schemas += 1
-                self.structured = self._refused_schemas < SCHEMAS_REFUSED
-            log.warning("schema refused", endpoint=self.name, why=str(refusal), more=self.structured)
+            completion = await self._ask(request, call, constrained=False)
+            self._refused_schemas[kind] += 1
+            if not self._schemas_taken:
+                self.structured = self._refused_schemas.total() < SCHEMAS_REFUSED
+            more = self.structured and self._refused_schemas[kind] < SCHEMAS_REFUSED
+            log.warning("schema refused", endpoint=self.name, why=str(refusal), kind=kind, more=more)
             return completion
-        self._refused_schemas = None
+        if completion.finish != "context":  # that says nothing of the schema
+            self._schemas_taken, self._refused_schemas[kind] = True, 0
         return completion
 
     def estimate(self, request: Request) -> int:
@@ -164,11 +171,11 @@ class Backbone:
     def _body(self, request: Request, *, constrained: bool) -> bytes:
         return wire.encode(request, self.settings.model, self.settings.extra, constrained=constrained)
 
-    async def _ask(self, request: Request, retries: int, *, constrained: bool) -> Completion:
+    async def _ask(self, request: Request, call: Call, *, constrained: bool) -> Completion:
         body = self._body(request, constrained=constrained)
-        sent = wire.Sent(self.name, self.settings.model, len(body), constrained, retries)
+        sent = wire.Sent(self.name, self.settings.model, len(body), constrained, call.sent - 1)
         began = time.monotonic()
-        status, headers, content = await self._post(wire.path(request), body)
+        status, headers, content = await self._post(wire.path(request), body, call)
         seconds = time.monotonic() - began
         if status != 200:
             if status in (400, 413, 422) and wire.no_room(content):
@@ -191,9 +198,10 @@ class Backbone:
             return RequestRefused(f"endpoint {self.name} refused a request: {what}")
         return Failure(what, refusal=True)
 
-    async def _post(self, path: str, body: bytes) -> tuple[int, Any, bytes]:
+    async def _post(self, path: str, body: bytes, call: Call) -> tuple[int, Any, bytes]:
         server = self._server()
         self.sending()
+        call.requests += 1
         server.in_flight += 1
         try:
             async with self.session.post(

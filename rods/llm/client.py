@@ -145,7 +145,7 @@ class Client:
             raise
         finally:
             self.budget.settle(reserved, completion.tokens_in + completion.tokens_out if completion else 0)
-            if call.sent:
+            if call.sent or call.requests:
                 self._book(request, call, completion, outcome)
         return completion
 
@@ -202,7 +202,7 @@ class Client:
         call.sent += 1
         began = time.monotonic()
         try:
-            completion = await backbone.ask(request, retries=call.sent - 1)
+            completion = await backbone.ask(request, call)
         except Failure as failure:
             if failure.busy:
                 backbone.slots.overloaded()

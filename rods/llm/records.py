@@ -87,7 +87,8 @@ class Completion:
 class Usage:
     """What one call cost, successful or not, as the log of calls keeps it. `outcome` is a `Finish`, or `failed`,
     `refused`, `budget` or `cancelled`. `seconds` is the last attempt, `waited` everything before it: the queue, pauses
-    and earlier attempts."""
+    and earlier attempts. `requests` went out over HTTP: an attempt whose schema was refused took two, one that found no
+    address none."""
 
     stage: str
     outcome: str
@@ -98,6 +99,7 @@ class Usage:
     seconds: float
     waited: float
     retries: int
+    requests: int
     constrained: bool
     template: str = ""
     account: str = ""
@@ -113,6 +115,7 @@ class Usage:
             "seconds": round(self.seconds, 4),
             "waited": round(self.waited, 4),
             "retries": self.retries,
+            "requests": self.requests,
             "constrained": self.constrained,
             "template": self.template,
             "account": self.account,

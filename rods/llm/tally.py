@@ -34,6 +34,7 @@ class Call:
 
     began: float
     sent: int = 0
+    requests: int = 0  # over HTTP; what is refused with a schema is sent once more within one attempt
     failures: int = 0  # with which its waits grow
     taken: int = 0  # attempts that a server took in and broke over
     refused: float = 0.0  # monotonic time of the last refusal that any call might have met
@@ -52,7 +53,8 @@ class Call:
             tokens_out=completion.tokens_out if completion else 0,
             seconds=self.last,
             waited=time.monotonic() - self.began - self.last,
-            retries=self.sent - 1,
+            retries=max(0, self.sent - 1),
+            requests=self.requests,
             constrained=bool(completion and completion.constrained),
             template=request.template,
             account=request.account.name if request.account else "",

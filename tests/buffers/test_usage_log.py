@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from buffers.log import LogWriter, record
 from buffers.reading import read
 from buffers.usage_log import UsageLog
 from rods.errors import InfrastructureError, RefusedError
 from rods.llm import Usage
 
 
-def usage(stage: str = "plan", retries: int = 0) -> Usage:
-    return Usage(stage, "stop", "main", "m", 100, 20, 1.5, 0.1, retries, constrained=True, account="3-abc#0")
+def usage(stage: str = "plan", requests: int = 1) -> Usage:
+    return Usage(stage, "stop", "main", "m", 100, 20, 1.5, 0.1, 0, requests, constrained=True, account="3-abc#0")
 
 
 async def test_calls_are_on_record_after_a_second_or_at_the_end(
@@ -26,7 +28,7 @@ async def test_calls_are_on_record_after_a_second_or_at_the_end(
             log(usage())
         await asyncio.sleep(0.5)
         assert len(list(read(log.path))) == 100
-        log(usage("judge", retries=2))
+        log(usage("judge", requests=3))
     records = list(read(log.path))
     assert [record["number"] for record in records] == list(range(1, 102))
     assert records[-1]["stage"] == "judge"
@@ -37,9 +39,17 @@ async def test_a_later_start_goes_on_and_knows_what_was_spent(tmp_path: Path) ->
     for start in range(3):
         async with UsageLog(tmp_path, "daemon") as log:
             assert (log.tokens, log.requests) == (start * 120, start * 3)
-            log(usage(retries=2))
+            log(usage(requests=3))
     assert [record["seq"] for record in read(log.path)] == [1, 2, 3]
     assert len({record["id"] for record in read(log.path)}) == 3
+
+
+async def test_a_record_that_does_not_count_requests_counts_its_attempts(tmp_path: Path) -> None:
+    fields = {"process": "daemon", "stage": "plan", "tokens_in": 100, "tokens_out": 20, "retries": 2}
+    with closing(LogWriter(tmp_path / "usage.daemon.jsonl")) as writer:
+        writer.append([record("call", number=1, **fields)])
+    async with UsageLog(tmp_path, "daemon") as log:
+        assert log.requests == 3
 
 
 async def test_a_write_that_failed_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from buffers.usage_log import UsageLog
 from rods.config import Budgets
 from rods.llm import Budget, BudgetSpent, Client, Usage
 from tests.llm_stub import Script, Stub
@@ -21,6 +23,26 @@ async def test_requests_end_at_the_limit_repeated_ones_included(stub: Stub) -> N
     assert sum(isinstance(one, BudgetSpent) for one in found) == 60 - stub.counts()["good"]
     assert budget.spent
     assert budget.requests == 50
+
+
+async def test_the_requests_of_the_budget_are_those_of_the_log_refused_schemas_included(
+    stub: Stub, tmp_path: Path
+) -> None:
+    """One attempt with a schema that is refused is two requests, for the server, the budget and the next start."""
+    stub.use(Script(rules=[("odd", "400")], faults={"429": 0.2}, random_seed=1))
+    odd = {"type": "object", "title": "odd"}
+    async with UsageLog(tmp_path, "daemon") as usage:
+        budget = Budget(Budgets(requests=30))
+        async with Client([endpoint(stub)], budget=budget, sink=usage) as client:
+            for number in range(4):
+                await client.complete(ask(schema={"type": "object"}, template="good"))
+                await client.complete(ask(schema=odd, template=f"odd {number}"))
+            with pytest.raises(BudgetSpent):
+                for number in range(30):
+                    await client.complete(ask(schema=odd, template=f"other {number}"))
+    assert stub.counts()["requests"] == budget.requests == usage.requests == 30
+    async with UsageLog(tmp_path, "daemon") as again:
+        assert again.requests == 30
 
 
 async def test_tokens_are_never_overspent_and_hardly_any_are_left(stub: Stub) -> None:

@@ -122,6 +122,16 @@ async def test_a_refused_schema_is_left_out_and_soon_not_sent_at_all(stub: Stub)
     assert stub.counts()["requests"] == 28, "eight schemas are tried, then no more"
 
 
+async def test_a_server_that_takes_some_schemas_is_soon_sent_none_of_a_kind_that_it_refuses(stub: Stub) -> None:
+    stub.use(Script(rules=[("odd", "400")]))
+    good, odd = {"type": "object"}, {"type": "object", "title": "odd"}
+    async with Client([endpoint(stub)]) as client:
+        for number in range(20):
+            assert (await client.complete(ask(schema=good, template="plan@1"))).constrained
+            assert not (await client.complete(ask(schema={**odd, "n": number}, template="judge@1"))).constrained
+    assert stub.counts()["requests"] == 20 + 8 * 2 + 12
+
+
 async def test_schemas_can_be_switched_off(stub: Stub) -> None:
     stub.use(Script(refuse_schema=True))
     async with Client([endpoint(stub, structured=False)]) as client:
