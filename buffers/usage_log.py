@@ -85,7 +85,7 @@ class UsageLog:
 
     def _open(self) -> LogWriter:
         for call in read(self.path):
-            self._add(call["tokens_in"] + call["tokens_out"], call.get("requests", 1 + call["retries"]))
+            self._add(call["tokens_in"] + call["tokens_out"], call["requests"])
         return LogWriter(self.path, part_bytes=self._part_bytes)
 
     def _add(self, tokens: int, requests: int) -> None:

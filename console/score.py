@@ -26,7 +26,7 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
             print_json(scored)
         else:
             progress, binary = estimated(scored["progress"]), estimated(scored["binary"])
-            print(f"step {scored['step']}: progress {progress}, all turns {binary}")
+            print(f"step {scored['step']}: progress {progress}, all turns {binary}{_lost(scored['broken'])}")
         return
     compared = compare(run)
     if as_json:
@@ -51,6 +51,10 @@ def _heldout() -> Any:
     from evaluation import heldout
 
     return heldout
+
+
+def _lost(broken: int) -> str:
+    return f"; {broken} rollouts broke and do not count, the same command plays them again" if broken else ""
 
 
 def _of_type(by_type: dict[str, Any], name: str) -> str:

@@ -104,7 +104,9 @@ def _heldout(heldout: dict[str, Any]) -> str:
         for words in (f"step {start['step']}", f"step {end['step']}", "paired difference", "tasks")
     )
     left_out = (
-        f" {heldout['left_out']} tasks were scored at one end only and are left out." if heldout["left_out"] else ""
+        f" {heldout['left_out']} tasks could not be scored at both ends and are left out."
+        if heldout["left_out"]
+        else ""
     )
     return (
         "<h2>Held-out tasks</h2>"

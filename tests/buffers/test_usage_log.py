@@ -44,15 +44,7 @@ async def test_a_later_start_goes_on_and_knows_what_was_spent(tmp_path: Path) ->
     assert len({record["id"] for record in read(log.path)}) == 3
 
 
-async def test_a_record_that_does_not_count_requests_counts_its_attempts(tmp_path: Path) -> None:
-    fields = {"process": "daemon", "stage": "plan", "tokens_in": 100, "tokens_out": 20, "retries": 2}
-    with closing(LogWriter(tmp_path / "usage.daemon.jsonl")) as writer:
-        writer.append([record("call", number=1, **fields)])
-    async with UsageLog(tmp_path, "daemon") as log:
-        assert log.requests == 3
-
-
-async def test_a_write_that_failed_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async async def test_a_write_that_failed_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("buffers.usage_log.SECONDS", 0.05)
     with pytest.raises((RefusedError, InfrastructureError)):
         async with UsageLog(tmp_path, "daemon") as log:
