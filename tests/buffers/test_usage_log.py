@@ -44,7 +44,7 @@ async def test_a_later_start_goes_on_and_knows_what_was_spent(tmp_path: Path) ->
     assert len({record["id"] for record in read(log.path)}) == 3
 
 
-async async def test_a_write_that_failed_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_write_that_failed_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("buffers.usage_log.SECONDS", 0.05)
     with pytest.raises((RefusedError, InfrastructureError)):
         async with UsageLog(tmp_path, "daemon") as log:
