@@ -1,12 +1,14 @@
 """A call of a tool: a name and keyword arguments that are plain JSON values.
 
 Text is read as *literals* (`ast`), never evaluated (DESIGN §5.8). Both spellings of the field are read here: Python
-call strings (`cd(folder='document')`, BFCL) and JSON objects (`{"name": …, "arguments": {…}}`).
+call strings (`cd(folder='document')`, BFCL) and JSON objects (`{"name": …, "arguments": {…}}`). What would have to be
+dropped or rounded is refused: a call does what its text says, or nothing.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import keyword as python
 import re
 import warnings
@@ -14,7 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 MAX_CALL_TEXT = 20_000  # characters; longer text is refused before it is parsed
+_FIELDS = frozenset(("name", "arguments"))
 _RESERVED = frozenset(python.kwlist)
 # What Python's parser has to say about a policy's text (odd escapes, `1if`) concerns nobody.
 warnings.filterwarnings("ignore", module="<call>")
@@ -36,6 +41,11 @@ class Call:
         """Raises ValueError when `value` is not {"name": str, "arguments": {str: …}}."""
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
             raise ValueError("a call needs a 'name' (text) and 'arguments' (an object)")
+        if not value.keys() <= _FIELDS:
+            unknown = ", ".join(repr(key)[:40] for key in value if key not in _FIELDS)
+            raise ValueError(
+                f"a call has a 'name' and 'arguments' only, not {unknown}: write what it takes in 'arguments'"
+            )
         arguments = value.get("arguments", {})
         if not isinstance(arguments, dict) or not all(isinstance(key, str) for key in arguments):
             raise ValueError(f"the arguments of {value['name']!r} must be an object with text keys")
@@ -55,7 +65,7 @@ def parse_python_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Cal
     plain = _scan_plain_call(text)
     if plain is not None:
         return plain
-    if max_nesting(text) > MAX_DEPTH:
+    if _nesting(text) > MAX_DEPTH:
         raise ValueError(f"nested deeper than {MAX_DEPTH}")
     try:
         return _parse_call(text.strip(), parameters)
@@ -130,8 +140,8 @@ def _parse_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Call:
     return Call(name, arguments)
 
 
-def max_nesting(text: str) -> int:
-    """The deepest bracket nesting in `text`: an upper bound on the depth of what a parser would build."""
+def _nesting(text: str) -> int:
+    """The deepest bracket nesting in `text`, cheaply: texts inside may hide some of it, so `_as_json` looks again."""
     depth = deepest = 0
     for character in text:
         if character in "([{":
@@ -151,13 +161,67 @@ def _literal(node: ast.expr, text: str) -> Any:
     return _as_json(value)
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: Any, depth: int = 1) -> Any:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"nested deeper than {MAX_DEPTH}")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
-        return [_as_json(item) for item in value]
+        return [_as_json(item, depth + 1) for item in value]
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             raise ValueError("object keys must be text")
-        return {key: _as_json(item) for key, item in value.items()}
+        return {key: _as_json(item, depth + 1) for key, item in value.items()}
     raise ValueError(f"not a JSON value: {value!r}")
+
+
+_QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
+_LONG_NUMBER = re.compile(r"[0-9]{19}")  # 2^63 has as many digits
+
+
+def read_json(text: str) -> Any:
+    """The JSON value that is the whole of `text`. Raises JSONDecodeError where it is none, and ValueError saying what
+    to write instead where orjson would read something else: it takes the last of two values of one key, and rounds
+    integers over 64 bits."""
+    if nested_deeper(text, MAX_DEPTH):
+        raise ValueError(f"nested deeper than {MAX_DEPTH}: write it flatter")
+    value = orjson.loads(text)
+    # A key that came twice leaves its quotes out of what is written again; escapes (\u0022) could make up for them.
+    doubtful = "\\u" in text or text.count('"') != orjson.dumps(value).count(b'"')
+    if doubtful or _LONG_NUMBER.search(text):
+        _checking.decode(text)
+    return value
+
+
+def nested_deeper(text: str, limit: int) -> bool:
+    """Whether the JSON that `text` begins with is nested deeper than `limit`, found before it is parsed. Brackets in
+    its texts do not count: closing ones would hide as many open ones. May be True for what is no JSON."""
+    if text.count("[") + text.count("{") <= limit:
+        return False
+    depth = 0
+    for bracket in _BRACKET.findall(_QUOTED.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        if depth > limit:
+            return True
+    return False
+
+
+def exact_integer(digits: str) -> int:
+    """For JSON decoders. Raises ValueError for what JSON's readers elsewhere would round."""
+    if len(digits) > 20 or not -(1 << 63) <= int(digits) < 1 << 64:
+        raise ValueError(f"an integer over 64 bits: {digits[:40]}; write it in quotes, or a smaller one")
+    return int(digits)
+
+
+def object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For JSON decoders. Raises ValueError for a key that comes twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"an object names a key twice: {twice[:40]!r}; write each key once")
+    return found
+
+
+_checking = json.JSONDecoder(parse_int=exact_integer, object_pairs_hook=object_of_pairs)

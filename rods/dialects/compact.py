@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from rods.calls import MAX_CALL_TEXT, MAX_DEPTH, Call, max_nesting
+from rods.calls import MAX_CALL_TEXT, Call, read_json
 from rods.dialects.base import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
 
@@ -41,7 +41,7 @@ class Compact:
             return Parsed(answer=text.strip())
         calls: list[Call] = []
         for line in lines:
-            if len(line) > MAX_CALL_TEXT or max_nesting(line) > MAX_DEPTH:
+            if len(line) > MAX_CALL_TEXT:
                 return Parsed(error="line too long")
             if not line.startswith("!"):
                 return Parsed(error="each line must be one call")
@@ -49,7 +49,10 @@ class Compact:
             keys = list(KEY.finditer(rest))
             starts = [key.start() for key in keys] + [len(rest)]
             values = [rest[key.end() : start].strip() for key, start in zip(keys, starts[1:], strict=True)]
-            arguments = {key[1]: _value(value) for key, value in zip(keys, values, strict=True)}
+            try:
+                arguments = {key[1]: _value(value) for key, value in zip(keys, values, strict=True)}
+            except ValueError as error:
+                return Parsed(error=str(error))
             if not name or rest[: starts[0]].strip() or not all(values) or len(arguments) < len(keys):
                 return Parsed(error="bad call")
             calls.append(Call(name, arguments))
@@ -88,8 +91,9 @@ def _shown(result: Result) -> str:
 
 
 def _value(text: str) -> Any:
+    """Raises ValueError for JSON that would not be read as it stands."""
     try:
-        return orjson.loads(text)
+        return read_json(text)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return text
 

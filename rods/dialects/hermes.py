@@ -11,12 +11,12 @@ from rods.dialects.base import Parsed, RoleAndText
 from rods.dialects.tags import documents, json_calls, tagless_json
 from rods.environments.base import Result, Tool
 
-THINK = re.compile(r"<think>.*?</think>", re.DOTALL)
+THINK_OR_CALL = re.compile(r"<think>.*?</think>|(<tool_call>.*?</tool_call>)", re.DOTALL)
 BLOCK = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
 
 class Hermes:
-    """A reply with at least one block calls; a reply without any ends the turn."""
+    """A reply with at least one block calls; a reply without any ends the turn. What stands in thinking is not said."""
 
     name = "hermes"
 
@@ -27,11 +27,13 @@ class Hermes:
         return f"{text}\n<tools>\n{documents(returned)}\n</tools>" if returned else text
 
     def parse(self, text: str) -> Parsed:
-        spoken = THINK.sub("", text)
+        spoken = _spoken(text) if "think>" in text else text
         blocks = BLOCK.findall(spoken)
         rest = BLOCK.sub("", spoken)
-        if "<tool_call>" in rest or "</tool_call>" in rest or "<think>" in rest:
-            return Parsed(error="a <tool_call> or <think> block is not closed")
+        if "tool_call>" in rest and ("<tool_call>" in rest or "</tool_call>" in rest):
+            return Parsed(error="a <tool_call> block is not closed, or closed twice")
+        if "think>" in rest and ("<think>" in rest or "</think>" in rest):
+            return Parsed(error="a <think> block is not closed, or closed twice")
         if not blocks:
             return Parsed(answer=rest.strip())
         calls: list[Call] = []
@@ -53,3 +55,12 @@ class Hermes:
 
     def answer(self, text: str) -> str:
         return text
+
+
+def _spoken(text: str) -> str:
+    """The reply without its thinking. Where the first thing of a tag is its end, the prompt opened it. Whatever opens
+    first owns what it encloses: a call in thinking is no call, a tag in a call's text is text."""
+    end = text.find("</think>")
+    if end >= 0 and "<think>" not in text[:end]:
+        text = text[end + len("</think>") :]
+    return THINK_OR_CALL.sub(lambda found: found[1] or "", text)

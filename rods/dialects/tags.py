@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from prompts import load
-from rods.calls import MAX_CALL_TEXT, MAX_DEPTH, Call, max_nesting
+from rods.calls import MAX_CALL_TEXT, Call, read_json
 from rods.dialects.base import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
 
@@ -77,12 +77,14 @@ def tagless_json(value: Any) -> str:
 
 def json_calls(text: str, place: str) -> Parsed:
     """Reads a JSON list of calls. Never raises; the error names `place`."""
-    if len(text) > MAX_CALL_TEXT or max_nesting(text) > MAX_DEPTH:
-        return Parsed(error=f"{place} is too long or nested too deeply")
+    if len(text) > MAX_CALL_TEXT:
+        return Parsed(error=f"{place} is too long")
     try:
-        values = orjson.loads(text)
+        values = read_json(text)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return Parsed(error=f"{place} is not valid JSON")
+    except ValueError as error:
+        return Parsed(error=f"{place}: {error}")
     if not isinstance(values, list) or not values:
         return Parsed(error=f"{place} must hold a JSON list with at least one call")
     try:

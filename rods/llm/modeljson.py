@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from rods.calls import max_nesting
+from rods.calls import exact_integer, nested_deeper, object_of_pairs
 from rods.llm.wire import whole_text
 
 DEEPEST = 60
@@ -20,7 +20,7 @@ def read(text: str) -> Any:
     """The JSON value that is the whole of `text`. Raises ValueError saying what is wrong with it."""
     if len(text) > LONGEST:
         raise ValueError(f"{len(text)} characters; at most {LONGEST} are read")
-    if max_nesting(text) > DEEPEST:
+    if nested_deeper(text, DEEPEST):
         raise ValueError(f"nested deeper than {DEEPEST}")
     return _decoder.decode(whole_text(text))
 
@@ -36,7 +36,7 @@ def find(text: str) -> Any:
     if len(fenced) == 3:
         return read(fenced[1].lstrip().removeprefix("json"))
     start = min((place for place in (text.find("{"), text.find("[")) if place >= 0), default=-1)
-    if start < 0 or len(text) > LONGEST or max_nesting(text) > DEEPEST:
+    if start < 0 or len(text) > LONGEST or nested_deeper(text[start:], DEEPEST):
         raise whole
     # Only from the first bracket: a valid piece of something broken is not what the model meant.
     value, _ = _decoder.raw_decode(whole_text(text[start:]))
@@ -47,24 +47,11 @@ def _no_nan(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _integer(digits: str) -> int:
-    if len(digits) > 20 or not -(1 << 63) <= int(digits) < 1 << 64:
-        raise ValueError(f"an integer over 64 bits: {digits[:40]}")
-    return int(digits)
-
-
 def _number(digits: str) -> float:
     value = float(digits)
     if value in (float("inf"), float("-inf")):
         raise ValueError(f"a number too large: {digits[:40]}")
     return value
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("an object names a key twice")
-    return found
 
 
 class _Decoder(json.JSONDecoder):
@@ -75,7 +62,9 @@ class _Decoder(json.JSONDecoder):
         return (_mended(value) if "\\u" in s else value), end
 
 
-_decoder = _Decoder(parse_constant=_no_nan, parse_int=_integer, parse_float=_number, object_pairs_hook=_object)
+_decoder = _Decoder(
+    parse_constant=_no_nan, parse_int=exact_integer, parse_float=_number, object_pairs_hook=object_of_pairs
+)
 
 
 def _mended(value: Any) -> Any:

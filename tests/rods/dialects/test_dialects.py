@@ -95,6 +95,92 @@ def test_hermes_reads_several_blocks_and_refuses_an_open_one():
     assert load("hermes").parse("<tool_call>nope</tool_call>").error
 
 
+@pytest.mark.parametrize(
+    "thinking",
+    [
+        "<think>{call} hmm no.</think>",
+        "{call} hmm no.</think>",  # the prompt opened it
+        " <think>\nso\n</think> Well. <think>{call}</think>",
+        "{call}</think><think>{call}</think>",
+    ],
+)
+def test_a_call_in_thinking_is_not_made(thinking):
+    call = '<tool_call>{"name": "rm", "arguments": {}}</tool_call>'
+    dialect = load("hermes")
+    assert dialect.parse(thinking.replace("{call}", call) + "Done").answer.endswith("Done")
+    after = dialect.parse(thinking.replace("{call}", call) + call.replace("rm", "ls"))
+    assert [made.name for made in after.calls] == ["ls"]
+
+
+@pytest.mark.parametrize("before", ["", "<think>hm</think>\n", "hm</think>"])
+def test_a_tag_in_the_text_of_a_call_is_text(before):
+    call = '<tool_call>{"name": "say", "arguments": {"text": "a <think>b</think> c"}}</tool_call>'
+    assert load("hermes").parse(before + call).calls == (Call("say", {"text": "a <think>b</think> c"}),)
+
+
+@pytest.mark.parametrize("text", ["<think>hm", "a</think>b</think>c", "<think>a</think></think>b"])
+def test_hermes_refuses_thinking_without_a_clear_end(text):
+    assert "<think>" in load("hermes").parse(text).error
+
+
+JSON_FORMS = {"tags": "<tool_call>[{}]</tool_call>", "hermes": "<tool_call>{}</tool_call>"}
+
+
+@pytest.mark.parametrize("name", JSON_FORMS)
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        ('{"name": "rm", "parameters": {"x": 1}}', "not 'parameters': write what it takes in 'arguments'"),
+        ('{"name": "rm", "name": "ls", "arguments": {}}', "'name'; write each key once"),
+        ('{"name": "rm", "arguments": {"x": 1, "x": 2}}', "'x'; write each key once"),
+        ('{"name": "rm", "arguments": {"x": 1, "x" : "\\u0022\\u0022"}}', "'x'; write each key once"),
+        ('{"name": "rm", "arguments": {"x": [{"y": 1, "\\u0079": 2}]}}', "'y'; write each key once"),
+        ('{"name": "rm", "arguments": {"x": 18446744073709551616}}', "over 64 bits"),
+        ('{"name": "rm", "arguments": {"x": [-9223372036854775809]}}', "over 64 bits"),
+        ('{"name": "rm", "arguments": {"x": ' + "1" * 300 + "}}", "over 64 bits"),
+    ],
+)
+def test_a_call_that_would_be_read_as_another_is_malformed(name, call, complaint):
+    parsed = load(name).parse(JSON_FORMS[name].replace("{}", call))
+    assert complaint in parsed.error
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ('{"a": 1, "a": 2}', "'a'; write each key once"),
+        ("18446744073709551616", "over 64 bits"),
+        ("[123456789012345678901]", "over 64 bits"),
+    ],
+)
+def test_compact_refuses_values_that_would_be_read_as_others(value, complaint):
+    assert complaint in load("compact").parse(f"! rm x= {value} y= 1").error
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", [2**64 - 1, -(2**63), 1e300, 0.1234567890123456789, "9" * 40, ['a "b": {', "é<"]])
+def test_numbers_and_texts_at_the_edges_are_read_back_exactly(name, value):
+    dialect, call = load(name), Call("say", {"x": value, "y": 1})
+    assert dialect.parse(dialect.write([call])).calls == (call,)
+
+
+@pytest.mark.parametrize("depth", [60, 300, 2000])
+@pytest.mark.parametrize("closing", [")", "]", r"\"]}"])
+@pytest.mark.parametrize("name", NAMES)
+def test_nesting_cannot_hide_behind_brackets_in_a_text(name, closing, depth):
+    text, deep = '"' + closing * depth + '"', "[" * depth + "]" * depth
+    call = f'{{"name": "rm", "arguments": {{"a": {text}, "b": {deep}}}}}'
+    reply = JSON_FORMS[name].replace("{}", call) if name in JSON_FORMS else f"! rm a= {text} b= {deep}"
+    assert "nested deeper" in load(name).parse(reply).error
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_brackets_in_a_text_are_no_nesting(name):
+    dialect = load(name)
+    call = Call("say", {"text": 'say "' + "[{" * 100, "list": [[1]] * 50})
+    assert dialect.parse(dialect.write([call])).calls == (call,)
+
+
 def test_compact_keeps_the_type_of_quoted_numbers():
     assert load("compact").parse('! pay to= "5" amount= 5 note= red car').calls[0].arguments == {
         "to": "5",

@@ -154,6 +154,8 @@ def test_json_is_found_amid_a_model_s_prose(text: str) -> None:
         ('{"a": 18446744073709551616}', "over 64 bits"),
         ('{"a": 1, "a": 2}', "names a key twice"),
         ("[" * 100 + "]" * 100, "nested deeper"),
+        ('{"a": "' + ")]}" * 5000 + '", "b": ' + "[" * 5000 + "]" * 5000 + "}", "nested deeper"),
+        ('Say "]]: {"a": "' + "]" * 5000 + '", "b": ' + "[" * 5000 + "]" * 5000 + "}", "Expecting value"),
         ('{"a": ' + '"x' * 10, "delimiter|Unterminated"),
         ('Broken: {"a": {"b": 1}, }', "property name"),
         ("no JSON at all", "Expecting value"),
@@ -163,6 +165,10 @@ def test_json_is_found_amid_a_model_s_prose(text: str) -> None:
 def test_what_a_model_wrote_is_refused_rather_than_rounded(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         modeljson.find(text)
+
+
+def test_brackets_in_a_text_are_no_nesting() -> None:
+    assert modeljson.read('{"a": "\\"' + "[" * 5000 + '"}') == {"a": '"' + "[" * 5000}
 
 
 def test_what_is_read_can_always_be_written_again() -> None:
