@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from buffers.log import LogWriter, record
 from buffers.reading import read
 from buffers.usage_log import UsageLog
 from rods.errors import InfrastructureError, RefusedError
