@@ -1,5 +1,6 @@
-"""What all tests share: property tests are never failed for the speed of the machine they run on; and one real model
-server, for the tests that need one (`make llm-smoke`)."""
+"""What all tests share: property tests try the same examples each time, and are never failed for the speed of the
+machine they run on (others: `--hypothesis-profile=explore`); and one real model server, for the tests that need one
+(`make llm-smoke`)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from hypothesis import HealthCheck, settings
 
 from rods.config import Endpoint
 
-settings.register_profile("rods", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("rods", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("rods")
 
 SMOKE = "RODS_LLM_SMOKE"
