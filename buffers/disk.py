@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from rods.errors import InfrastructureError, RodsError, UserError
@@ -49,21 +50,19 @@ def sync_file(path: Path) -> None:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return
-    try:
-        os.fdatasync(descriptor)
-    except OSError as error:
-        raise disk_error(error, path) from error
-    finally:
-        os.close(descriptor)
+    _sync(descriptor, os.fdatasync, path)
 
 
 def sync_folder(folder: Path) -> None:
     """Makes names in `folder` durable (creations and renames)."""
-    descriptor = open_file(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(open_file(folder, os.O_RDONLY | os.O_DIRECTORY), os.fsync, folder)
+
+
+def _sync(descriptor: int, sync: Callable[[int], None], path: Path) -> None:
     try:
-        os.fsync(descriptor)
+        sync(descriptor)
     except OSError as error:
-        raise disk_error(error, folder) from error
+        raise disk_error(error, path) from error
     finally:
         os.close(descriptor)
 

@@ -17,9 +17,10 @@ from typing import Any
 
 import orjson
 
-from rods.calls import MAX_CALL_TEXT, Call, read_json
+from rods.calls import MAX_CALL_TEXT, Call
 from rods.dialects.base import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
+from rods.exact_json import read_json
 
 KEY = re.compile(r"(?:^|(?<= ))([A-Za-z_][A-Za-z_0-9]*)=(?= |$)")
 

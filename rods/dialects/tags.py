@@ -13,9 +13,10 @@ from typing import Any
 import orjson
 
 from prompts import load
-from rods.calls import MAX_CALL_TEXT, Call, read_json
+from rods.calls import MAX_CALL_TEXT, Call
 from rods.dialects.base import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
+from rods.exact_json import read_json
 
 TEMPLATES = {"plain": "policy_tags", "resourceful": "policy_tags_resourceful"}
 REPLY = re.compile(

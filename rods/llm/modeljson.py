@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from rods.calls import exact_integer, nested_deeper, object_of_pairs
+from rods.exact_json import exact_integer, nested_deeper, object_of_pairs
 from rods.llm.wire import whole_text
 
 DEEPEST = 60

@@ -2,7 +2,8 @@
 
 import pytest
 
-from rods.calls import MAX_DEPTH, Call, parse_python_call
+from rods.calls import Call, parse_python_call
+from rods.exact_json import MAX_DEPTH
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 100, 190])
