@@ -1,0 +1,187 @@
+"""The lines of every golden file, made anew from fixed random seeds. Nothing in them depends on time, host or paths."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from buffers.reading import read
+from daemon.authors.procedural import procedural_author
+from daemon.pipeline import Pipeline
+from daemon.stages import Job, Rejection
+from rods.canonical import canonical
+from rods.config import Config, Data
+from rods.environments import load
+from rods.environments.bfcl.mutations import Mutations, Rollout
+from rods.environments.bfcl.verdicts import official, strict
+from rods.episodes import NeedVerdict, Verdict
+from rods.gates import SimilarityIndex, held_out_index
+from rods.goals import GroundTruth
+from rods.runfolder import POOL
+from rods.sources import load_tasks
+from rods.tasks import TASK_TYPES, Task, task_lines
+from tests.test_loop import pools, run_to_end
+
+VARIANTS = 50  # of each environment and type
+TRIED = 4 * VARIANTS  # seeds at most
+ROLLOUTS = 2000
+ENVELOPE = frozenset({"seq", "id", "first", "attempt", "crc"})  # of a log's record
+PLACES = frozenset({"expanded", "deferred"})  # where a variant stands in `expanded`
+POOLS: dict[str, dict[str, Any]] = {
+    "desk_quick": {  # tasks are mastered; several seeds are worked on at once
+        "curriculum.stages": [{"epochs": 14}],
+        "policy.growth": 0.02,
+        "pool.burn_in_observations": 3,
+        "pool.drift_observations": 3,
+    },
+    "desk_full": {  # the pool is too small for what is written
+        "curriculum.stages": [{"epochs": 12}],
+        "policy.growth": 0.008,
+        "pool.max_generated": 12,
+        "pool.unsampled_epochs": 1,
+        "operation.workers": 1,
+    },
+    "bfcl": {
+        "data.tasks": "bfcl",
+        "data.train": 0,
+        "data.held_out": 0,
+        "training.batch_tasks": 40,
+        "curriculum.stages": [{"epochs": 4}],
+        "operation.workers": 1,
+    },
+}
+
+
+def golden(name: str) -> Path:
+    return Path(__file__).with_name(f"{name}.txt")
+
+
+def written(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def digest(data: bytes, digits: int = 16) -> str:
+    return hashlib.sha256(data).hexdigest()[:digits]
+
+
+def originals(name: str) -> list[Task]:
+    """All tasks of a data set: as many as it has by default, for the default random seed where they are written."""
+    return load_tasks(Data(tasks=name), Path())
+
+
+def ids(name: str, scratch: Path) -> list[str]:
+    """Ids and whole records of a data set by split and type: how many, and one hash of each."""
+    groups: dict[str, list[Task]] = {}
+    for task in originals(name):
+        groups.setdefault(f"{task.split} {task.type}", []).append(task)
+    lines = [f"all {digest(canonical([task.id for task in originals(name)]))}"]
+    for group, tasks in groups.items():
+        hashes = digest(canonical([task.id for task in tasks])), digest(task_lines(tasks))
+        lines.append(f"{group} {len(tasks)} ids {hashes[0]} records {hashes[1]}")
+    if name == "desk":
+        lines += [f"{task.id} {task.type} {task.split}" for task in originals(name)]
+    return lines
+
+
+def variants(name: str, type: str, scratch: Path) -> list[str]:
+    """What becomes of seeds of one type, each in its turn, until there are enough accepted variants: the seed, its
+    type, the variant's id (`-` and the last error where there is none), attempts, distance to the seed's profile, a
+    hash of the record with its provenance, and what was rejected on the way."""
+    tasks = originals(name)
+    seeds = [task for task in tasks if task.type == type and task.split == "train"]
+    pool = SimilarityIndex()
+    for task in tasks:
+        if task.split == "train":
+            pool.add(task)
+
+    def admit(task: Task) -> list[str]:
+        if (match := pool.find(task)) is not None:
+            return [str(match)]
+        pool.add(task)
+        return []
+
+    async def write(threads: ThreadPoolExecutor) -> list[str]:
+        pipeline = Pipeline(Config(), held_out_index([task for task in tasks if task.split != "train"]), threads)
+        author, environment = procedural_author(name, threads), load(name)
+        lines: list[str] = []
+        accepted = 0
+        for number in range(TRIED):
+            again, place = divmod(number, len(seeds))
+            seed, rejected = seeds[place], list[Rejection]()
+            job = Job(f"{again}-{seed.id}", 0, seed, seed, 1)
+            got = await pipeline.write(job, author, environment, admit, rejected.append)
+            made = f"{got.id} {_record(got)}" if isinstance(got, Task) else f"- {got}"
+            lines.append(" ".join([seed.id, seed.type, made, *(f"{each.stage}:{each.error}" for each in rejected)]))
+            accepted += isinstance(got, Task)
+            if accepted == VARIANTS:
+                return lines
+        return lines
+
+    with ThreadPoolExecutor(1) as threads:
+        return asyncio.run(write(threads))
+
+
+def _record(task: Task) -> str:
+    """Attempts, distance and a hash of a variant's record, its keys in their order. The author's own hashes are left
+    out: they are of how it keeps its tables, not of what it writes with them."""
+    left_out = ("prompts", "profile_distance")
+    provenance = {key: value for key, value in task.provenance.items() if key not in left_out}
+    record = orjson.dumps({**task.as_json(), "provenance": provenance})
+    return f"{task.provenance['attempts']} {task.provenance['profile_distance']:.6f} {digest(record, 12)}"
+
+
+def pool(name: str, scratch: Path) -> list[str]:
+    """A lockstep run of both processes with the simulated policy and the procedural author: the pool of every epoch
+    and what was decided. With one worker also the log of the decisions, byte for byte: of several workers any may end
+    first, and the log says at which places of `expanded` variants were found."""
+    run = run_to_end(scratch, sync="lockstep", **POOLS[name])
+    epochs = [f"epoch {epoch} {digest(members, 64)}" for epoch, members in enumerate(pools(run))]
+    alone = POOLS[name].get("operation.workers") == 1
+    left_out = ENVELOPE if alone else ENVELOPE | PLACES
+    decisions = [
+        canonical({key: value for key, value in record.items() if key not in left_out}).decode()
+        for record in read(run / POOL)
+    ]
+    log = [f"{POOL} {digest((run / POOL).read_bytes(), 64)}"] if alone else []
+    return [*epochs, *log, *decisions]
+
+
+def verdicts(scratch: Path) -> list[str]:
+    """Mutated rollouts of BFCL's tasks: the task, `.` for a resolved turn (or what failed: `e` for no calls, `s` for
+    the state, `r` for the results), the official and the strict verdict, and a hash of calls and results."""
+    tasks, bfcl = originals("bfcl"), load("bfcl")
+    goals = {task.id: GroundTruth(bfcl, task) for task in tasks}
+
+    def line(number: int, rollout: Rollout) -> str:
+        task = rollout.task
+        world, goal = bfcl.reset(task.state), goals[task.id]
+        so_far: list[str] = []
+        found: list[Verdict] = []
+        marks = []
+        for turn, steps in enumerate(rollout.turns):
+            so_far += [world.call(call).text for step in steps for call in step]
+            attempted = sum(map(len, steps))
+            found.append(goal.verdict(world, NeedVerdict(turn, so_far, attempted)))
+            parts = goal.parts(world, turn, so_far)
+            failed = ("e", not attempted), ("s", not parts.state), ("r", not parts.response)
+            marks.append("." if found[-1].resolved else "".join(mark for mark, so in failed if so) or "x")
+        whole = "".join("+" if passes(task, found) else "-" for passes in (official, strict))
+        made = digest(canonical([rollout.as_text(), so_far]), 8)
+        return f"{number} {task.provenance['id'].removeprefix('multi_turn_')} {','.join(marks)} {whole} {made}"
+
+    return [line(number, rollout) for number, rollout in enumerate(Mutations(tasks, 0).take(ROLLOUTS))]
+
+
+PINS: dict[str, Callable[[Path], list[str]]] = {
+    **{f"tasks_{name}": partial(ids, name) for name in ("desk", "bfcl")},
+    **{f"variants_{name}_{type}": partial(variants, name, type) for name in ("desk", "bfcl") for type in TASK_TYPES},
+    **{f"pool_{name}": partial(pool, name) for name in POOLS},
+    "verdicts_bfcl": verdicts,
+}

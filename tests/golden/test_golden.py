@@ -1,0 +1,43 @@
+"""Golden files: tasks, variants, the pool of a lockstep run and BFCL verdicts come out as they did.
+
+Where a change of behaviour is intended, `python -m tests.golden` writes the files anew.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+
+from rods.environments.bfcl import wheel
+from rods.errors import UserError
+from tests.golden.pins import PINS, golden, written
+
+SHOWN = 5  # differing lines
+
+
+@pytest.mark.parametrize("name", PINS)
+def test_what_is_made_is_what_was_pinned(tmp_path: Path, name: str) -> None:
+    if "bfcl" in name:
+        try:
+            wheel.path()
+        except UserError:
+            pytest.skip("no BFCL data here: `rods data bfcl` fetches them")
+    pinned, found = golden(name).read_text(encoding="utf-8"), written(PINS[name](tmp_path))
+    if found != pinned:
+        pytest.fail(f"{name}.txt: {difference(pinned, found)}", pytrace=False)
+
+
+def difference(pinned: str, found: str) -> str:
+    """How many lines differ, and the first of them."""
+    lines = enumerate(zip_longest(pinned.splitlines(), found.splitlines(), fillvalue="(no line)"), 1)
+    differing = [(number, one, two) for number, (one, two) in lines if one != two]
+    shown = [f"line {number}:\n  pinned {one}\n  found  {two}" for number, one, two in differing[:SHOWN]]
+    return "\n".join([f"{len(differing)} of {len(found.splitlines())} lines differ", *shown])
+
+
+def test_a_difference_is_told_by_its_first_lines() -> None:
+    assert difference("a\nb\nc\n", "a\nx\n") == (
+        "2 of 2 lines differ\nline 2:\n  pinned b\n  found  x\nline 3:\n  pinned c\n  found  (no line)"
+    )
