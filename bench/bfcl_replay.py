@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bench.figures import Figure, run
-from rods.environments.bfcl import fetch
-from rods.environments.bfcl.replay import replay
+from evaluation.bfcl.parity.replay import replay
+from worlds.bfcl import fetch
 
 REACH = {"calls, parsed": 10.0, "calls, from text": 5.0, "scored rollouts": 6.0}  # times the official speed
 

@@ -15,17 +15,18 @@ from typing import Any
 
 from bench.figures import Figure, run
 from daemon.authors.procedural import procedural_author
+from daemon.candidates import Job, Rejection
 from daemon.pipeline import Pipeline
-from daemon.stages import Job, Rejection
+from evaluation.bfcl.parity import oracle
+from rods.analysis.profile import distance, profile
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.environments import load
-from rods.environments.bfcl import export, oracle, tasks, wheel
-from rods.environments.worker import Worker
+from rods.environments.workers.worker import Worker
 from rods.gates import SimilarityIndex, held_out_index
-from rods.profile import distance, profile
 from rods.tasks import RETURN_SENTENCE, Task
+from worlds.bfcl import export, tasks, wheel
 
 QUICK = 14  # seeds of each type
 GRAM = 4

@@ -11,16 +11,17 @@ from typing import Literal
 import orjson
 
 from bench.figures import Figure, run
+from rods.analysis.profile import distance, isomorphic, profile
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.composing import binding, forms, judging, planning, states, wording
+from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.environments import load
-from rods.environments.desk import fresh_tasks, generate, ledger
-from rods.environments.desk.registry import State
-from rods.profile import distance, isomorphic, profile
+from rods.gates import drafts
 from rods.tasks import Task
+from worlds.desk import fresh_tasks, generate, ledger
+from worlds.desk.registry import State
 
 REPAIRS = 3  # of the state, as the daemon allows
 EPSILON = 0.5  # the gate's default
@@ -112,7 +113,7 @@ def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
         choices = rng.getrandbits(64)
         for repairs in range(REPAIRS + 1):
             try:
-                draft = binding.realise(desk, catalogue, plan, state, binding.by_chance(random.Random(choices)))
+                draft = bind.realise(desk, catalogue, plan, state, bind.by_chance(random.Random(choices)))
                 break
             except ComposeError as error:
                 mended = states.repair(catalogue, plan, state, error, rng) if repairs < REPAIRS else None
@@ -120,10 +121,10 @@ def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
                     raise
                 state = mended
         texts = wording.rewrite(catalogue, draft, narrative=True, rng=rng)
-        task = forms.apply(catalogue, desk, draft, texts, seed.type, rng)
+        task = task_types.apply(catalogue, desk, draft, texts, seed.type, rng)
     except ComposeError:
         return None
-    return None if judging.judge(catalogue, task, draft) else task
+    return None if drafts.judge(catalogue, task, draft) else task
 
 
 if __name__ == "__main__":

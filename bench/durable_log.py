@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import Figure, run
-from buffers.commit import GroupCommit
-from buffers.disk import sync_folder
-from buffers.log import LogWriter
-from buffers.reading import read
-from buffers.records import Record, line, record
+from buffers.log.commit import GroupCommit
+from buffers.log.disk import sync_folder
+from buffers.log.records import Record, line, record
+from buffers.log.tail import read
+from buffers.log.writer import LogWriter
 
 PRODUCERS = 64
 BYTES = 512

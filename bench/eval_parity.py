@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bench.figures import Figure, run
-from rods.environments.bfcl import fetch, tasks
 from tests.evaluation.bfcl.parity import compare
+from worlds.bfcl import fetch, tasks
 
 
 def measure(quick: bool) -> list[Figure]:

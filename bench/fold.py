@@ -16,14 +16,14 @@ from pathlib import Path
 import orjson
 
 from bench.figures import Figure, run
-from buffers.log import LogWriter
-from buffers.observations import Observations
-from buffers.records import line, record
-from buffers.run import Run
+from buffers.folds.observations import Observations
+from buffers.log.records import line, record
+from buffers.log.writer import LogWriter
+from buffers.run.run import Run
 from rods.canonical import keyed_random
 from rods.config import parse_config
-from rods.environments import desk
 from rods.observations import Group, Rollout
+from worlds import desk
 
 TASKS, BATCH, ROLLOUTS = 400, 32, 16  # the paper's setting (004 Appendix J)
 

@@ -16,16 +16,17 @@ from itertools import cycle
 
 from bench.figures import Figure, run
 from daemon.authors.procedural import procedural_author
+from daemon.candidates import Job
 from daemon.pipeline import Pipeline
-from daemon.stages import Job
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config
-from rods.environments import desk, load
-from rods.environments.bfcl import tasks
+from rods.environments import load
 from rods.gates import SimilarityIndex
 from rods.tasks import Task
 from tests.rods.gates.corruptions import KINDS, Corruptions, objections
+from worlds import desk
+from worlds.bfcl import tasks
 
 FULL, QUICK = 500, 24  # variants of each environment
 READING = ("leaks", "grounding", "requests", "missing")

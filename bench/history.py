@@ -24,17 +24,17 @@ from typing import Any
 
 from bench.figures import Figure, run
 from buffers.daemon_log import DaemonLog
-from buffers.records import Record, line, record
-from buffers.run import Run
+from buffers.log.records import Record, line, record
+from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from daemon.watching import Watch
 from rods.canonical import keyed_random
 from rods.config import parse_config
-from rods.environments import desk
 from rods.observations import Group, Rollout
-from rods.ordering import batch, order_hash, slots, steps_per_epoch
+from rods.rules.order import batch, order_hash, slots, steps_per_epoch
 from rods.runfolder import OBSERVATIONS, POOL, SEEDS, expanded_segment
 from rods.tasks import Task
+from worlds import desk
 
 ORIGINALS, LIVE, COHORT, REVIVABLE = 100, 300, 100, 40  # tasks; the last three are variants
 BATCH, ROLLOUTS = 32, 4

@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 from bench.figures import Figure, run
-from buffers.costs import Costs, costs
-from console.cost import lines
+from buffers.folds.costs import Costs, costs
+from console.verbs.cost import lines
 from tests.daemon.synthesis import make_run, seeds, synthesise
 from tests.llm_stub import Script, Stub
 

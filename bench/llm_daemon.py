@@ -17,10 +17,10 @@ from typing import Any
 import orjson
 
 from bench.figures import Figure, run
-from buffers.costs import costs
-from buffers.creation import toml
-from buffers.reading import read
-from buffers.records import Record
+from buffers.folds.costs import costs
+from buffers.log.records import Record
+from buffers.log.tail import read
+from buffers.run.creation import toml
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
 from tests.llm_stub import Script, Stub
 

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from bench.figures import Figure, run
 from daemon.authors.procedural import procedural_author
+from daemon.candidates import Job, Rejection
 from daemon.pipeline import Pipeline
-from daemon.stages import Job, Rejection
 from rods.config import Config
 from rods.environments import load
-from rods.environments.bfcl import tasks
 from rods.gates import SimilarityIndex, held_out_index
 from rods.tasks import Task
+from worlds.bfcl import tasks
 
 FULL, QUICK = 100_000, 300
 STEPS = 10  # lines of progress

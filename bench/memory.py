@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, run
-from buffers.creation import toml
+from buffers.run.creation import toml
 
 SMOLLM2 = Path.home() / ".cache/rods/smollm2-135m-instruct"
 SMALL: dict[str, Any] = {

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, run
-from buffers.records import line, record
-from buffers.run import Run
+from buffers.log.records import line, record
+from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from rods.config import parse_config
-from rods.environments import desk
 from rods.observations import Group, Rollout
-from rods.ordering import batch
+from rods.rules.order import batch
 from rods.runfolder import expanded_segment
 from rods.tasks import Task
+from worlds import desk
 
 TASKS, BATCH, MERGES = 400, 32, 3
 RUNS = Path(__file__).parent.parent / "runs"  # a real disk, as a user's run has

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, run
-from buffers.creation import toml
+from buffers.run.creation import toml
 from evaluation.heldout import per_task, score_run
 from evaluation.scoring import Estimate, estimate, paired
 from rods.config import read_config

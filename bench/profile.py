@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bench.figures import Figure, run
+from rods.analysis.profile import Profile, distance, profile
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.config import Gates
 from rods.environments import load
-from rods.environments.desk import fresh_tasks
 from rods.gates import SimilarityIndex, check, held_out_index
-from rods.profile import Profile, distance, profile
 from rods.tasks import EnvironmentRef, Task
+from worlds.desk import fresh_tasks
 
 TURNS, WORDS_A_TURN, VOCABULARY, PHRASES = 4, 20, 600, 50
 

@@ -18,13 +18,13 @@ import torch
 from bench.figures import Figure, run
 from rods import dialects, environments
 from rods.config import Config, read_config
-from rods.driving import Job, run_lockstep
-from rods.environments import desk
-from rods.episodes import NeedText, Reply
-from rods.goals import GroundTruth
-from trainer.conversations import Conversation, Sample
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import NeedText, Reply
+from rods.episode.goals import GroundTruth
+from trainer.engines.conversations import Conversation, Sample
+from trainer.engines.local import Engine
 from trainer.nano.warm_start import warm_started
-from trainer.rollouts import Engine
+from worlds import desk
 
 ROOT = Path(__file__).parent.parent
 DEMO, RECIPE = ROOT / "console" / "demo.toml", ROOT / "experiments" / "training" / "cpu.toml"

@@ -17,14 +17,14 @@ from bench.figures import Figure, run
 from rods.calls import Call
 from rods.environments import load
 from rods.environments.base import Environment, Instance
-from rods.environments.desk import fresh_tasks
 from rods.environments.sandbox.confined import confined
 from rods.environments.sandbox.environment import Sandboxed, World
 from rods.environments.sandbox.tiers import TIERS, Tier, probe, reaches
 from rods.errors import InfrastructureError
 from rods.tasks import Task
+from worlds.desk import fresh_tasks
 
-FACTORY = "rods.environments.desk:environment"
+FACTORY = "worlds.desk:environment"
 WORKERS = 2
 REACH_CALLS, REACH_BACK = 20_000.0, 0.1
 

@@ -9,7 +9,7 @@ from bench.figures import Figure, run
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.observations import Group, Rollout
-from rods.selection import TaskFacts, readings, select
+from rods.rules.selection import TaskFacts, readings, select
 from rods.tasks import TASK_TYPES
 
 BATCH, ROLLOUTS, STEPS = 32, 16, 200

@@ -13,21 +13,22 @@ from pathlib import Path
 from statistics import median
 
 from bench.figures import Figure, run
-from buffers.reading import read
-from buffers.records import Record
-from buffers.run import Run
+from buffers.log.records import Record
+from buffers.log.tail import read
+from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from daemon.authors.procedural import IN_FLIGHT, procedural_author
+from daemon.candidates import Job, Rejection
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
-from daemon.stages import Job, Rejection
 from rods.config import Config, parse_config
-from rods.environments import desk, load
+from rods.environments import load
 from rods.gates import held_out_index
 from rods.observations import Group, Rollout
-from rods.ordering import batch
+from rods.rules.order import batch
 from rods.runfolder import EXPANDED, OBSERVATIONS
 from rods.tasks import Task
+from worlds import desk
 
 BATCH = 16
 

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, run
-from buffers.run import Run
+from buffers.run.run import Run
 from rods import logs
 from rods.config import Config, parse_config, read_config
-from rods.environments import desk
-from rods.sources import load_tasks
 from rods.tasks import Task
 from trainer.policy import Batch, BatchSlot
 from trainer.simulated import SimulatedPolicy
 from trainer.training_run import TrainingRun
+from worlds import desk
+from worlds.sources import load_tasks
 
 TASKS, BATCH, ROLLOUTS = 400, 32, 16
 DEMO = Path(__file__).parent.parent / "console" / "demo.toml"

@@ -14,15 +14,15 @@ from collections.abc import Awaitable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from buffers.commit import GroupCommit
-from buffers.damage import quarantine
-from buffers.disk import sync_file
-from buffers.locks import Ownership
-from buffers.log import LogWriter, record
-from buffers.parts import segments
-from buffers.records import Record
-from buffers.run import Run
-from buffers.seeds import Seeds, Unfinished
+from buffers.folds.seeds import Seeds, Unfinished
+from buffers.log.commit import GroupCommit
+from buffers.log.damage import quarantine
+from buffers.log.disk import sync_file
+from buffers.log.parts import segments
+from buffers.log.records import Record
+from buffers.log.writer import LogWriter, record
+from buffers.run.locks import Ownership
+from buffers.run.run import Run
 from rods.errors import RefusedError
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, expanded_segment
 from rods.tasks import Task

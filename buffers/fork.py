@@ -6,10 +6,10 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from buffers.creation import create
-from buffers.observations import Observations
-from buffers.pool import LostVariant, PoolView
-from buffers.run import Run
+from buffers.folds.observations import Observations
+from buffers.folds.pool import LostVariant, PoolView
+from buffers.run.creation import create
+from buffers.run.run import Run
 from rods.config import Config
 from rods.errors import UserError
 from rods.runfolder import exists

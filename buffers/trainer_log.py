@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
-from buffers.damage import quarantine
-from buffers.locks import Ownership
-from buffers.log import LogWriter, record
-from buffers.merging import Epoch, Merger
-from buffers.observations import Observations, digest
-from buffers.pool import PoolView
-from buffers.run import Run
-from buffers.tracker_store import TrackerStore
+from buffers.folds.observations import Observations, digest
+from buffers.folds.pool import PoolView
+from buffers.folds.tracker import TrackerStore
+from buffers.log.damage import quarantine
+from buffers.log.writer import LogWriter, record
+from buffers.merging.merger import Epoch, Merger
+from buffers.run.locks import Ownership
+from buffers.run.run import Run
 from rods.errors import RefusedError, UserError
 from rods.observations import Group
 from rods.runfolder import OBSERVATIONS

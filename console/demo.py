@@ -12,7 +12,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from console.live import view
-from console.up import prepare, supervise
+from console.verbs.up import prepare, supervise
 from rods.errors import EXIT_OK, RefusedError, RodsError
 
 RUN = Path("runs/demo")
@@ -38,7 +38,7 @@ def main() -> int:
 
 def make_room(config: Path) -> None:
     """Moves a demo aside that is finished or was made with other settings."""
-    from buffers.run import Run
+    from buffers.run.run import Run
     from console.progress import Progress
     from rods.config import read_config
     from rods.runfolder import exists
@@ -64,7 +64,7 @@ def _report() -> None:
     from console.report.build import build
     from console.report.findings import findings, limits
     from console.report.fold import fold
-    from console.score import compare
+    from console.verbs.score import compare
 
     print("\nScoring the held-out tasks at start and end…", flush=True)
     compare(RUN)

@@ -20,38 +20,49 @@ from rods.signals import NUMBERS, Interrupted, ignore
 
 # verb: (where it lives, what help says). The order is that of a run's life.
 VERBS: dict[str, tuple[str, str]] = {
-    "new": ("console.new:new", "Create a run folder from a configuration."),
-    "up": ("console.up:up", "Run trainer and daemon together until the run is finished, with live progress."),
-    "status": ("console.status:status", "Say where a run stands, from its files alone."),
-    "inspect": ("console.inspect:inspect", "Show one task: conversation, ground truth, lineage, windows, history."),
-    "cost": ("console.cost:cost", "Show what variants cost in calls of language models, by stage."),
+    "new": ("console.verbs.new:new", "Create a run folder from a configuration."),
+    "up": ("console.verbs.up:up", "Run trainer and daemon together until the run is finished, with live progress."),
+    "status": ("console.verbs.status:status", "Say where a run stands, from its files alone."),
+    "inspect": (
+        "console.verbs.inspect:inspect",
+        "Show one task: conversation, ground truth, lineage, windows, history.",
+    ),
+    "cost": ("console.verbs.cost:cost", "Show what variants cost in calls of language models, by stage."),
     "report": ("console.report:report", "Write plots and one self-contained HTML page about a run."),
-    "score": ("console.score:score", "Score the run's policy on its held-out tasks."),
-    "verify": ("console.verify:verify", "Re-derive every decision of a run from its logs and compare."),
-    "recover": ("console.recover:recover", "Explain what a crash or a bad disk left behind, and put it right."),
-    "fork": ("console.fork:fork", "Start a new run from another one's originals and active variants."),
-    "observe": ("console.observe:observe", "Play the trainer: write groups of rollouts from standard input."),
-    "merge": ("console.merge:merge", "Play the trainer: merge staging into the pool and print the epoch's tasks."),
-    "doctor": ("console.doctor:doctor", "Check the installation and the language models of a configuration."),
+    "score": ("console.verbs.score:score", "Score the run's policy on its held-out tasks."),
+    "verify": ("console.verbs.verify:verify", "Re-derive every decision of a run from its logs and compare."),
+    "recover": ("console.verbs.recover:recover", "Explain what a crash or a bad disk left behind, and put it right."),
+    "fork": ("console.verbs.fork:fork", "Start a new run from another one's originals and active variants."),
+    "observe": ("console.verbs.observe:observe", "Play the trainer: write groups of rollouts from standard input."),
+    "merge": (
+        "console.verbs.merge:merge",
+        "Play the trainer: merge staging into the pool and print the epoch's tasks.",
+    ),
+    "doctor": ("console.verbs.doctor:doctor", "Check the installation and the language models of a configuration."),
 }
 GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     "data": (
         "Task files.",
         {
-            "check": ("console.data:check", "Check a file of tasks line by line."),
-            "audit": ("console.data:audit", "List near duplicates and leaks between splits."),
-            "bfcl": ("console.data:bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
-            "export": ("console.data:export", "Write tasks in BFCL's own format."),
-            "import": ("console.data:read", "Read tasks in BFCL's own format."),
+            "check": ("console.verbs.data:check", "Check a file of tasks line by line."),
+            "audit": ("console.verbs.data:audit", "List near duplicates and leaks between splits."),
+            "bfcl": ("console.verbs.data:bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
+            "export": ("console.verbs.data:export", "Write tasks in BFCL's own format."),
+            "import": ("console.verbs.data:read", "Read tasks in BFCL's own format."),
         },
     ),
     "env": (
         "Environments.",
-        {"check": ("console.env:check", "Probe an environment: determinism, snapshots, schemas, timing.")},
+        {"check": ("console.verbs.env:check", "Probe an environment: determinism, snapshots, schemas, timing.")},
     ),
     "replay": (
         "Replays against a reference.",
-        {"bfcl": ("console.replay:bfcl", "Compare scoring with BFCL's own checker on every task and on mutations.")},
+        {
+            "bfcl": (
+                "console.verbs.replay:bfcl",
+                "Compare scoring with BFCL's own checker on every task and on mutations.",
+            )
+        },
     ),
 }
 
@@ -103,7 +114,7 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:  # a full disk, a folder that is not ours
-        from buffers.disk import disk_error
+        from buffers.log.disk import disk_error
 
         known = disk_error(error, Path(error.filename or " ".join(arguments)))
         return _say(str(known), known.exit_code)

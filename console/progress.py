@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from buffers.gauges import zone_counts
-from buffers.heartbeat import judge, read_heartbeat
-from buffers.locks import owner
-from buffers.observations import Observations, Step
-from buffers.pool import PoolView
-from buffers.reading import Tail
-from buffers.run import Run
+from buffers.folds.gauges import zone_counts
+from buffers.folds.observations import Observations, Step
+from buffers.folds.pool import PoolView
+from buffers.log.tail import Tail
+from buffers.run.heartbeat import judge, read_heartbeat
+from buffers.run.locks import owner
+from buffers.run.run import Run
+from rods.rules.selection import moments
 from rods.runfolder import OBSERVATIONS, REJECTED, SEEDS
-from rods.selection import moments
 
 RECENT = 10  # steps that the running mean of the reward covers
 
@@ -159,8 +159,8 @@ class Progress:
         return notes
 
     def process(self, name: str) -> dict[str, Any]:
-        """What is known of `trainer` or `daemon`; `life` as buffers.heartbeat judges it. A process of another machine
-        is watched for some seconds."""
+        """What is known of `trainer` or `daemon`; `life` as buffers.run.heartbeat judges it. A process of another
+        machine is watched for some seconds."""
         holder = owner(self.run.path, OBSERVATIONS if name == "trainer" else SEEDS)
         beat = read_heartbeat(self.run.path, holder.process if holder else name)
         return {

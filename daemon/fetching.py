@@ -2,7 +2,7 @@
 takes none of the threads in which variants are made.
 
 Bytes are fetched in big blocks, since every hop to a thread costs more than reading a hundred records. What they mean
-is left to the tail (buffers.reading), which finds them in place of the disk.
+is left to the tail (buffers.log.tail), which finds them in place of the disk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import BinaryIO
 import aiofiles
 import aiofiles.os
 
-from buffers.reading import Ahead, Disk, Tail
+from buffers.log.tail import Ahead, Disk, Tail
 
 BLOCK = 4 << 20  # bytes fetched at once, unless a single group is longer
 FRESH = 2.0  # seconds after which a file is opened although its size says that nothing has come: that makes a network

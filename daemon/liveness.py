@@ -9,7 +9,7 @@ from pathlib import Path
 import aiofiles
 import orjson
 
-from buffers.heartbeat import heartbeat_path
+from buffers.run.heartbeat import heartbeat_path
 
 
 class TrainerLife:

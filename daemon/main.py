@@ -20,16 +20,16 @@ from typing import TypeVar
 
 import structlog
 
-from buffers.disk import disk_error
-from buffers.run import Run
+from buffers.log.disk import disk_error
+from buffers.run.run import Run
 from daemon.authors.procedural import IN_FLIGHT
 from daemon.service import Service
 from rods import logs, runfolder
 from rods.config import read_config
+from rods.episode.watchdog import Lanes
 from rods.errors import EXIT_OK, RodsError, complain
-from rods.hanging import Lanes
 from rods.signals import NUMBERS
-from rods.sources import load_tasks
+from worlds.sources import load_tasks
 
 _Known = TypeVar("_Known", RodsError, OSError)
 THREADS = "rods-daemon"

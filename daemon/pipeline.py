@@ -19,7 +19,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from daemon.authors.base import Assignment, Author, Texts
-from daemon.stages import Candidate, Job, Rejected, Rejection, StageName, plain, with_blanks
+from daemon.candidates import Candidate, Job, Rejected, Rejection, StageName, plain, with_blanks
+from rods.analysis.profile import Profile, distance, profile
 from rods.composing.records import PATCHABLE, ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.environments.base import Environment
@@ -27,7 +28,6 @@ from rods.errors import InfrastructureError
 from rods.gates import Rejection as GateRejection
 from rods.gates import SimilarityIndex, abridged, check
 from rods.llm import BudgetSpent
-from rods.profile import Profile, distance, profile
 from rods.tasks import Task, TaskType
 
 PLAIN: tuple[TaskType, ...] = ("base", "long_context")  # what stage IV judges as it is; the others are made in stage V

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rods.selection import Pick
+from rods.rules.selection import Pick
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,19 +15,19 @@ from concurrent.futures import Executor
 import structlog
 
 from buffers.daemon_log import DaemonLog
-from buffers.operation import log_start
-from buffers.run import Run
+from buffers.run.operation import log_start
+from buffers.run.run import Run
+from daemon.candidates import Job, Rejection
 from daemon.liveness import TrainerLife
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
 from daemon.queue import SeedQueue, Waiting
-from daemon.stages import Job, Rejection
 from daemon.watching import Watch
 from daemon.writers import Writers
 from rods import environments
 from rods.composing.records import ComposeError
 from rods.gates import held_out_index
-from rods.selection import Pick, select
+from rods.rules.selection import Pick, select
 from rods.tasks import Task
 
 Admit = Callable[[Task], list[str]]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from buffers.observations import Observations, Step
-from buffers.pool import PoolView
-from buffers.run import Run
+from buffers.folds.observations import Observations, Step
+from buffers.folds.pool import PoolView
+from buffers.run.run import Run
 from daemon.fetching import Fetcher
-from rods.selection import Reading, TaskFacts, readings, selects, stage_rules, window_reading
+from rods.rules.selection import Reading, TaskFacts, readings, selects, stage_rules, window_reading
+from rods.rules.tracker import Window
 from rods.tasks import Task
-from rods.tracker import Window
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import structlog
 
-from buffers.run import Run
-from buffers.usage_log import UsageLog
+from buffers.run.run import Run
+from buffers.usage import UsageLog
 from daemon.authors.base import Author
 from daemon.authors.llm import llm_author, prompt_hashes
 from daemon.authors.llm.asking import Asker

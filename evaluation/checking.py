@@ -11,9 +11,9 @@ from typing import Any
 from evaluation import report
 from evaluation.bfcl import official_scorer, results
 from evaluation.settings import load
-from rods.environments.bfcl import wheel
-from rods.environments.worker import Worker
+from rods.environments.workers.worker import Worker
 from rods.errors import UserError
+from worlds.bfcl import wheel
 
 _HOUR = 3_600.0
 _VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)

@@ -16,8 +16,8 @@ from evaluation.bfcl.dialects import Native, messages, reply_text
 from evaluation.episodes import Maker
 from evaluation.journal import Episode
 from rods.canonical import keyed_random
-from rods.driving import Job, run_episode
-from rods.episodes import NeedText, Reply
+from rods.episode.drivers import Job, run_episode
+from rods.episode.engine import NeedText, Reply
 from rods.errors import InfrastructureError
 from rods.llm import BudgetSpent, Client, Completion, Request
 from rods.tasks import Task

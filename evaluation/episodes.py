@@ -14,10 +14,10 @@ from evaluation.journal import Episode
 from evaluation.settings import Settings
 from rods import dialects
 from rods.dialects.base import Dialect
-from rods.driving import Job
-from rods.environments.bfcl.world import Bfcl
-from rods.episodes import MAX_STEPS, Trace
+from rods.episode.drivers import Job
+from rods.episode.engine import MAX_STEPS, Trace
 from rods.tasks import Task
+from worlds.bfcl.world import Bfcl
 
 
 class Maker:

@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 import orjson
 
-from buffers.lineage import Lineage, known_starts
-from buffers.run import Run
+from buffers.checkpoints import Checkpoint, Checkpoints
+from buffers.folds.lineage import Lineage, known_starts
+from buffers.run.run import Run
 from evaluation import engines
 from evaluation.engines import Scored
 from evaluation.scoring import estimate, paired, share
@@ -25,7 +26,6 @@ from rods import runfolder
 from rods.config import Config
 from rods.errors import InfrastructureError, UserError
 from rods.tasks import Task
-from trainer.checkpoints import Checkpoint, Checkpoints
 
 INTERVALS = {"progress": estimate, "binary": share, "official": share}  # verdicts are 0 or 1: Wilson's
 Which = Literal["start", "end"] | int

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from buffers.log import LogWriter, record
-from buffers.reading import read
+from buffers.log.tail import read
+from buffers.log.writer import LogWriter, record
 from evaluation.bfcl.decoding import Form
 
 NAME = "episodes.jsonl"

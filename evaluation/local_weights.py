@@ -11,13 +11,13 @@ from evaluation.engines import Scored
 from rods import dialects, environments
 from rods.canonical import keyed_random
 from rods.config import Config
-from rods.driving import Job
-from rods.episodes import Trace
-from rods.goals import SharedGroundTruth
-from rods.rewards import score
+from rods.episode.drivers import Job
+from rods.episode.engine import Trace
+from rods.episode.goals import SharedGroundTruth
+from rods.episode.rewards import score
 from rods.tasks import Task
 from trainer import precision
-from trainer.rollouts import Engine
+from trainer.engines.local import Engine
 
 BATCH = 256  # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a batch
 
@@ -55,6 +55,6 @@ class LocalWeights:
 def _official(task: Task, trace: Trace) -> bool | None:
     if task.environment.name != "bfcl":
         return None
-    from rods.environments.bfcl.verdicts import of_trace
+    from evaluation.bfcl.verdicts import of_trace
 
     return of_trace(task, trace)["official"]

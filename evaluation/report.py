@@ -17,9 +17,9 @@ from evaluation.bfcl.judging import Judge, Judged
 from evaluation.journal import Episode, episodes
 from evaluation.scoring import estimate, share
 from evaluation.settings import PARTS, Part, load, recorded
-from rods.environments.bfcl.tasks import tasks as bfcl_tasks
-from rods.environments.bfcl.world import environment
 from rods.tasks import Task
+from worlds.bfcl.tasks import tasks as bfcl_tasks
+from worlds.bfcl.world import environment
 
 RESULTS = "bfcl"  # the folder of BFCL's result files
 MEASURES = {"official": share, "strict": share, "progress": estimate}

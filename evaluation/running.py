@@ -10,25 +10,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from buffers.locks import Ownership
-from buffers.usage_log import UsageLog
+from buffers.run.locks import Ownership
+from buffers.usage import UsageLog
 from evaluation import report, sources
 from evaluation.bfcl import results, traces
 from evaluation.bfcl.results import Entry
+from evaluation.chat_templates import refuse_another_rule
 from evaluation.endpoint import EndpointPolicy, Slot
 from evaluation.episodes import Maker
-from evaluation.history import refuse_another_rule
 from evaluation.journal import NAME, Episode, Journal
 from evaluation.settings import Settings, remember
 from evaluation.sources import Source
 from rods import logs
-from rods.environments.bfcl.tasks import tasks as bfcl_tasks
-from rods.environments.bfcl.world import Bfcl, environment
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
 from rods.llm import Budget, Client
 from rods.runfolder import LOGS
 from rods.tasks import Task
 from trainer.signals import StopRequest
+from worlds.bfcl.tasks import tasks as bfcl_tasks
+from worlds.bfcl.world import Bfcl, environment
 
 SAY_SECONDS = 10.0  # between two lines about progress
 

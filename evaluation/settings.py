@@ -13,14 +13,14 @@ from typing import Any, Literal
 
 import orjson
 
-from buffers.disk import replace
+from buffers.log.disk import replace
 from evaluation.bfcl.decoding import Form
 from evaluation.bfcl.dialects import Documents
 from evaluation.bfcl.results import check_version, data_version
 from rods.canonical import keyed_random
-from rods.environments.bfcl.world import Bfcl
 from rods.errors import RefusedError, UserError
 from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, Split, Task, TaskType
+from worlds.bfcl.world import Bfcl
 
 FILE = "evaluation.json"
 Protocol = Literal["official", "tags", "hermes", "compact"]

@@ -14,7 +14,7 @@ from evaluation.settings import COLDEST, Settings
 from rods.canonical import keyed_random
 from rods.config import Operation, Rollouts
 from trainer import precision
-from trainer.rollouts import Engine
+from trainer.engines.local import Engine
 
 
 class WeightsPolicy:

@@ -1,22 +1,42 @@
 """What all tests share: property tests try the same examples each time, and are never failed for the speed of the
-machine they run on (others: `--hypothesis-profile=explore`); and one real model server, for the tests that need one
-(`make llm-smoke`)."""
+machine they run on (others: `--hypothesis-profile=explore`); BFCL's tasks, whose data wheel is fetched once into the
+cache; and one real model server, for the tests that need one (`make llm-smoke`)."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from rods.config import Endpoint
+from rods.tasks import Task
+from worlds import bfcl as bfcl_world
+from worlds.bfcl.world import Bfcl
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("rods", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("rods")
 
 SMOKE = "RODS_LLM_SMOKE"
+
+
+@pytest.fixture(scope="session")
+def wheel_file() -> Path:
+    return bfcl_world.fetch()
+
+
+@pytest.fixture(scope="session")
+def bfcl(wheel_file: Path) -> Bfcl:
+    return bfcl_world.environment()
+
+
+@pytest.fixture(scope="session")
+def tasks(wheel_file: Path) -> list[Task]:
+    """BFCL's 800 tasks."""
+    return bfcl_world.tasks()
 
 
 @pytest.fixture(scope="session")

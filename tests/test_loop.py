@@ -14,15 +14,15 @@ from typing import Any
 import orjson
 import pytest
 
-from buffers.observations import Observations
-from buffers.pool import pool_at
-from buffers.reading import Record, read
-from buffers.run import Run
-from buffers.verify import verify
-from rods.environments.bfcl import wheel
+from buffers.audit.verify import verify
+from buffers.folds.observations import Observations
+from buffers.folds.pool import pool_at
+from buffers.log.tail import Record, read
+from buffers.run.run import Run
 from rods.errors import EXIT_DEADLINE, EXIT_OK, UserError
 from rods.runfolder import OBSERVATIONS, POOL, SEEDS
 from tests.trainer.runs import live_steps, write_config
+from worlds.bfcl import wheel
 
 LOOP: dict[str, Any] = {
     "data.train": 16,

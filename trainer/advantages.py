@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rods.episodes import Trace
+from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.functions import named_function
 from rods.observations import Role, Rollout

@@ -8,14 +8,14 @@ from typing import Any
 from rods import dialects, environments, interfaces
 from rods.config import Config
 from rods.dialects.base import Dialect
-from rods.driving import Job
-from rods.goals import SharedGroundTruth
+from rods.episode.drivers import Job
+from rods.episode.goals import SharedGroundTruth
+from rods.episode.rewards import RANGES, score
 from rods.interfaces.base import IDENTITY, Interface
 from rods.observations import Group
-from rods.rewards import RANGES, score
 from rods.tasks import Task
 from trainer.advantages import Seen, turn_spans
-from trainer.conversations import Sample
+from trainer.engines.conversations import Sample
 from trainer.policy import Batch
 
 

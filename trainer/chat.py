@@ -16,7 +16,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from rods.episodes import Message
+from rods.episode.engine import Message
 from rods.errors import UserError
 
 transformers_logging.disable_progress_bar()

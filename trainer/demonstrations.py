@@ -12,10 +12,10 @@ from typing import Any
 from rods import dialects, environments
 from rods.config import Policy
 from rods.dialects.base import Dialect
-from rods.driving import Job, run_lockstep
-from rods.episodes import NeedText, Reply, Trace
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import NeedText, Reply, Trace
+from rods.episode.goals import GroundTruth
 from rods.errors import UserError
-from rods.goals import GroundTruth
 from rods.tasks import Task
 
 DONE = "Done."

@@ -19,17 +19,17 @@ from pathlib import Path
 
 import structlog
 
-from buffers.disk import disk_error
-from buffers.operation import log_start
-from buffers.run import Run
+from buffers.log.disk import disk_error
+from buffers.run.operation import log_start
+from buffers.run.run import Run
 from rods import logs, runfolder
 from rods.config import read_config
 from rods.errors import EXIT_OK, EXIT_REQUEUE, RodsError, UserError, complain
 from rods.signals import Interrupted, ignore
-from rods.sources import load_tasks
 from trainer.policy import TrainingStopped
 from trainer.signals import GraceOver, StopRequest
 from trainer.training_run import TrainingRun
+from worlds.sources import load_tasks
 
 log = structlog.get_logger()
 
@@ -88,7 +88,7 @@ def _started(arguments: list[str]) -> int:
 
 def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None) -> int:
     """Prints what this command would do without --dry-run, in the processes that `accelerate` describes."""
-    from buffers.creation import check
+    from buffers.run.creation import check
     from trainer.plan import Launch, launched, lines, plan
 
     if runfolder.exists(path):

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from buffers.checkpoints import KEEP
 from rods import runfolder
 from rods.config import Config
 from rods.errors import UserError
 from rods.tasks import Task
 from trainer import memory
-from trainer.checkpoints import KEEP
 from trainer.memory import FLOAT, OPTIMIZER, Shape, Sharding
 
 
@@ -76,7 +76,7 @@ def split(config: Config, processes: int) -> tuple[int, int]:
 
 
 def plan(path: Path, config: Config, tasks: Sequence[Task], warnings: Sequence[str], launch: Launch) -> dict[str, Any]:
-    """The plan as JSON. `tasks` and `warnings` have passed `buffers.creation.check`."""
+    """The plan as JSON. `tasks` and `warnings` have passed `buffers.run.creation.check`."""
     training, rollouts = config.training, config.rollouts
     sequences, micro_batch = split(config, launch.processes)
     train = [task for task in tasks if task.split == "train"]

@@ -19,10 +19,10 @@ import orjson
 
 from rods.canonical import keyed_random
 from rods.config import Config, read_config
-from rods.episodes import Trace
+from rods.episode.engine import Trace
 from rods.errors import EXIT_OK, UserError
-from rods.sources import load_tasks
 from trainer.demonstrations import as_chat, demonstrate
+from worlds.sources import load_tasks
 
 
 def run(arguments: list[str]) -> int:
@@ -62,7 +62,7 @@ def _train(config: Config, traces: list[Trace], asked: argparse.Namespace) -> No
     import torch  # late: the export needs none of it
 
     from trainer import optimizers, precision
-    from trainer.rollouts import Engine
+    from trainer.engines.local import Engine
     from trainer.supervised import encode, fit, in_batches
 
     precision.settle_threads(config.operation)

@@ -24,9 +24,9 @@ import orjson
 from rods import interfaces
 from rods.canonical import canonical
 from rods.config import Config
+from rods.episode.rewards import RANGES
 from rods.errors import UserError
 from rods.observations import Group, RewardKind, Rollout
-from rods.rewards import RANGES
 from rods.tasks import Task
 from trainer.policy import Batch
 

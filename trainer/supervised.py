@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from rods.episodes import Trace
+from rods.episode.engine import Trace
 from trainer.chat import Chat
 from trainer.precision import lower
 

@@ -15,17 +15,17 @@ from typing import Any
 
 import structlog
 
-from buffers.gauges import gauges
-from buffers.merging import Epoch
-from buffers.run import Run
+from buffers.checkpoints import Checkpoint, Checkpoints, Position
+from buffers.folds.gauges import gauges
+from buffers.merging.merger import Epoch
+from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from rods.errors import DeadlineError, RefusedError
 from rods.observations import Group
-from rods.ordering import batch as slots_of_batch
-from rods.ordering import steps_per_epoch
-from trainer import curriculum
-from trainer.checkpoints import Checkpoint, Checkpoints, Position
-from trainer.curriculum import Course
+from rods.rules import curriculum
+from rods.rules.curriculum import Course
+from rods.rules.order import batch as slots_of_batch
+from rods.rules.order import steps_per_epoch
 from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
 from trainer.traces import Traces
 
@@ -169,7 +169,7 @@ class TrainingRun:
         self.tell(self.stopping or "training")
 
     def gauges(self) -> dict[str, int]:
-        """Zones, pool and staging as they stand, for dashboards (buffers.gauges)."""
+        """Zones, pool and staging as they stand, for dashboards (buffers.folds.gauges)."""
         return gauges(self.log.observations, self.log.view)
 
     def _settle(self) -> None:

@@ -28,20 +28,20 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 from trl.trainer import utils as trl_utils
 
-from buffers.run import Run
+from buffers.run.run import Run
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.errors import InfrastructureError
 from trainer import batches, optimizers, precision, sharding, token_scores
 from trainer.adapters import adapted
 from trainer.advantages import Array, Estimate, advantages, load_hook, reweighted
-from trainer.conversations import Sample
-from trainer.engines import compare, rollout_engine
+from trainer.engines.choose import compare, rollout_engine
+from trainer.engines.conversations import Sample
+from trainer.engines.local import Engine
 from trainer.policy import Batch, Stopping, TrainingStopped
+from trainer.policy_weights import Weights
 from trainer.ranks import Ranks
-from trainer.rollouts import Engine
 from trainer.trl_settings import arguments, settle_torch
-from trainer.weights import Weights
 
 if TYPE_CHECKING:
     from trainer.training_run import TrainingRun

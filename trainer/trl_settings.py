@@ -9,11 +9,11 @@ import torch
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig
 
-from buffers.run import Run
+from buffers.run.run import Run
 from rods import runfolder
 from rods.config import Config
 from trainer import precision
-from trainer.engines import vllm_arguments
+from trainer.engines.choose import vllm_arguments
 from trainer.plan import split
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from bench.bfcl_variants import Written, write
 from rods.canonical import keyed_random
-from rods.environments.bfcl import tasks
 from rods.tasks import Task
+from worlds.bfcl import tasks
 
 PAGE = Path(__file__).parents[2] / "docs" / "bfcl-variants.md"
 COUNT = 20

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from buffers.observations import Observations
-from buffers.reading import read
-from buffers.records import Record
-from buffers.run import Run
+from buffers.folds.observations import Observations
+from buffers.log.records import Record
+from buffers.log.tail import read
+from buffers.run.run import Run
 from console.progress import outcome
 from console.report.history import ZONES, EpochRow, Groups, History, Variant
 from evaluation.heldout import scored
 from rods.observations import Group
+from rods.rules.selection import moments
 from rods.runfolder import EXPANDED, POOL, REJECTED, SEEDS
-from rods.selection import moments
 from rods.tasks import Task
 
 

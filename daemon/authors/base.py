@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from rods.analysis.profile import Profile
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.environments.base import Environment
-from rods.profile import Profile
 from rods.tasks import Task, TaskType
 
 Texts = tuple[str, ...]  # what the user says, one text a turn of the draft

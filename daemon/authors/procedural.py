@@ -14,9 +14,10 @@ from typing import Any, Literal, TypeVar
 
 from daemon.authors.base import Assignment, Author, Fault, Judgement, Texts
 from rods.canonical import content_id
-from rods.composing import binding, forms, judging, planning, states, wording
+from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
+from rods.gates import drafts
 from rods.tasks import Task, TaskType
 
 IN_FLIGHT = 2  # seeds that it can work on to any use: one composes while the other waits for a disk
@@ -65,9 +66,7 @@ class Procedural:
 
     async def realise(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
         return await self._compute(
-            lambda: binding.realise(
-                given.environment, self.catalogue, plan, state, binding.by_chance(given.rng("realise"))
-            )
+            lambda: bind.realise(given.environment, self.catalogue, plan, state, bind.by_chance(given.rng("realise")))
         )
 
     async def mend(
@@ -100,11 +99,11 @@ class Procedural:
         shown = min(self.catalogue.shown, len(given.seed.tools))
         catalogue = replace(self.catalogue, shown=shown)
         return await self._compute(
-            lambda: forms.apply(catalogue, given.environment, draft, texts, type, given.rng(f"form {type}"))
+            lambda: task_types.apply(catalogue, given.environment, draft, texts, type, given.rng(f"form {type}"))
         )
 
     async def judge(self, given: Assignment, draft: Draft, task: Task) -> Judgement:
-        faults = await self._compute(lambda: judging.judge(self.catalogue, task, draft))
+        faults = await self._compute(lambda: drafts.judge(self.catalogue, task, draft))
         if not faults:
             return Judgement("no rule objects")
         return Judgement(

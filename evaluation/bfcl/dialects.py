@@ -20,7 +20,7 @@ from evaluation.bfcl.harness import Harness
 from rods.calls import Call
 from rods.dialects.base import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
-from rods.episodes import Message
+from rods.episode.engine import Message
 from rods.tasks import RETURN_SENTENCE
 
 Documents = Literal["full", "signatures"]  # tool documents as BFCL shows them, or one line a tool for short contexts

@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rods.environments.bfcl import wheel
-from rods.environments.bfcl.classes import MODULES
+from worlds.bfcl import wheel
+from worlds.bfcl.classes import MODULES
 
 _PROMPTING = (
     "_cast_to_openai_type",

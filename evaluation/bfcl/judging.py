@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.bfcl.decoding import Form, decode, executed
-from rods.environments.bfcl.world import Bfcl
-from rods.episodes import NeedVerdict, Verdict
-from rods.goals import GroundTruth
+from rods.episode.engine import NeedVerdict, Verdict
+from rods.episode.goals import GroundTruth
 from rods.tasks import Task
+from worlds.bfcl.world import Bfcl
 
 
 @dataclass(frozen=True, slots=True)

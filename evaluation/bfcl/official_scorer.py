@@ -25,7 +25,7 @@ from typing import Any
 
 TARGET = "evaluation.bfcl.official_scorer:answer"
 FUNCTIONS = "multi_turn_func_doc"
-_REAL = frozenset({"bfcl_eval", "mpmath", "filelock", "rods", "evaluation"})
+_REAL = frozenset({"bfcl_eval", "mpmath", "filelock", "rods", "worlds", "evaluation"})
 
 
 class _Anything(types.ModuleType):
@@ -114,7 +114,7 @@ class Scorer:
             form: handlers.OpenAICompletionsHandler("rods", 0.0, "rods", is_fc_model=form == "native")
             for form in ("prompt", "native")
         }
-        from rods.environments.bfcl.oracle import Official
+        from evaluation.bfcl.parity.oracle import Official
 
         self.official = Official(wheel)  # the same modules: it knows how to forget and mend what they share
 

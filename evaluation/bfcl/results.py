@@ -18,11 +18,11 @@ from typing import Any
 
 import orjson
 
-from buffers.disk import replace
+from buffers.log.disk import replace
 from evaluation.bfcl.decoding import Form
-from rods.environments.bfcl import wheel
 from rods.errors import RefusedError, UserError
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task
+from worlds.bfcl import wheel
 
 VERSION_FILE = "data_version.json"
 _PREFIX = "BFCL_v4_multi_turn_"

@@ -14,7 +14,7 @@ import orjson
 from evaluation.bfcl.dialects import Native, Prompted
 from evaluation.bfcl.results import Entry
 from rods.dialects.base import Dialect
-from rods.episodes import StepTrace, Trace
+from rods.episode.engine import StepTrace, Trace
 from rods.errors import UserError
 from rods.tasks import Task
 

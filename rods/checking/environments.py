@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rods import environments
+from rods.analysis.sampling import Sampler, illegal
+from rods.analysis.schemas import tool_faults
 from rods.calls import Call
 from rods.canonical import canonical, keyed_random
 from rods.checking.probe import Probe
 from rods.checking.report import Report
 from rods.checking.runaway import runaways
-from rods.checking.sampling import Sampler, illegal
-from rods.checking.schemas import tool_faults
 from rods.composing import soundness
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError

@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rods.analysis.sampling import Sampler
+from rods.analysis.schemas import limits
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.checking.sampling import Sampler
-from rods.checking.schemas import limits
 from rods.environments import load
 from rods.environments.base import Tool
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from rods.composing.binding import spoken
+from rods.composing.bind import spoken
 from rods.composing.catalogue import Catalogue, Recipe, Scene, Worded
 
 _QUOTES = re.compile(r"(?<!\w)'|'(?!\w)|\"")

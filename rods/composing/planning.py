@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
+from rods.analysis.profile import Profile, distance
 from rods.composing.catalogue import Catalogue, Recipe
+from rods.composing.plan_search import Candidate, Shape, Table, Turn, deniable, outline, own_depth
 from rods.composing.records import ComposeError, Plan, PlannedTurn
-from rods.composing.search import Candidate, Shape, Table, Turn, deniable, outline, own_depth
 from rods.environments import load
-from rods.profile import Profile, distance
 from rods.tasks import Task, TaskType
 
 TRIES = 80  # candidate plans looked at for a seed's shape

@@ -15,7 +15,7 @@ from rods.functions import made_by
 if TYPE_CHECKING:  # at run time only its user loads it: confined processes start with this module
     from rods.config import Sandbox
 
-BUILT_IN = {"desk": "rods.environments.desk:environment", "bfcl": "rods.environments.bfcl:environment"}
+BUILT_IN = {"desk": "worlds.desk:environment", "bfcl": "worlds.bfcl:environment"}
 _sandbox: Sandbox | None = None
 
 

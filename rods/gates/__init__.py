@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rods.analysis.profile import Profile, isomorphic
+from rods.analysis.profile import profile as profile_of
 from rods.config import Gates
 from rods.environments.base import Environment
 from rods.gates.arguments import arguments
@@ -23,8 +25,6 @@ from rods.gates.replay import Results, abridged, replay, replayed
 from rods.gates.requests import requests
 from rods.gates.similarity import Match, SimilarityIndex
 from rods.gates.tools import tools
-from rods.profile import Profile, isomorphic
-from rods.profile import profile as profile_of
 from rods.tasks import Task
 
 __all__ = [

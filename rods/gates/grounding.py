@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from rods.analysis.flows import Output, Text, leaves
+from rods.analysis.plausible_calls import documented, shows, visible
+from rods.analysis.words import stems, tells
 from rods.environments.base import Environment, Parameter, Result
-from rods.flows import Output, Text, leaves
 from rods.gates.reason import Reason
-from rods.probing import documented, shows, visible
 from rods.tasks import Task
-from rods.words import stems, tells
 
 LONG = 4  # words from which on a text need not stand there word for word
 SHARE = 0.7  # of the words of such a text that must be found

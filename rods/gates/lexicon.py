@@ -11,9 +11,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from rods.analysis.words import stems
 from rods.composing.catalogue import Catalogue
 from rods.environments.base import Environment
-from rods.words import stems
 
 NAME, DOCUMENT, PHRASES = 3.0, 1.0, 3.0  # how much a word counts by where it comes from
 KEPT = 8  # environments whose words are kept

@@ -16,13 +16,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rods.analysis.flows import Output, Text, is_small, key_of, leaves
+from rods.analysis.plausible_calls import Pool, Tried, attempts, plausible, shows, visible
+from rods.analysis.words import tells
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Result, Tool
-from rods.flows import Output, Text, is_small, key_of, leaves
 from rods.gates.reason import Reason
-from rods.probing import Pool, Tried, attempts, plausible, shows, visible
 from rods.tasks import Task
-from rods.words import tells
 
 FIRST, NEAR, SECOND = 24, 4, 12
 Results = Sequence[Sequence[Result]]

@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rods.analysis.flows import Output, Text, is_small, key_of, leaves
+from rods.analysis.words import IDENTIFIER, NUMBER, QUOTED, stems, tells
 from rods.calls import Call
-from rods.composing.reading import read
+from rods.composing.parse_wording import read
 from rods.environments.base import Environment, Result
-from rods.flows import Output, Text, is_small, key_of, leaves
 from rods.gates.lexicon import lexicon
 from rods.gates.reason import Reason
 from rods.tasks import RETURN_SENTENCE, Task
-from rods.words import IDENTIFIER, NUMBER, QUOTED, stems, tells
 
 ENOUGH = 0.8  # of a lexicon's weight: about one telling word of a document, or a share of the phrases
 LITTLE = 0.05  # where the request also says a value of the call, or it takes up what was shown: any word at all

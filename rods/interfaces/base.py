@@ -27,7 +27,7 @@ class Shown:
 
 @runtime_checkable
 class Interface(Protocol):
-    """`version` names everything that it may show: windows of rewards are kept apart by it (rods.tracker)."""
+    """`version` names everything that it may show: windows of rewards are kept apart by it (rods.rules.tracker)."""
 
     version: str
 

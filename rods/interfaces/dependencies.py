@@ -15,14 +15,14 @@ from functools import cache
 from typing import Any
 
 from rods import environments
+from rods.analysis.flows import Output, Text, is_small
+from rods.analysis.words import stems
 from rods.calls import Call
 from rods.composing.catalogue import Got, Known, Source, catalogue_for
 from rods.composing.records import ComposeError
 from rods.environments.base import Result, Tool
-from rods.flows import Output, Text, is_small
 from rods.interfaces.base import Shown
 from rods.interfaces.misuse import MOST, named
-from rods.words import stems
 
 # Refusals whose cause may be a value that does not exist.
 LACKING = re.compile(

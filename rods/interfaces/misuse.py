@@ -8,9 +8,9 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rods.checking.schemas import TYPES
+from rods.analysis.schemas import TYPES
+from rods.analysis.words import stems
 from rods.environments.base import Parameter, Tool
-from rods.words import stems
 
 MOST = 3  # names in one hint
 LISTED = 12  # allowed values that are still listed

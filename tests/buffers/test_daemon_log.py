@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from buffers.daemon_log import DaemonLog
-from buffers.operation import log_start
-from buffers.parts import segments
-from buffers.reading import read
-from buffers.run import Run
-from buffers.seeds import Seeds
+from buffers.folds.seeds import Seeds
+from buffers.log.parts import segments
+from buffers.log.tail import read
+from buffers.run.operation import log_start
+from buffers.run.run import Run
 from rods.errors import RefusedError
 from rods.runfolder import EXPANDED, REJECTED, SEEDS, operation
 from rods.tasks import Task

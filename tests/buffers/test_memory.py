@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from buffers.observations import Observations
-from buffers.pool import PoolView
-from buffers.run import Run
-from buffers.seeds import Seeds
-from buffers.staging import Candidate
+from buffers.folds.observations import Observations
+from buffers.folds.pool import PoolView
+from buffers.folds.seeds import Seeds
+from buffers.folds.staging import Candidate
+from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
-from rods.ordering import Slot, batch
-from tests.buffers.test_merge import close, play
+from rods.rules.order import Slot, batch
+from tests.buffers.merging.test_merger import close, play
 from tests.buffers.world import BATCH, by_chance, group, make_run, retired
 
 
@@ -98,7 +98,7 @@ def test_variants_that_will_hardly_come_back_are_forgotten_and_can_be_read_again
 def test_what_was_picked_is_remembered_for_as_long_as_it_excludes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("buffers.seeds.FEW", 4)
+    monkeypatch.setattr("buffers.folds.seeds.FEW", 4)
     seeds = Seeds(tmp_path, exclusion_steps=5)
     for step in range(1, 101):
         picked = {"kind": "picked", "pick": f"{step}-t{step}", "step": step, "epoch": 0, "task": f"t{step}", "rank": 0}

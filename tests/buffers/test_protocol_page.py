@@ -8,17 +8,17 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.log import LogWriter
-from buffers.observations import digest
-from buffers.operation import log_start
-from buffers.parts import segments
-from buffers.reading import read, settled
-from buffers.records import CLOSED_BY, CLOSING, KEYS, Record, is_record, record_id
-from buffers.rederivation import ENVELOPE
-from buffers.run import Run
+from buffers.audit.rederive import ENVELOPE
+from buffers.folds.observations import digest
+from buffers.log.parts import segments
+from buffers.log.records import CLOSED_BY, CLOSING, KEYS, Record, is_record, record_id
+from buffers.log.tail import read, settled
+from buffers.log.writer import LogWriter
+from buffers.run.operation import log_start
+from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from rods import runfolder
-from rods.ordering import Slot
+from rods.rules.order import Slot
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACKER, operation
 from rods.tasks import Task
 from tests.buffers.world import Players, SyncDaemonLog, make_run, variants

@@ -9,14 +9,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.log import LogWriter
-from buffers.observations import Observations
-from buffers.reading import read
-from buffers.run import Run
-from buffers.tracker_store import content
+from buffers.folds.observations import Observations
+from buffers.folds.tracker import content
+from buffers.log.tail import read
+from buffers.log.writer import LogWriter
+from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from rods.errors import RefusedError, UserError
-from rods.ordering import batch
+from rods.rules.order import batch
 from rods.runfolder import OBSERVATIONS, TRACKER, expanded_segment
 from tests.buffers.world import BATCH, Players, SyncDaemonLog, group, make_run
 
@@ -172,19 +172,19 @@ def test_the_tracker_on_disk_is_the_fold(tmp_path: Path) -> None:
 
 
 def test_writing_the_tracker_is_held_to_its_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from buffers import tracker_store
+    from buffers.folds import tracker
 
     run = make_run(tmp_path / "run")
     players = start(run)
     now = [100.0]
-    monkeypatch.setattr(tracker_store.time, "monotonic", lambda: now[0])
-    store = tracker_store.TrackerStore(run)
+    monkeypatch.setattr(tracker.time, "monotonic", lambda: now[0])
+    store = tracker.TrackerStore(run)
     observations, view = players.trainer.observations, players.trainer.view
 
     def slow(path: Path, data: bytes) -> None:
         now[0] += 0.2
 
-    monkeypatch.setattr(tracker_store, "replace", slow)
+    monkeypatch.setattr(tracker, "replace", slow)
     written = []
     for _ in range(2000):
         now[0] += 0.1

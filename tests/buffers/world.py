@@ -10,20 +10,20 @@ from types import TracebackType
 from typing import Any
 
 from buffers.daemon_log import DaemonLog
-from buffers.merging import Epoch
-from buffers.observations import Observations
-from buffers.pool import Pool
-from buffers.reading import read
-from buffers.run import Run
+from buffers.folds.observations import Observations
+from buffers.folds.pool import Pool
+from buffers.log.tail import read
+from buffers.merging.merger import Epoch
+from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from rods.canonical import keyed_random
 from rods.config import Config, parse_config
-from rods.environments import desk
 from rods.gates.similarity import SimilarityIndex
 from rods.observations import Group, Rollout
-from rods.ordering import Slot, batch, steps_per_epoch
+from rods.rules.order import Slot, batch, steps_per_epoch
 from rods.runfolder import POOL
 from rods.tasks import Task
+from worlds import desk
 
 BATCH = 4
 VALUES: dict[str, Any] = {

@@ -96,8 +96,8 @@ def test_up_says_that_the_disk_is_full_and_goes_on_once_there_is_room(tmp_path: 
 
 
 def _has_bfcl() -> bool:
-    from rods.environments.bfcl import wheel
     from rods.errors import UserError
+    from worlds.bfcl import wheel
 
     try:
         return bool(wheel.path())

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from buffers.run import Run
+from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
-from console.observe import take
+from console.verbs.observe import take
 from rods.errors import UserError
 from tests.console.conftest import CONFIG, rods
 

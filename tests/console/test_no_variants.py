@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from buffers.reading import read
+from buffers.log.tail import read
 from rods.calls import Call
 from rods.environments import load
 from rods.environments.base import reference

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from buffers.reading import read
-from buffers.run import Run
+from buffers.log.tail import read
+from buffers.run.run import Run
 from console.main import run
 from console.report.build import build, examples
 from console.report.findings import findings, heldout_sentence, limits, numbers

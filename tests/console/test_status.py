@@ -37,7 +37,7 @@ def test_a_trainer_is_running_stuck_dead_and_stopped(
     try:
         found = wait_for(run, capsys, "running")
         assert (found["pid"], found["alive"], found["process"]) == (child.pid, True, "trainer")
-        monkeypatch.setattr("buffers.heartbeat.SILENCE", 3.0)
+        monkeypatch.setattr("buffers.run.heartbeat.SILENCE", 3.0)
         child.send_signal(signal.SIGSTOP)  # it holds its lock and does nothing
         assert wait_for(run, capsys, "stuck")["alive"]
         child.send_signal(signal.SIGCONT)

@@ -11,10 +11,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.run import Run
+from buffers.run.run import Run
 from console.main import run as rods
-from console.verify import checked
-from tests.buffers.test_recovery import hit
+from console.verbs.verify import checked
+from tests.buffers.audit.test_repair import hit
 from tests.console.conftest import rods as start
 
 

@@ -10,13 +10,14 @@ from typing import Any
 
 from daemon.authors.base import Assignment, Author, Fault, Judgement, Texts
 from daemon.authors.procedural import procedural_author
+from daemon.candidates import Job, Rejection
 from daemon.pipeline import Pipeline
-from daemon.stages import Job, Rejection
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, parse_config
-from rods.environments import desk, load
+from rods.environments import load
 from rods.gates import SimilarityIndex
 from rods.tasks import Task, TaskType
+from worlds import desk
 
 THREADS = ThreadPoolExecutor(2)
 

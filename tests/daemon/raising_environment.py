@@ -8,7 +8,7 @@ from typing import Any
 
 from rods.calls import Call
 from rods.environments.base import Result
-from rods.environments.desk.world import Desk, DeskInstance
+from worlds.desk.world import Desk, DeskInstance
 
 
 class Raising(Desk):

@@ -12,17 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from buffers.merging import Epoch
-from buffers.reading import Record, read
-from buffers.run import Run
+from buffers.log.tail import Record, read
+from buffers.merging.merger import Epoch
+from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from rods.canonical import keyed_random
 from rods.config import parse_config
-from rods.environments import desk
 from rods.observations import Group, Role, Rollout
-from rods.ordering import batch, steps_per_epoch
+from rods.rules.order import batch, steps_per_epoch
 from rods.runfolder import EXPANDED, POOL, REJECTED, SEEDS
 from rods.tasks import Task
+from worlds import desk
 
 BATCH = 8
 VALUES: dict[str, Any] = {

@@ -17,20 +17,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from buffers.reading import read
-from buffers.records import Record
-from buffers.run import Run
+from buffers.log.records import Record
+from buffers.log.tail import read
+from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from daemon.authors.procedural import IN_FLIGHT
 from daemon.service import Service
 from rods import logs
 from rods.calls import Call
 from rods.config import parse_config
-from rods.environments import bfcl, desk, load
+from rods.environments import load
 from rods.observations import Group, Rollout
-from rods.ordering import batch
+from rods.rules.order import batch
 from rods.runfolder import EXPANDED, LOGS, REJECTED, SEEDS, usage
 from rods.tasks import Task
+from worlds import bfcl, desk
 
 BATCH = 20  # tasks a step at most, all of which are picked
 ALL = ["base", "long_context", "miss_func", "miss_param"]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from buffers.log import LogWriter
-from buffers.reading import Tail, read
-from buffers.records import record
+from buffers.log.records import record
+from buffers.log.tail import Tail, read
+from buffers.log.writer import LogWriter
 from daemon import fetching
 from daemon.fetching import Fetcher
 from rods.runfolder import EXPANDED, expanded_segment
-from tests.buffers.test_log import step
+from tests.buffers.log.test_writer import step
 
 
 async def follow(fetcher: Fetcher, tail: Tail) -> list[int]:

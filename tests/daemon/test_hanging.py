@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from daemon.service import Service
-from rods import hanging as module
-from rods.environments import desk, load
+from rods.environments import load
 from rods.environments.base import reference
-from rods.hanging import Lanes
+from rods.episode import watchdog as module
+from rods.episode.watchdog import Lanes
 from tests.daemon import hanging_environment as hanging
 from tests.daemon.runs import Trainer, make_run, seeds, until, variants
+from worlds import desk
 
 HANGING = "tests.daemon.hanging_environment:environment"
 

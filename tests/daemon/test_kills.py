@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from buffers.records import Record
-from buffers.verify import verify
+from buffers.audit.verify import verify
+from buffers.log.records import Record
 from rods.runfolder import EXPANDED, POOL, SEEDS
 from tests.daemon.runs import Daemon, Trainer, epochs, idle, make_run, seeds, until, variants
 

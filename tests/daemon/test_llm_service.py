@@ -12,16 +12,16 @@ from typing import Any
 import orjson
 import pytest
 
-from buffers.creation import toml
-from buffers.reading import read
-from buffers.records import Record
-from buffers.run import Run
-from buffers.verify import verify
+from buffers.audit.verify import verify
+from buffers.log.records import Record
+from buffers.log.tail import read
+from buffers.run.creation import toml
+from buffers.run.run import Run
 from console.main import run as rods
-from rods.environments import desk
 from rods.runfolder import usage
 from tests.daemon.runs import VALUES, Daemon, Trainer, idle, make_run, rejected, seeds, until, variants
 from tests.llm_stub import Script, Stub
+from worlds import desk
 
 ROLES = "tests.llm_stub.roles:answer"
 KEY = "sk-planted-9c41d7e2b8"

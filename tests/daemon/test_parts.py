@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from buffers.heartbeat import Heartbeat
+from buffers.run.heartbeat import Heartbeat
 from daemon.liveness import TrainerLife
 from daemon.neighbours import Neighbours
 from daemon.queue import SeedQueue, Waiting
-from rods.environments import desk
-from rods.selection import Pick
+from rods.rules.selection import Pick
+from worlds import desk
 
 
 def waiting(step: int, task: str, epoch: int = 0) -> Waiting:

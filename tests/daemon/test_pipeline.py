@@ -9,12 +9,12 @@ from typing import Any, get_args
 import pytest
 
 from daemon.authors.base import Fault, Judgement
-from daemon.stages import plain, with_blanks
+from daemon.candidates import plain, with_blanks
+from rods.analysis.profile import distance, profile
 from rods.composing.records import ErrorType
 from rods.environments import load
 from rods.errors import InfrastructureError
 from rods.gates import SimilarityIndex, check
-from rods.profile import distance, profile
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.pipelines import Bench, Spoiled, author, failure, seed, settings, spoil, steady
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from buffers.recovery import carry_out, examine
+from buffers.audit.repair import carry_out, examine
 from daemon.watching import Watch
-from rods.environments import desk
+from rods.rules.selection import Reading, TaskFacts
 from rods.runfolder import expanded_segment
-from rods.selection import Reading, TaskFacts
 from tests.buffers.world import SyncDaemonLog
 from tests.daemon.runs import BATCH, Trainer, make_run
+from worlds import desk
 
 
 def due(watch: Watch, considered: int = 0) -> list[int]:

@@ -10,7 +10,7 @@ from shutil import copytree, rmtree
 import orjson
 import pytest
 
-from buffers.reading import read
+from buffers.log.tail import read
 from evaluation import engines
 from evaluation.engines import Scored
 from evaluation.heldout import compare, per_task, score_run, scored, summary

@@ -7,9 +7,9 @@ import torch
 
 from evaluation.local_weights import LocalWeights
 from rods.config import Config, Rollouts
-from rods.environments import desk
 from rods.tasks import Task
 from trainer.nano import model, tokenizer
+from worlds import desk
 
 CONFIG = Config(rollouts=Rollouts(rollouts_per_task=2, max_steps=2, max_reply_tokens=12, max_context_tokens=900))
 

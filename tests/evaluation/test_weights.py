@@ -7,15 +7,15 @@ from shutil import copytree
 import pytest
 import torch
 
-from buffers.run import Run
+from buffers.checkpoints import Checkpoints, Position
+from buffers.run.run import Run
 from evaluation.journal import episodes
 from evaluation.main import run
 from rods.config import Config, Policy
 from rods.config.identity import Training
-from rods.environments import desk
-from rods.environments.bfcl import fetch
-from trainer.checkpoints import Checkpoints, Position
 from trainer.nano import model, tokenizer
+from worlds import desk
+from worlds.bfcl import fetch
 
 TASKS = ("--tasks-per-type", "2", "--max-tokens", "8", "--max-context", "600", "--json")
 

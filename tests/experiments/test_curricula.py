@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
-from buffers.creation import toml
-from buffers.observations import Observations
-from buffers.run import Run
-from buffers.verify import verify
+from buffers.audit.verify import verify
+from buffers.folds.observations import Observations
+from buffers.run.creation import toml
+from buffers.run.run import Run
 from rods.config import read_config
 from rods.errors import EXIT_OK
 from rods.interfaces.hints import VERSION

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from buffers.heartbeat import read_heartbeat
+from buffers.run.heartbeat import read_heartbeat
 from console.main import run as rods
 from tests.trainer.runs import write_config
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from buffers.log import LogWriter
-from buffers.reading import Disk, Tail, settled
-from buffers.records import Record, record
+from buffers.log.records import Record, record
+from buffers.log.tail import Disk, Tail, settled
+from buffers.log.writer import LogWriter
 from rods.errors import CorruptLogError
 from tests.faults.table import Row
 from tests.faults.workloads import Verdict

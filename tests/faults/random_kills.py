@@ -21,15 +21,15 @@ from contextlib import suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from buffers.creation import toml
-from buffers.parts import segments
-from buffers.run import Run
+from buffers.log.parts import segments
+from buffers.run.creation import toml
+from buffers.run.run import Run
 from rods.config import parse_config
-from rods.environments import desk
 from rods.errors import EXIT_OK, EXIT_REQUEUE
 from tests.faults.table import Row
 from tests.faults.workloads import LOGS, VALUES, Verdict, judge
 from tests.llm_stub import Script, Stub
+from worlds import desk
 
 PROGRAMS = ("trainer", "daemon")
 CODES = {"trainer": EXIT_REQUEUE, "daemon": EXIT_OK}  # of one that was asked to stop

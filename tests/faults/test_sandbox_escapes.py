@@ -183,6 +183,6 @@ def test_a_hostile_argument_is_data_to_the_worlds_that_run_in_this_process(name:
 
 @pytest.fixture
 def wheel() -> None:
-    from rods.environments.bfcl import fetch
+    from worlds.bfcl import fetch
 
     fetch()

@@ -23,20 +23,20 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from buffers.log import LogWriter
-from buffers.merging import Epoch
-from buffers.observations import Observations
-from buffers.pool import PoolView
-from buffers.reading import Tail, read, read_raw
-from buffers.records import line, record
-from buffers.tracker_store import windows_json
+from buffers.audit.verify import verify
+from buffers.folds.observations import Observations
+from buffers.folds.pool import PoolView
+from buffers.folds.tracker import windows_json
+from buffers.log.records import line, record
+from buffers.log.tail import Tail, read, read_raw
+from buffers.log.writer import LogWriter
+from buffers.merging.merger import Epoch
 from buffers.trainer_log import TrainerLog
-from buffers.verify import verify
-from rods.ordering import batch, steps_per_epoch
-from rods.retirement import TOO_HARD
+from rods.rules.order import batch, steps_per_epoch
+from rods.rules.retirement import TOO_HARD
 from rods.runfolder import OBSERVATIONS, POOL, SEEDS
 from rods.tasks import Task
-from tests.buffers.test_merge_model import Model
+from tests.buffers.merging.test_merge_model import Model
 from tests.buffers.world import BATCH, SyncDaemonLog, generation_of, group, make_run, retired, variants
 
 FULL = bool(os.environ.get("RODS_FULL"))

@@ -14,23 +14,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from buffers.creation import toml
-from buffers.observations import Observations
-from buffers.parts import segments
-from buffers.pool import PoolView
-from buffers.reading import read
-from buffers.run import Run
-from buffers.verify import verify
+from buffers.audit.verify import verify
+from buffers.folds.observations import Observations
+from buffers.folds.pool import PoolView
+from buffers.log.parts import segments
+from buffers.log.tail import read
+from buffers.run.creation import toml
+from buffers.run.run import Run
 from daemon.main import main as daemon_main
 from rods import runfolder
 from rods.config import parse_config, read_config
 from rods.errors import EXIT_REQUEUE
-from rods.sources import load_tasks
 from tests.buffers.world import retired
 from tests.faults.files import Plan
 from tests.faults.forge import Forge, Outcome
 from trainer import simulated as simulated  # imported once, before the forks that need it
 from trainer.main import run as trainer_main
+from worlds.sources import load_tasks
 
 VALUES: dict[str, Any] = {
     "data": {"tasks": "desk-small", "train": 8, "held_out": 2},

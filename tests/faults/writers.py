@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from buffers.log import LogWriter
-from buffers.reading import read
-from buffers.records import record
+from buffers.log.records import record
+from buffers.log.tail import read
+from buffers.log.writer import LogWriter
 from rods.errors import CorruptLogError, RodsError
 from tests.faults import files
 

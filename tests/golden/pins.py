@@ -12,22 +12,22 @@ from typing import Any
 
 import orjson
 
-from buffers.reading import read
+from buffers.log.tail import read
 from daemon.authors.procedural import procedural_author
+from daemon.candidates import Job, Rejection
 from daemon.pipeline import Pipeline
-from daemon.stages import Job, Rejection
+from evaluation.bfcl.parity.mutations import Mutations, Rollout
+from evaluation.bfcl.verdicts import official, strict
 from rods.canonical import canonical
 from rods.config import Config, Data
 from rods.environments import load
-from rods.environments.bfcl.mutations import Mutations, Rollout
-from rods.environments.bfcl.verdicts import official, strict
-from rods.episodes import NeedVerdict, Verdict
+from rods.episode.engine import NeedVerdict, Verdict
+from rods.episode.goals import GroundTruth
 from rods.gates import SimilarityIndex, held_out_index
-from rods.goals import GroundTruth
 from rods.runfolder import POOL
-from rods.sources import load_tasks
 from rods.tasks import TASK_TYPES, Task, task_lines
 from tests.test_loop import pools, run_to_end
+from worlds.sources import load_tasks
 
 VARIANTS = 50  # of each environment and type
 TRIED = 4 * VARIANTS  # seeds at most

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rods.environments.bfcl import wheel
 from rods.errors import UserError
 from tests.golden.pins import PINS, golden, written
+from worlds.bfcl import wheel
 
 SHOWN = 5  # differing lines
 

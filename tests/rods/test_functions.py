@@ -23,7 +23,7 @@ def test_a_name_that_cannot_be_found_says_so_and_where(name: str, what: str) -> 
 
 
 def test_a_factory_makes_what_is_asked_for() -> None:
-    assert made_by("rods.environments.desk:environment", Environment, where="here").name == "desk"
+    assert made_by("worlds.desk:environment", Environment, where="here").name == "desk"
 
 
 @pytest.mark.parametrize(

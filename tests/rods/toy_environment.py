@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
+from rods.analysis.schemas import fits
 from rods.calls import Call
 from rods.canonical import content_id
-from rods.checking.schemas import fits
 from rods.environments.base import Environment, Features, Instance, Parameter, Result, Tool
 from rods.errors import Unsupported
 

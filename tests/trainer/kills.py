@@ -25,12 +25,12 @@ from typing import Any, Literal
 
 import orjson
 
-from buffers.observations import Observations
-from buffers.parts import segments
-from buffers.pool import pool_at
-from buffers.reading import read
-from buffers.run import Run
-from buffers.seeds import Seeds
+from buffers.folds.observations import Observations
+from buffers.folds.pool import pool_at
+from buffers.folds.seeds import Seeds
+from buffers.log.parts import segments
+from buffers.log.tail import read
+from buffers.run.run import Run
 from rods import runfolder
 from rods.canonical import canonical
 from rods.errors import EXIT_OK

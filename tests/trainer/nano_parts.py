@@ -4,13 +4,13 @@ from functools import cache
 from pathlib import Path
 
 from rods import config, dialects, environments
-from rods.driving import Job
-from rods.environments import desk
-from rods.goals import GroundTruth
+from rods.episode.drivers import Job
+from rods.episode.goals import GroundTruth
 from rods.tasks import Task
 from trainer.chat import Chat
+from trainer.engines.local import Engine
 from trainer.nano import model, tokenizer
-from trainer.rollouts import Engine
+from worlds import desk
 
 
 @cache

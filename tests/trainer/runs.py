@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from buffers.creation import toml
-from buffers.observations import Observations
-from buffers.run import Run
+from buffers.folds.observations import Observations
+from buffers.run.creation import toml
+from buffers.run.run import Run
 
 SMALL: dict[str, dict[str, Any]] = {
     "data": {"tasks": "desk", "train": 24, "held_out": 12},

@@ -11,18 +11,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from buffers.checkpoints import ADOPTED, UNSTARTED, Checkpoint, Checkpoints
 from buffers.fork import fork
-from buffers.run import Run
+from buffers.run.run import Run
 from rods.config import parse_config
 from rods.errors import EXIT_OK, UserError
-from rods.sources import load_tasks
 from tests.trainer.nano_parts import saved
 from tests.trainer.runs import train, write_config
 from tests.trainer.test_sharding import ADAMW, assert_close, launch
 from trainer import trl_grpo
-from trainer.checkpoints import ADOPTED, UNSTARTED, Checkpoint, Checkpoints
 from trainer.sharding import OPTIMIZER, PARTITIONS
 from trainer.training_run import TrainingRun
+from worlds.sources import load_tasks
 
 VALUES: dict[str, dict[str, Any]] = {
     "data": {"tasks": "desk-small", "train": 6, "held_out": 4},

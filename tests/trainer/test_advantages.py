@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rods.environments.base import Result
-from rods.episodes import StepTrace, Trace, TurnTrace
+from rods.episode.engine import StepTrace, Trace, TurnTrace
 from rods.errors import UserError
 from rods.observations import Rollout
 from tests.trainer.nano_parts import tasks

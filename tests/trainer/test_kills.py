@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from buffers.merging import recorded_slots
-from buffers.observations import Observations
-from buffers.pool import pool_at
-from buffers.run import Run
+from buffers.folds.observations import Observations
+from buffers.folds.pool import pool_at
+from buffers.merging.merger import recorded_slots
+from buffers.run.run import Run
 from tests.faults.table import Row
 from tests.trainer.kills import ANY_SEED, evidence, sweep
 from tests.trainer.runs import live_steps

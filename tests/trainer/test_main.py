@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.reading import read
+from buffers.log.tail import read
 from rods.errors import EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER
 from tests.trainer.runs import command, complaint, live_steps, train, write_config
 

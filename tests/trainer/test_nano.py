@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from rods import dialects, environments
 from rods.composing.catalogue import catalogue_for
 from rods.config import parse_config
-from rods.environments import desk
 from tests.trainer import nano_parts
 from trainer.nano import model, tokenizer
 from trainer.nano.teacher import Teacher, kind_of
 from trainer.nano.warm_start import warm_started
 from trainer.supervised import encode
+from worlds import desk
 
 CHAT = nano_parts.chat()
 

@@ -13,21 +13,21 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from buffers.merging import recorded_slots
-from buffers.observations import Observations
-from buffers.pool import pool_at
-from buffers.run import Run
-from buffers.verify import verify
+from buffers.audit.verify import verify
+from buffers.folds.observations import Observations
+from buffers.folds.pool import pool_at
+from buffers.merging.merger import recorded_slots
+from buffers.run.run import Run
 from rods.config import Operation
+from rods.episode.watchdog import HANGS, MOST
 from rods.errors import EXIT_OK
-from rods.hanging import HANGS, MOST
 from tests.trainer.kills import ANY_SEED, COMMON
 from tests.trainer.runs import live_steps, train, write_config
 from tests.trainer.test_resume import CHANGES
 from trainer import ranks
 from trainer.advantages import Array, Estimate
+from trainer.engines.vllm_server import LOAD_SECONDS
 from trainer.ranks import Ranks
-from trainer.vllm_server import LOAD_SECONDS
 
 SMALL: dict[str, Any] = CHANGES | {
     "training.steps": 3,

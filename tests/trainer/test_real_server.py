@@ -20,20 +20,20 @@ import torch
 
 from rods import config, dialects, environments
 from rods.config import Endpoint
-from rods.driving import Job
-from rods.environments import desk
-from rods.goals import GroundTruth
+from rods.episode.drivers import Job
+from rods.episode.goals import GroundTruth
+from rods.episode.rewards import score
 from rods.llm import Client
-from rods.rewards import score
 from tests.llm_server import LlmServer
 from tests.llm_server.server import MODEL, NAME
 from tests.trainer.runs import live_steps, write_config
 from trainer import advantages, main, trl_grpo
 from trainer.chat import Chat
-from trainer.conversations import Sample
-from trainer.engines import by_disk
-from trainer.rollouts import Engine, nucleus
-from trainer.served import ServedEngine
+from trainer.engines.choose import by_disk
+from trainer.engines.conversations import Sample
+from trainer.engines.local import Engine, nucleus
+from trainer.engines.served import ServedEngine
+from worlds import desk
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("RODS_LLM_SMOKE"), reason="needs a model server: make llm-smoke"),

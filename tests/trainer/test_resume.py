@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from buffers.heartbeat import heartbeat_path
+from buffers.run.heartbeat import heartbeat_path
 from rods.errors import EXIT_OK, EXIT_REQUEUE
 from tests.trainer.runs import command, live_steps, train, write_config
 

@@ -11,17 +11,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from buffers.run import Run
+from buffers.run.run import Run
 from rods.config import Config, parse_config
 from rods.errors import UserError
-from rods.sources import load_tasks
 from tests.trainer.runs import live_steps
 from tests.trainer.served_stub import Served, served
 from trainer import trl_grpo
 from trainer.advantages import Estimate
+from trainer.engines.local import Engine
 from trainer.nano.warm_start import warm_started
-from trainer.rollouts import Engine
 from trainer.training_run import TrainingRun
+from worlds.sources import load_tasks
 
 VALUES: dict[str, Any] = {
     "data": {"tasks": "desk-small", "train": 4, "held_out": 4},

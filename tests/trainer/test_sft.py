@@ -10,9 +10,7 @@ from safetensors.torch import load_file
 from trl import data_utils
 
 from rods.config import Policy, read_config
-from rods.environments import desk
 from rods.errors import EXIT_OK, EXIT_USER
-from rods.sources import load_tasks
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import write_config
 from trainer.chat import Chat
@@ -20,6 +18,8 @@ from trainer.demonstrations import demonstrate
 from trainer.main import run
 from trainer.nano import model as network
 from trainer.supervised import encode
+from worlds import desk
+from worlds.sources import load_tasks
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from buffers.run import Run
+from buffers.checkpoints import Checkpoints
+from buffers.run.run import Run
 from evaluation.episodes import Maker
 from evaluation.local_weights import LocalWeights
 from evaluation.settings import Settings
@@ -19,18 +20,17 @@ from rods.calls import Call
 from rods.config import Config, parse_config
 from rods.dialects.base import Parsed
 from rods.dialects.compact import Compact
-from rods.driving import Job
-from rods.environments import bfcl, desk
+from rods.episode.drivers import Job
 from rods.interfaces.base import IDENTITY, Identity
 from rods.interfaces.hints import VERSION
-from rods.sources import load_tasks
 from tests.trainer.nano_parts import engine, saved
 from trainer import batches, trl_grpo
 from trainer.chat import Chat
-from trainer.checkpoints import Checkpoints
-from trainer.conversations import Sample
+from trainer.engines.conversations import Sample
 from trainer.policy import Batch, BatchSlot
 from trainer.training_run import TrainingRun
+from worlds import bfcl, desk
+from worlds.sources import load_tasks
 
 AIDED = {"feedback": "hints", "epochs": 1, "expand": False}
 VALUES: dict[str, Any] = {

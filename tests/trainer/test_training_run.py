@@ -7,19 +7,19 @@ from typing import Any
 import orjson
 import pytest
 
+from buffers.checkpoints import MANIFEST, Checkpoints
 from buffers.fork import fork
-from buffers.reading import read
-from buffers.run import Run
+from buffers.log.tail import read
+from buffers.run.run import Run
 from rods.config import Config, parse_config
-from rods.environments import desk
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.observations import Group
 from rods.tasks import Task
 from trainer import simulated
-from trainer.checkpoints import MANIFEST, Checkpoints
 from trainer.policy import Batch, TrainingStopped
 from trainer.simulated import SimulatedPolicy
 from trainer.training_run import TrainingRun
+from worlds import desk
 
 TASKS: list[Task] = desk.generate(3, 12, 4)
 

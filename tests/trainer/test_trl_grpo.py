@@ -13,14 +13,14 @@ from safetensors.torch import load_file
 from transformers import TrainerCallback
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
-from buffers.run import Run
+from buffers.run.run import Run
 from rods.config import parse_config
 from rods.errors import InfrastructureError
 from rods.observations import Rollout
-from rods.sources import load_tasks
 from tests.trainer.runs import live_steps
 from trainer import advantages, batches, trl_grpo
 from trainer.training_run import TrainingRun
+from worlds.sources import load_tasks
 
 STEPS, TASKS, ROLLOUTS = 2, 3, 4
 VALUES = {

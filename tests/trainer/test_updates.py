@@ -9,14 +9,14 @@ import numpy as np
 import orjson
 import pytest
 
-from buffers.run import Run
+from buffers.run.run import Run
 from rods.config import parse_config
 from rods.observations import Rollout
-from rods.sources import load_tasks
 from tests.trainer.nano_parts import saved
 from tests.trainer.runs import live_steps
 from trainer import advantages, batches, trl_grpo
 from trainer.training_run import TrainingRun
+from worlds.sources import load_tasks
 
 TASKS, ROLLOUTS = 3, 4
 VALUES: dict[str, Any] = {

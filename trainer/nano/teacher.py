@@ -28,10 +28,10 @@ from typing import Any
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue
 from rods.dialects.base import Dialect
-from rods.driving import Job, run_lockstep
 from rods.environments.base import Environment
-from rods.episodes import NeedText, Reply, Trace
-from rods.goals import GroundTruth
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import NeedText, Reply, Trace
+from rods.episode.goals import GroundTruth
 from rods.tasks import Task
 
 DONE, ASK, LACK = "done", "please say more", "no tool for that"

@@ -19,8 +19,7 @@ from rods import dialects, environments
 from rods.canonical import content_id, keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config
-from rods.environments.desk.generator import Size, fresh_tasks
-from rods.episodes import Trace
+from rods.episode.engine import Trace
 from rods.errors import UserError
 from trainer import optimizers
 from trainer.chat import Chat
@@ -28,6 +27,7 @@ from trainer.nano import model as network
 from trainer.nano import tokenizer as words
 from trainer.nano.teacher import Teacher
 from trainer.supervised import Progress, encode, fit, in_batches
+from worlds.desk.generator import Size, fresh_tasks
 
 STEPS = 1200  # optimizer steps of the recipe
 SEQUENCES = 16  # demonstrations a step

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import Executor as Threads
 
 from daemon.authors.base import Author
+from daemon.authors.catalogue_free.plain import is_plain, library
 from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.executing import Executor
@@ -22,7 +23,6 @@ from daemon.authors.llm.rewriting import Rewriter
 from daemon.authors.llm.worlds import Worlds
 from prompts import FOLDER, load
 from rods.canonical import content_id
-from rods.composing.plain import is_plain, library
 from rods.config.identity import Pipeline
 from rods.environments import load as load_environment
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rods.checking.schemas import TYPES
+from rods.analysis.schemas import TYPES
 from rods.composing.records import ErrorType
 from rods.llm import modeljson
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from daemon.authors.catalogue_free.plain import in_own_words, is_plain
 from daemon.authors.llm.answers import fault
+from rods.analysis.schemas import limits
 from rods.canonical import canonical
-from rods.checking.schemas import limits
-from rods.composing.binding import Choice, by_chance, meant, spoken
+from rods.composing.bind import Choice, by_chance, meant, spoken
 from rods.composing.catalogue import LEFT_OUT, Said, Scene, Worded
-from rods.composing.plain import in_own_words, is_plain
 from rods.environments.base import Tool
 
 OPTIONS = 20  # offered for one value

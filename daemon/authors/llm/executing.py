@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from daemon.authors.base import Assignment, Texts
+from daemon.authors.catalogue_free.plain import is_plain
 from daemon.authors.llm import linking, showing
 from daemon.authors.llm.answers import Form, obj
 from daemon.authors.llm.asking import Asker
@@ -19,13 +20,12 @@ from daemon.authors.llm.choosing import EXAMPLES, Blank, Choosing, Key
 from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.querying import Querying
 from daemon.authors.llm.worlds import Worlds
-from rods.composing.binding import realise
+from rods.analysis.flows import infer
+from rods.composing.bind import realise
 from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
-from rods.composing.plain import is_plain
 from rods.composing.records import ComposeError, Draft, Flow, Plan
 from rods.config.identity import Pipeline
 from rods.environments.base import Tool, reference
-from rods.flows import infer
 from rods.tasks import Task
 
 AGAIN = 2  # times that a value is asked for anew

@@ -23,7 +23,7 @@ from daemon.authors.llm.answers import Form, Unreadable
 from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.gaps import Gap, Scene
-from rods.composing import forms
+from rods.composing import task_types
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError, Draft
 from rods.config.identity import Pipeline
@@ -39,7 +39,7 @@ class Former:
         self.catalogue, self.asker, self.settings, self.compute = catalogue, asker, settings, compute
 
     async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
-        blanks = forms.blanks(draft, texts, type)
+        blanks = task_types.blanks(draft, texts, type)
         scene = Scene(self.catalogue, given, draft, type, texts)
         task = await self.compute(scene.task)
         for turn in blanks:
@@ -60,7 +60,7 @@ class Former:
         )
         scene = Scene(self.catalogue, given, draft, type, texts)
         shown = (await self.compute(scene.task)).tools
-        for turn in forms.blanks(draft, texts, type):
+        for turn in task_types.blanks(draft, texts, type):
             at = replace(scene, turn=turn, shown=shown)
             await self.compute(partial(gaps.functions if type == "miss_func" else gaps.values, at))
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from daemon.authors.base import Assignment, Texts
 from daemon.authors.llm import showing, spoken
-from rods.composing import forms
+from rods.analysis.flows import is_small
+from rods.composing import task_types
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.flows import is_small
 from rods.gates import missing
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
@@ -81,7 +81,7 @@ class Scene:
     def task(self) -> Task:
         """The task as far as it is. It shows no more tools than its seed, so that the choice among them is as hard, and
         the same ones each time."""
-        return forms.finished(
+        return task_types.finished(
             replace(self.catalogue, shown=min(self.catalogue.shown, len(self.given.seed.tools))),
             self.given.environment,
             self.draft,
@@ -101,7 +101,7 @@ class Scene:
 
 def functions(scene: Scene) -> dict[str, Gap]:
     """The functions that may be taken away, by name. Raises ComposeError("no_pattern") when there is none."""
-    tools = forms.missable(scene.catalogue, scene.draft, scene.turn + 1)
+    tools = task_types.missable(scene.catalogue, scene.draft, scene.turn + 1)
     every = {tool: Gap(scene.request, RETURN_SENTENCE, {"turn": scene.turn, "tool": tool}, tool) for tool in tools}
     found = {tool: gap for tool, gap in every.items() if scene.lacks(gap)}
     if not found:

@@ -17,9 +17,9 @@ from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.rewriting import functions
 from prompts import load
-from rods.composing import judging
 from rods.composing.records import Draft
 from rods.config.identity import Pipeline
+from rods.gates import drafts
 from rods.tasks import RETURN_SENTENCE, Task
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
@@ -46,7 +46,7 @@ class Judge:
         return Judgement(issue, (fault,))
 
     def _rules(self, given: Assignment, draft: Draft, task: Task) -> tuple[Fault, ...]:
-        if faults := judging.structure(task, draft):
+        if faults := drafts.structure(task, draft):
             return tuple(Fault("gt_unfixable", fault.reason, fault.turn) for fault in faults)
         return tuple(
             Fault("query_fixable", "; ".join(reasons), turn)

@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Mapping, Sequence
 
 from daemon.authors.base import Assignment
+from daemon.authors.catalogue_free.plain import is_plain
 from daemon.authors.llm.choosing import Choosing, brought, held
 from rods.calls import Call
 from rods.canonical import canonical
-from rods.composing.binding import by_chance, realise
+from rods.composing.bind import by_chance, realise
 from rods.composing.catalogue import Catalogue, Scene
-from rods.composing.plain import is_plain
 from rods.composing.records import ComposeError, Draft, Plan, PlannedTurn
 from rods.environments.base import Result
 

@@ -16,8 +16,8 @@ from daemon.authors.llm.answers import Form, Unreadable, obj
 from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.worlds import Worlds, nested
+from rods.analysis import shapes
 from rods.calls import Call
-from rods.composing import shapes
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import PATCHABLE, ComposeError, Plan
 from rods.composing.states import deep_merge

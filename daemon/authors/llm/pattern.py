@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from daemon.authors.base import Assignment
+from daemon.authors.catalogue_free.plain import is_plain
 from daemon.authors.llm.linking import pairs
 from rods.composing.catalogue import Catalogue, Recipe
-from rods.composing.plain import is_plain
+from rods.composing.plan_search import Table, deniable
 from rods.composing.planning import plan as sketched
 from rods.composing.records import ComposeError
-from rods.composing.search import Table, deniable
 
 CHOICES = 12  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it

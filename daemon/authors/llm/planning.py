@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Literal
 
 from daemon.authors.base import Assignment
+from daemon.authors.catalogue_free.plain import is_plain
 from daemon.authors.llm.answers import Form, Unreadable
 from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.computing import Compute
@@ -20,9 +21,8 @@ from daemon.authors.llm.pattern import Pattern, Place, pattern, repeats
 from daemon.authors.llm.showing import compact
 from prompts import load
 from rods.composing.catalogue import Catalogue, Recipe
-from rods.composing.plain import is_plain
+from rods.composing.plan_search import Table
 from rods.composing.records import ComposeError, Plan, PlannedTurn
-from rods.composing.search import Table
 
 NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 400}
 REMEMBERED = 6  # failures that are told

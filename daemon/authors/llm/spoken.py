@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from daemon.authors.llm.showing import compact, turn_lines
+from rods.analysis.flows import Text, is_small
+from rods.analysis.words import tells
 from rods.canonical import canonical
 from rods.composing.catalogue import Slot
-from rods.composing.judging import unnatural
 from rods.composing.records import BoundCall, Draft
 from rods.environments.base import Environment, Parameter, Tool, reference
-from rods.flows import Text, is_small
 from rods.gates import leaks
+from rods.gates.drafts import unnatural
 from rods.tasks import Task
-from rods.words import tells
 
 LONGEST = 80  # words of a turn; BFCL's own users need as many for seven calls
 TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1, "maxLength": 700}

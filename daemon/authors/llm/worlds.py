@@ -16,7 +16,7 @@ from daemon.authors.llm import showing
 from daemon.authors.llm.answers import Form, Unreadable
 from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.computing import Compute
-from rods.composing import shapes
+from rods.analysis import shapes
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError, Plan
 from rods.composing.states import deep_merge, fresh_state

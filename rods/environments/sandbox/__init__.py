@@ -2,5 +2,5 @@
 
 `confined` makes such an environment, and `environment` is its seam outside; `tiers` says how well this machine can lock
 a process in. Inside, `confining` (with `landlock` and `seccomp`) is what a process lays on itself, and `host` answers.
-`rods.environments.worker` starts, limits and replaces the processes.
+`rods.environments.workers.worker` starts, limits and replaces the processes.
 """

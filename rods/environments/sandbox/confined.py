@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rods.environments.sandbox.environment import Sandboxed
 from rods.environments.sandbox.tiers import Tier, bubblewrap, probe, reaches, system_paths
-from rods.environments.worker import Confinement
+from rods.environments.workers.worker import Confinement
 from rods.errors import UserError
 
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")

@@ -19,9 +19,9 @@ from rods.calls import Call
 from rods.environments.base import ERRORS, Features, Instance, Result, Tool
 from rods.environments.sandbox.host import TARGET
 from rods.environments.sandbox.schemas import tool_from_json
-from rods.environments.spares import Spares
-from rods.environments.wire import dumps
-from rods.environments.worker import Confinement, Overrun, Replaced, Worker
+from rods.environments.workers.spares import Spares
+from rods.environments.workers.wire import dumps
+from rods.environments.workers.worker import Confinement, Overrun, Replaced, Worker
 from rods.errors import InfrastructureError, RodsError, Unsupported
 
 _TRIES = 3  # of one request, when its worker is replaced for another's sake meanwhile

@@ -8,8 +8,8 @@ from typing import Any
 
 from rods.environments import load
 from rods.environments.base import Environment, reference
-from rods.environments.desk.world import Desk
 from rods.tasks import Task
+from worlds.desk.world import Desk
 
 NAME = "tests.daemon.llm.bare_environment:environment"
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from daemon.authors.base import Assignment, Author, Executor, Texts
+from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm import llm_author
-from daemon.stages import Job
-from rods.composing.plain import library
+from daemon.candidates import Job
 from rods.composing.records import Draft, Plan, PlannedTurn
 from rods.environments import load
 from rods.environments.base import Environment

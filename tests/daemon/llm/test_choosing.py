@@ -9,7 +9,7 @@ import pytest
 
 from daemon.authors.llm.answers import fault
 from daemon.authors.llm.choosing import Blank, Choosing
-from rods.composing.binding import Choice
+from rods.composing.bind import Choice
 from rods.composing.catalogue import Recipe, Said, Scene, Step
 from rods.environments.base import Parameter, Tool
 

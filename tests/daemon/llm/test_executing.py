@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm.choosing import Choosing
-from rods.composing.binding import realise
-from rods.composing.plain import library
+from rods.composing.bind import realise
 from rods.composing.records import ComposeError
 from rods.environments import load
 from rods.environments.base import Result
@@ -108,7 +108,7 @@ async def test_single_tools_feed_each_other_where_the_root_s_calls_do(stub: Stub
 
 async def test_a_world_that_breaks_is_no_candidate_s_fault(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Result("the worker died", error="infrastructure")
-    monkeypatch.setattr("rods.environments.desk.world.DeskInstance.call", lambda self, call: broken)
+    monkeypatch.setattr("worlds.desk.world.DeskInstance.call", lambda self, call: broken)
     async with early(stub, "good") as who:
         with pytest.raises(InfrastructureError, match="the worker died"):
             await who.author.executor.realise(assignment(), planned("desk", ("add_person",)), STATE)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm import linking
 from daemon.authors.llm.pattern import pattern
-from rods.composing.plain import library
+from rods.analysis.profile import profile
 from rods.composing.records import ComposeError
 from rods.environments import load
-from rods.profile import profile
 from tests.daemon.llm import bare_environment
 from tests.daemon.llm.early import early, planned
 from tests.daemon.llm.test_own_environment import TOY, root

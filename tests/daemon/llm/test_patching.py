@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm.answers import Unreadable
 from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.patching import Critic, effective, patch_of, refusals
 from daemon.authors.llm.worlds import Worlds
 from rods.calls import Call
-from rods.composing.plain import library
 from rods.composing.records import ComposeError, ErrorType
 from rods.environments import load
 from tests.daemon.llm.early import planned

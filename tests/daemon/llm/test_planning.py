@@ -8,8 +8,8 @@ from typing import Literal
 
 import pytest
 
+from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm.pattern import pattern
-from rods.composing.plain import library
 from rods.composing.records import ComposeError
 from rods.environments import load
 from rods.tasks import TASK_TYPES, TaskType

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rods.flows import Text
+from rods.analysis.flows import Text
 from rods.tasks import Task
 from tests.daemon.llm.later import later
 from tests.daemon.pipelines import seed

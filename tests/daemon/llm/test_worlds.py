@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.worlds import Worlds, fitting
-from rods.composing.plain import library
 from rods.composing.records import ComposeError
 from rods.environments import load
 from tests.daemon.llm.early import early, planned

@@ -8,11 +8,11 @@ from typing import Any
 
 from daemon.authors.base import Assignment
 from daemon.authors.llm.asking import Asker
+from rods.analysis.profile import profile
 from rods.config import Endpoint
 from rods.environments import load
 from rods.environments.base import Environment
 from rods.llm import Client, Usage
-from rods.profile import profile
 from rods.tasks import Task
 from tests.daemon.pipelines import seed
 from tests.llm_stub import Script, Stub

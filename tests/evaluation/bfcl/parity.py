@@ -12,10 +12,10 @@ from pathlib import Path
 from evaluation.bfcl import official_scorer
 from evaluation.bfcl.decoding import Form
 from evaluation.bfcl.judging import Judge
-from rods.environments.bfcl import environment, wheel
-from rods.environments.worker import Worker
+from rods.environments.workers.worker import Worker
 from rods.tasks import Task
 from tests.evaluation.bfcl.recorded import Recorded, recorded_set
+from worlds.bfcl import environment, wheel
 
 
 @dataclass(slots=True)

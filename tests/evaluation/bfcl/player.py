@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any
 
 from rods.dialects import load
-from rods.environments.bfcl import tasks
 from rods.tasks import Task
+from worlds.bfcl import tasks
 
 # What messages with results begin with, in prompt mode and in the dialects.
 RESULTS = ("[{'role': 'tool'", "<tool_response>")

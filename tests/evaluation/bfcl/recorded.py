@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.bfcl.decoding import Form
+from evaluation.bfcl.parity.mutations import Mutations, Rollout
 from evaluation.journal import episodes
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.environments.bfcl.mutations import Mutations, Rollout
 from rods.tasks import Task
 
 REAL = Path(__file__).with_name("smollm2_outputs.jsonl.gz")

@@ -7,13 +7,13 @@ import pytest
 
 from evaluation.bfcl import official_scorer
 from evaluation.bfcl.decoding import decode, executed, written
+from evaluation.bfcl.parity.mutations import Mutations
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.environments.bfcl.mutations import Mutations
-from rods.environments.bfcl.world import Bfcl
-from rods.environments.worker import Worker
+from rods.environments.workers.worker import Worker
 from rods.tasks import Task
 from tests.evaluation.bfcl.recorded import NATIVE, malformed
+from worlds.bfcl.world import Bfcl
 
 OWNERS = {"cd": "GorillaFileSystem", "ls": "GorillaFileSystem", "mean": "MathAPI"}
 # The harness computes or calls here; we do neither. In the first three it calls what the policy has named.
@@ -46,8 +46,8 @@ def outputs(tasks: list[Task]) -> list[list[Call]]:
     return [step for rollout in Mutations(tasks, 5).take(600) for turn in rollout.turns for step in turn]
 
 
-def test_thousands_of_malformed_outputs_decode_as_officially(theirs: Any, every_task: list[Task]) -> None:
-    texts = [f"[{', '.join(map(str, step))}]" for step in outputs(every_task)]
+def test_thousands_of_malformed_outputs_decode_as_officially(theirs: Any, tasks: list[Task]) -> None:
+    texts = [f"[{', '.join(map(str, step))}]" for step in outputs(tasks)]
     steps = [text for text in malformed(texts, 5_000) if text.isascii() or "\ud800" not in text]
     official = theirs(steps, "prompt")
     different = [(step, one) for step, one in zip(steps, official, strict=True) if decode(step, "prompt") != one]
@@ -56,11 +56,11 @@ def test_thousands_of_malformed_outputs_decode_as_officially(theirs: Any, every_
     assert sum(one is None for one in official) > 1_000 and sum(bool(one) for one in official) > 1_000
 
 
-def test_native_calls_decode_as_officially(theirs: Any, every_task: list[Task]) -> None:
+def test_native_calls_decode_as_officially(theirs: Any, tasks: list[Task]) -> None:
     import json
 
     steps: list[Any] = [None, "", "ls()", [], {}, [1], ["ls"], [[{"ls": "{}"}]], 5, True]
-    for number, step in enumerate(outputs(every_task)[:600]):
+    for number, step in enumerate(outputs(tasks)[:600]):
         rng = keyed_random(0, "native", number)
         said = [{call.name: json.dumps(dict(call.arguments))} for call in step]
         steps += [said, rng.choice(list(NATIVE.values()))(said, rng)]

@@ -9,11 +9,11 @@ from evaluation.bfcl.harness import Harness, harness
 from evaluation.bfcl.judging import Judge
 from rods.calls import Call
 from rods.environments.base import Result
-from rods.environments.bfcl.world import Bfcl
-from rods.environments.worker import Worker
-from rods.episodes import Message
+from rods.environments.workers.worker import Worker
+from rods.episode.engine import Message
 from rods.tasks import RETURN_SENTENCE, Task
 from tests.evaluation.bfcl.official_prompts import TARGET
+from worlds.bfcl.world import Bfcl
 
 TYPES = ("miss_func",)  # the documents of the others are the same, and none of them returns
 
@@ -34,10 +34,10 @@ def official(bfcl: Bfcl) -> dict[str, Any]:
 
 
 def test_every_prompt_is_the_harness_s_own(
-    bfcl: Bfcl, words: Harness, official: dict[str, Any], every_task: list[Task]
+    bfcl: Bfcl, words: Harness, official: dict[str, Any], tasks: list[Task]
 ) -> None:
     tools = bfcl.tools()
-    for task in (task for task in every_task if task.type in TYPES):
+    for task in (task for task in tasks if task.type in TYPES):
         theirs = official[task.provenance["id"]]
         dialect = Prompted(words, {})
         system = dialect.system([tools[name] for name in task.tools_at(0)])
@@ -47,9 +47,9 @@ def test_every_prompt_is_the_harness_s_own(
 
 
 def test_native_tools_are_converted_as_the_harness_does_turn_by_turn(
-    words: Harness, official: dict[str, Any], every_task: list[Task]
+    words: Harness, official: dict[str, Any], tasks: list[Task]
 ) -> None:
-    for task in [task for task in every_task if task.type in TYPES][::4]:
+    for task in [task for task in tasks if task.type in TYPES][::4]:
         dialect = Native(words, {})
         for turn, theirs in enumerate(official[task.provenance["id"]]["tools"]):
             held_out = [name for until, names in sorted(task.held_out.items()) if until <= turn for name in names]
@@ -60,8 +60,8 @@ def test_a_turn_may_have_twenty_steps_with_calls_and_an_answer(words: Harness) -
     assert words.steps == 21
 
 
-def test_results_stand_beside_the_strings_that_were_decoded(bfcl: Bfcl, words: Harness, every_task: list[Task]) -> None:
-    owners = Judge(bfcl).owners(every_task[0])
+def test_results_stand_beside_the_strings_that_were_decoded(bfcl: Bfcl, words: Harness, tasks: list[Task]) -> None:
+    owners = Judge(bfcl).owners(tasks[0])
     dialect = Prompted(words, owners)
     calls = dialect.parse("[cd(folder='a'), ls(x=f(y=1))]").calls
     assert dialect.observation(calls, [Result("one"), Result("two")]) == (

@@ -8,25 +8,23 @@ import pytest
 from evaluation.bfcl.judging import Judge
 from evaluation.episodes import Maker
 from evaluation.settings import Settings
-from rods.driving import run_lockstep
-from rods.environments.bfcl.world import Bfcl
-from rods.episodes import Reply
+from rods.episode.drivers import run_lockstep
+from rods.episode.engine import Reply
 from rods.tasks import Task
 from tests.evaluation.bfcl.parity import compare
+from worlds.bfcl.world import Bfcl
 
 
 @pytest.mark.filterwarnings("ignore:invalid escape")  # what Python says to some of these texts
-def test_two_thousand_recorded_outputs_are_judged_as_officially(
-    bfcl: Bfcl, every_task: list[Task], tmp_path: Path
-) -> None:
-    found = compare(every_task, 2_000, random_seed=1)
+def test_two_thousand_recorded_outputs_are_judged_as_officially(bfcl: Bfcl, tasks: list[Task], tmp_path: Path) -> None:
+    found = compare(tasks, 2_000, random_seed=1)
     assert found.different == []
     assert found.outputs >= 2_000 and 0.3 < found.valid / found.outputs < 0.7
     assert len(found.kinds) > 80
 
 
-def test_junk_where_no_call_is_right_passes_officially_and_fails_strictly(bfcl: Bfcl, every_task: list[Task]) -> None:
-    task = next(task for task in every_task if task.type == "miss_param" and not all(task.calls))
+def test_junk_where_no_call_is_right_passes_officially_and_fails_strictly(bfcl: Bfcl, tasks: list[Task]) -> None:
+    task = next(task for task in tasks if task.type == "miss_param" and not all(task.calls))
     turns = [[f"[{', '.join(map(str, calls))}]", "done"] for calls in task.calls]
     junk = [turn if calls else [f"[{task.tools[0]}()]"] for turn, calls in zip(turns, task.calls, strict=True)]
     judge = Judge(bfcl)
@@ -35,8 +33,8 @@ def test_junk_where_no_call_is_right_passes_officially_and_fails_strictly(bfcl: 
     assert (spoilt.official, spoilt.strict, spoilt.resolved) == (True, False, task.expected_turns - 1)
 
 
-def test_turns_that_were_never_reached_are_not_resolved(bfcl: Bfcl, every_task: list[Task]) -> None:
-    task = every_task[0]
+def test_turns_that_were_never_reached_are_not_resolved(bfcl: Bfcl, tasks: list[Task]) -> None:
+    task = tasks[0]
     turns = [[f"[{', '.join(map(str, calls))}]", "done"] for calls in task.calls]
     judge = Judge(bfcl)
     assert judge.judge(task, turns[:1], "prompt").resolved == 1
@@ -46,11 +44,9 @@ def test_turns_that_were_never_reached_are_not_resolved(bfcl: Bfcl, every_task: 
 
 
 @pytest.mark.parametrize("endless", ["first", "last"])
-def test_steps_without_end_give_the_episode_up_as_the_harness_does(
-    bfcl: Bfcl, every_task: list[Task], endless: str
-) -> None:
+def test_steps_without_end_give_the_episode_up_as_the_harness_does(bfcl: Bfcl, tasks: list[Task], endless: str) -> None:
     """The harness gives up after 21 outputs with calls; its scorer only notices where turns are missing then."""
-    task = next(task for task in every_task if task.type == "base" and "pwd" in task.tools)
+    task = next(task for task in tasks if task.type == "base" and "pwd" in task.tools)
     maker = Maker(bfcl, Settings({"name": "m"}))
     turn = 0 if endless == "first" else task.expected_turns - 1
 
@@ -69,8 +65,8 @@ def test_steps_without_end_give_the_episode_up_as_the_harness_does(
     assert maker.judge.judge(task, episode.result, "prompt").official == (endless == "last")
 
 
-def test_a_hidden_tool_is_carried_out_and_changes_the_verdict(bfcl: Bfcl, every_task: list[Task]) -> None:
-    task = next(t for t in every_task if t.type == "miss_func" and all(t.calls[-1:]) and not all(t.calls[:-1]))
+def test_a_hidden_tool_is_carried_out_and_changes_the_verdict(bfcl: Bfcl, tasks: list[Task]) -> None:
+    task = next(t for t in tasks if t.type == "miss_func" and all(t.calls[-1:]) and not all(t.calls[:-1]))
     blank = next(turn for turn, calls in enumerate(task.calls) if not calls)
     turns = [[f"[{', '.join(map(str, calls))}]"] if calls else ["no"] for calls in task.calls]
     early = [*turns[:blank], turns[blank + 1], *turns[blank + 1 :]]

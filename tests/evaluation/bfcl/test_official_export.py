@@ -8,10 +8,10 @@ from pathlib import Path
 
 from console.main import run
 from evaluation.bfcl import official_scorer, results
-from rods.environments.bfcl import export, wheel
-from rods.environments.worker import Worker
+from rods.environments.workers.worker import Worker
 from rods.tasks import TASK_TYPES, Task, read_tasks, task_lines
-from tests.rods.environments.bfcl_catalogue.writing import variants
+from tests.worlds.bfcl.writing import variants
+from worlds.bfcl import export, wheel
 
 
 def test_the_official_scorer_takes_an_export_for_its_own_data(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rods.environments.bfcl.world import Bfcl
 from tests.evaluation.bfcl.runs import evaluate
 from tests.llm_server import LlmServer
 from tests.llm_server.server import NAME
+from worlds.bfcl.world import Bfcl
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("RODS_LLM_SMOKE"), reason="needs a model server: make llm-smoke"),

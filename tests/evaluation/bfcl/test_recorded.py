@@ -12,26 +12,26 @@ import orjson
 import pytest
 
 from evaluation.bfcl import results
+from evaluation.bfcl.verdicts import of_trace
 from evaluation.checking import known_wheel
 from evaluation.main import run
 from evaluation.settings import FILE
 from rods.dialects import load
-from rods.driving import Job, run_lockstep
-from rods.environments.bfcl import wheel
-from rods.environments.bfcl.verdicts import of_trace
-from rods.environments.bfcl.world import Bfcl
-from rods.episodes import Reply
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import Reply
+from rods.episode.goals import GroundTruth
 from rods.errors import RefusedError, UserError
-from rods.goals import GroundTruth
 from rods.tasks import Task
+from worlds.bfcl import wheel
+from worlds.bfcl.world import Bfcl
 
 OLD = "2025.10.2.2"
 
 
 @pytest.fixture
-def four(every_task: list[Task]) -> list[Task]:
+def four(tasks: list[Task]) -> list[Task]:
     """A held-out task of every type."""
-    return [next(t for t in every_task if t.type == kind and t.split == "test") for kind in results.TASK_TYPES]
+    return [next(t for t in tasks if t.type == kind and t.split == "test") for kind in results.TASK_TYPES]
 
 
 def truth(task: Task) -> list[list[str]]:
@@ -164,12 +164,12 @@ def test_a_trainer_s_traces_are_scored(
 
 
 def test_a_hidden_tool_that_was_refused_in_training_stays_refused(
-    bfcl: Bfcl, every_task: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bfcl: Bfcl, tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The policy tries what the next turn wants while its tool is hidden, and then does everything right."""
     dialect = load("tags")
     kept, verdicts = [], []
-    for task in [t for t in every_task if t.type == "miss_func" and t.split == "test"][:40]:
+    for task in [t for t in tasks if t.type == "miss_func" and t.split == "test"][:40]:
         texts = []
         for turn, calls in enumerate(task.calls):
             tried = calls or [c for c in task.calls[turn + 1] if c.name in task.held_out[turn + 1]][:1]

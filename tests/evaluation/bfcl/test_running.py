@@ -12,10 +12,10 @@ import pytest
 
 from evaluation.journal import NAME, episodes
 from evaluation.main import run
-from rods.environments.bfcl.world import Bfcl
 from tests.daemon.runs import until
 from tests.evaluation.bfcl.runs import ROOT, command, evaluate
 from tests.llm_stub import Script, Stub
+from worlds.bfcl.world import Bfcl
 
 PLAYER = "tests.evaluation.bfcl.player:answer"
 TASKS = ("--types", "miss_func", "--tasks-per-type", 9)

@@ -7,7 +7,7 @@ import random
 import re
 from typing import Any
 
-from rods.flows import Text
+from rods.analysis.flows import Text
 from tests.llm_stub.roles.reading import Asked
 
 CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from rods.analysis.flows import Text
 from rods.composing.catalogue import Catalogue, Implied, Known, Recipe, Said, catalogue_for
 from rods.environments import load
-from rods.flows import Text
 from tests.llm_stub.roles.reading import Asked
 
 Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from rods.composing import binding, forms, wording
+from rods.composing import bind, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import Draft, Plan, PlannedTurn
 from rods.environments import load
@@ -61,11 +61,11 @@ def planned(*turns: Sequence[str], story: dict[str, str] | None = None) -> Plan:
 
 
 def drafted(plan: Plan, seed: int = 0, state: dict[str, Any] | None = None) -> Draft:
-    return binding.realise(DESK, desk(), plan, copy.deepcopy(state or STATE), binding.by_chance(random.Random(seed)))
+    return bind.realise(DESK, desk(), plan, copy.deepcopy(state or STATE), bind.by_chance(random.Random(seed)))
 
 
 def made(plan: Plan, type: TaskType = "base", seed: int = 0) -> tuple[Task, Draft]:
     """A finished task of `plan`, worded as a whole."""
     draft = drafted(plan, seed)
     texts = wording.rewrite(desk(), draft, narrative=True, rng=random.Random(seed))
-    return forms.apply(desk(), DESK, draft, texts, type, random.Random(seed)), draft
+    return task_types.apply(desk(), DESK, draft, texts, type, random.Random(seed)), draft

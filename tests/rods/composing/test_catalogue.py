@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from rods.composing import binding, forms, judging, planning, states, wording
+from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import Got, Known, Recipe, Said, catalogue_for, source, step
+from rods.composing.plan_search import Shape
 from rods.composing.records import ComposeError
-from rods.composing.search import Shape
 from rods.composing.soundness import faults
 from rods.environments import load
+from rods.gates import drafts
 from rods.tasks import TASK_TYPES
 from tests.rods.composing.drafts import desk
 
@@ -81,10 +82,10 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
         try:
             plan = planning.sketch(catalogue, Shape(counts), type, rng=rng)  # type: ignore[arg-type]
             state = states.fresh_state(catalogue, plan, None, rng)
-            draft = binding.realise(environment, catalogue, plan, state, binding.by_chance(rng))
+            draft = bind.realise(environment, catalogue, plan, state, bind.by_chance(rng))
             texts = wording.rewrite(catalogue, draft, narrative=True, rng=rng)
-            task = forms.apply(catalogue, environment, draft, texts, type, rng)  # type: ignore[arg-type]
+            task = task_types.apply(catalogue, environment, draft, texts, type, rng)  # type: ignore[arg-type]
         except ComposeError:
             continue
-        accepted += not judging.judge(catalogue, task, draft)
+        accepted += not drafts.judge(catalogue, task, draft)
     assert accepted >= 6

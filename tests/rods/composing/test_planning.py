@@ -7,14 +7,14 @@ from collections import Counter
 
 import pytest
 
+from rods.analysis.profile import distance, profile
 from rods.canonical import keyed_random
 from rods.composing import planning
+from rods.composing.plan_search import Shape, Table, outline
 from rods.composing.records import ComposeError, Plan
-from rods.composing.search import Shape, Table, outline
-from rods.environments import desk as desk_environment
-from rods.profile import distance, profile
 from rods.tasks import Task
 from tests.rods.composing.drafts import DESK, desk, made, planned
+from worlds import desk as desk_environment
 
 SEEDS = desk_environment.generate(21, 60, 0)
 

@@ -8,10 +8,10 @@ import random
 import pytest
 
 from rods.composing import wording
-from rods.composing.forms import said
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.environments import desk as desk_environment
+from rods.composing.task_types import said
 from tests.rods.composing.drafts import DESK, STORY, desk, drafted, planned
+from worlds import desk as desk_environment
 
 PLAN = planned(["plan_event"], ["room_for_it", "see_balance"], ["take_in"])
 FRESH = [draft for _, draft in itertools.islice(desk_environment.fresh_tasks(5, "wording"), 80)]

@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any
 
-from rods.environments import serving
+from rods.environments.workers import serving
 
 
 def do(request: dict[str, Any]) -> Any:

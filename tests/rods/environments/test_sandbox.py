@@ -15,23 +15,23 @@ import pytest
 from rods import dialects, environments
 from rods.calls import Call
 from rods.config import Sandbox
-from rods.driving import Job, run_lockstep
 from rods.environments.base import reference
-from rods.environments.child import Child, Order, start
-from rods.environments.desk import fresh_tasks
 from rods.environments.sandbox import confined as module
 from rods.environments.sandbox import tiers
 from rods.environments.sandbox.confined import confined, confinement
 from rods.environments.sandbox.environment import Sandboxed
 from rods.environments.sandbox.host import TARGET as HOST
 from rods.environments.sandbox.tiers import TIERS, Offer, Tier, probe, reaches
-from rods.episodes import Reply
+from rods.environments.workers.child import Child, Order, start
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import Reply
+from rods.episode.goals import GroundTruth
 from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.gates.replay import replay
-from rods.goals import GroundTruth
 from rods.tasks import Task
 from tests.faults.hostile import FACTORY as HOSTILE
 from tests.rods import toy_environment
+from worlds.desk import fresh_tasks
 
 TOY = "tests.rods.toy_environment:"
 HANG = Call("run", {"code": "while True: pass", "given": {}})
@@ -173,7 +173,7 @@ def test_what_it_says_can_be_written_down_and_what_it_is_told_is_told_exactly(ho
 
 
 def test_ground_truths_hold_and_episodes_run_in_it() -> None:
-    desk = confined("rods.environments.desk:environment", seconds=30.0, workers=1)
+    desk = confined("worlds.desk:environment", seconds=30.0, workers=1)
     assert reference(desk) == reference(environments.load("desk"))
     tasks = [task for task, _ in zip((each for each, _ in fresh_tasks(3, "sandbox")), range(3), strict=False)]
     assert not any(replay(desk, task) for task in tasks)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.environments.worker import Overrun, Worker
+from rods.environments.workers.worker import Overrun, Worker
 from rods.errors import InfrastructureError
 
 FUNCTIONS = "tests.rods.environments.misbehaving:"
@@ -125,7 +125,7 @@ def test_a_fork_starts_a_process_of_its_own(worker):
 
 def test_the_process_ends_with_its_parent():
     code = (
-        "from rods.environments.worker import Worker; import os;"
+        "from rods.environments.workers.worker import Worker; import os;"
         f"w = Worker('{FUNCTIONS}do'); print(w.call({{'do': 'pid'}}), flush=True); os._exit(1)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -14,15 +14,15 @@ from typing import Any
 
 import orjson
 
+from rods.analysis.flows import is_small, leaves
+from rods.analysis.profile import Profile
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue
-from rods.composing.reading import read
+from rods.composing.parse_wording import read
 from rods.config import Gates
 from rods.environments.base import Environment, Instance
-from rods.flows import is_small, leaves
 from rods.gates import SimilarityIndex, check
 from rods.gates.replay import brief, run
-from rods.profile import Profile
 from rods.tasks import RETURN_SENTENCE, Task
 
 KINDS = ("value swapped", "call dropped", "call added", "name leaked", "stale state", "raw JSON", "turns swapped")

@@ -9,10 +9,11 @@ import pytest
 
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
-from rods.environments import desk, load
+from rods.environments import load
 from rods.tasks import Task
-from tests.rods.environments.bfcl_catalogue import writing
 from tests.rods.gates.corruptions import KINDS, Corruptions, objections
+from tests.worlds.bfcl import writing
+from worlds import desk
 
 ENVIRONMENTS = ("desk", "bfcl")
 REFUSED, KEPT = 0.95, 0.05

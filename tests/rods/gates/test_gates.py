@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from rods import environments
+from rods.analysis.profile import profile
 from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import Result, reference
 from rods.errors import InfrastructureError
 from rods.gates import Reason, Rejection, SimilarityIndex, abridged, arguments, check, replay, tools
 from rods.gates.replay import run
-from rods.profile import profile
 from rods.tasks import EnvironmentRef, Task
 from tests.rods.toy_environment import Toy, World, environment
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from rods import dialects, environments
 from rods.calls import Call
-from rods.driving import Job, run_lockstep
-from rods.episodes import NeedText, Reply, Trace
-from rods.goals import GroundTruth
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import NeedText, Reply, Trace
+from rods.episode.goals import GroundTruth
 from rods.interfaces.base import IDENTITY, Interface
 from rods.tasks import Task
 

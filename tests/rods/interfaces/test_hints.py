@@ -11,19 +11,19 @@ import orjson
 import pytest
 
 from rods import environments, interfaces
+from rods.analysis.flows import Text, is_small, leaves
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.config import Stage
-from rods.environments import bfcl as bfcl_environment
-from rods.environments import desk
 from rods.environments.base import Result
-from rods.episodes import Trace
+from rods.episode.engine import Trace
 from rods.errors import UserError
-from rods.flows import Text, is_small, leaves
 from rods.interfaces.base import IDENTITY, Identity, Shown
 from rods.interfaces.hints import VERSION, Hints, hint
 from rods.tasks import Task
 from tests.rods.interfaces.careless import play
+from worlds import bfcl as bfcl_environment
+from worlds import desk
 
 TOY = "tests.rods.toy_environment:environment"
 DESK = tuple(desk.generate(5, 40, 0, "full"))

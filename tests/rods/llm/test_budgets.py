@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from buffers.usage_log import UsageLog
+from buffers.usage import UsageLog
 from rods.config import Budgets
 from rods.llm import Budget, BudgetSpent, Client, Usage
 from tests.llm_stub import Script, Stub

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
-from buffers.usage_log import UsageLog
+from buffers.usage import UsageLog
 from console.main import run
 from rods import logs
 from rods.config import Endpoint, read_config

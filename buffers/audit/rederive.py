@@ -1,0 +1,218 @@
+"""Derives a run's live history again: every merge by buffers.merging.rules, from the live steps before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from buffers.audit.report import Report
+from buffers.folds.observations import Observations, Step, digest
+from buffers.folds.pool import Pool, initial
+from buffers.folds.staging import Staging
+from buffers.folds.tracker import windows_json
+from buffers.log.records import Record
+from buffers.log.tail import read
+from buffers.merging.admission import Admission
+from buffers.merging.merger import epoch_record, group_records, recorded_slots
+from buffers.merging.rules import Derived, derive
+from buffers.run.run import Run
+from rods import runfolder
+
+ENVELOPE = frozenset(
+    {"seq", "id", "kind", "attempt", "step", "index", "crc"}
+)  # of a group record: the rest is reported
+
+
+class Rederivation:
+    """One pass over the live history: steps and merges in the order in which they happened."""
+
+    def __init__(self, run: Run, report: Report) -> None:
+        self.run, self.report = run, report
+        self.observations = Observations(run, strict=True)
+        self.staging = Staging(run.path, strict=True)
+        self.staging.poll()
+        self.pool = Pool(initial(run))
+        self.members: dict[int, frozenset[str]] = {}  # epoch → tasks of its slots
+        self.injected: dict[str, int] = {}
+        self.admission = Admission(run, self.injected)
+        self.restored: dict[int, Record] = {}  # lost records of pool.jsonl that the rules give, by seq
+        self.fixed: dict[int, int] = {}
+        self._previous = 0
+        self._stored = _stored_tracker(run.path)
+
+    def walk(self) -> None:
+        merges = self._live_merges()
+        due = 0
+        due = self._merges_at(0, merges, due)
+        for step in self.observations.steps():
+            if due < len(merges) and merges[due][-1]["step"] < step.step:
+                self._problem_merge(merges[due][-1], "its step is not in the log")
+                due += 1
+            self._check_step(step)
+            self._compare_tracker(step.step)
+            due = self._merges_at(step.step, merges, due)
+        for group in merges[due:]:
+            self._problem_merge(group[-1], f"names step {group[-1]['step']}, which no live step record closes")
+
+    def _live_merges(self) -> list[list[Record]]:
+        """Closed groups of live epochs, in order; notes what every epoch number fixed first."""
+        merges: list[list[Record]] = []
+        group: list[Record] = []
+        for record in read(self.run.path / runfolder.POOL):
+            group.append(record)
+            if record["kind"] == "epoch":
+                self.fixed.setdefault(record["epoch"], record["expanded_seq"])
+                if self.observations.lineage.live(record["attempt"], record["step"]):
+                    merges.append(group)
+                else:
+                    self.report.count("merges dropped by a later start")
+                group = []
+        return merges
+
+    def _merges_at(self, step: int, merges: list[list[Record]], due: int) -> int:
+        while due < len(merges) and merges[due][-1]["step"] == step:
+            self._check_merge(merges[due])
+            self._compare_tracker(step)
+            due += 1
+        return due
+
+    def _check_merge(self, group: list[Record]) -> None:
+        closing = group[-1]
+        if closing["epoch"] != len(self.pool.epochs):
+            self._problem_merge(closing, f"follows epoch {len(self.pool.epochs) - 1}")
+            return
+        if closing["expanded_seq"] != self.fixed[closing["epoch"]]:
+            self._problem_merge(closing, f"expanded_seq is not {self.fixed[closing['epoch']]}, as first recorded")
+        if closing["expanded_seq"] > self.staging.seq:
+            self._problem_merge(closing, f"read variants up to {closing['expanded_seq']}, {self.staging.seq} exist")
+        derived = derive(
+            self.run.config,
+            self.pool,
+            self.observations.tracker,
+            self.staging.candidates(
+                closing["expanded_seq"], self.pool.decided, by_pick=self.run.config.sync == "lockstep"
+            ),
+            self.admission,
+            epoch=closing["epoch"],
+            stage=closing["stage"],
+            step=closing["step"],
+            expanded_seq=closing["expanded_seq"],
+        )
+        group = self._with_lost(group, derived)
+        agreed = self._compare(group, derived)
+        for record in group:
+            try:
+                self._follow(record)
+            except (KeyError, ValueError) as error:
+                self._problem_merge(closing, f"{_short(_bare(record))} does not fit what came before ({error!r})")
+        if not agreed:  # from here on, what the log says counts
+            left = [self.injected[one] for one in (*self.pool.active, *self.pool.revivable) if one in self.injected]
+            self.admission = Admission(self.run, self.injected, map(self.staging.task, left))
+        self.members[closing["epoch"]] = frozenset(slot.task_id for slot in recorded_slots(self.run, self.pool))
+
+    def _with_lost(self, group: list[Record], derived: Derived) -> list[Record]:
+        """A group from which records were lost, made whole: when what is left stands where the rules put it."""
+        closing = group[-1]
+        if closing["seq"] - closing["first"] == len(group) - 1:
+            return group
+        expected = group_records(closing["attempt"], derived.decisions)
+        left = {record["seq"] - closing["first"]: record for record in group[:-1]}
+        if len(expected) != closing["seq"] - closing["first"]:
+            return group
+        if any(_bare(record) != expected[place] for place, record in left.items()):
+            return group
+        for place, record in enumerate(expected):
+            if place not in left:
+                self.restored[closing["first"] + place] = record
+        return [{"seq": closing["first"] + place, **record} for place, record in enumerate(expected)] + [closing]
+
+    def _compare(self, group: list[Record], derived: Derived) -> bool:
+        closing = group[-1]
+        attempt = closing["attempt"]
+        expected = [*group_records(attempt, derived.decisions), epoch_record(attempt, derived.epoch)]
+        said = [_bare(record) for record in group]
+        if said == expected:
+            return True
+        for record in said:
+            if record not in expected:
+                self._problem_merge(closing, f"says {_short(record)}, which the rules do not give")
+        for record in expected:
+            if record not in said:
+                self._problem_merge(closing, f"lacks {_short(record)}, which the rules give")
+        if all(record in expected for record in said) and len(said) == len(expected):
+            self._problem_merge(closing, "has the right decisions in another order")
+        return False
+
+    def _follow(self, record: Record) -> None:
+        """Takes a recorded decision, and holds the invariants against it."""
+        kind = record["kind"]
+        where = f"{runfolder.POOL}, record {record['seq']}"
+        self.report.count(kind if kind != "epoch" else "epochs")
+        if kind == "injected":
+            if record["task"] in self.injected:
+                self.report.problem(where, f"task {record['task']} is injected a second time")
+            if self.staging.task(record["expanded"]).id != record["task"]:
+                self.report.problem(where, f"variant {record['expanded']} is another task than {record['task']}")
+            self.injected[record["task"]] = record["expanded"]
+        if kind == "retired" and not self.pool.active[record["task"]].generated:
+            self.report.problem(where, f"original {record['task']} is retired")
+        self.pool.apply(record)
+        if kind == "retired" and record["task"] not in self.pool.revivable:
+            self.observations.tracker.forget(record["task"])
+
+    def _check_step(self, step: Step) -> None:
+        self.report.count("steps")
+        self.report.count("groups", len(step.records))
+        where = f"step {step.step} of attempt {step.attempt}"
+        if step.step != self._previous + 1:
+            self.report.problem(where, f"follows step {self._previous}")
+        self._previous = step.step
+        if step.record["policy_step"] >= step.step:
+            self.report.problem(where, f"was made by weights of step {step.record['policy_step']}")
+        reported = []
+        for index, (record, group) in enumerate(zip(step.records, step.groups, strict=True)):
+            if (record["attempt"], record["step"], record["index"]) != (step.attempt, step.step, index):
+                self.report.problem(where, f"record {record['seq']} is not its group {index}")
+            if group.task not in self.members.get(step.epoch, frozenset()):
+                self.report.problem(where, f"task {group.task} was not in epoch {step.epoch}")
+            reported.append({key: value for key, value in record.items() if key not in ENVELOPE})
+        if digest(step.epoch, step.record["policy_step"], reported) != step.record["digest"]:
+            self.report.problem(where, "its digest does not fit its groups")
+
+    def _compare_tracker(self, step: int) -> None:
+        stored = self._stored
+        if stored is None or (stored["step"], stored["epoch"]) != (step, len(self.pool.epochs) - 1):
+            return
+        if not self.observations.live(stored["attempt"], step):
+            return
+        self._stored = None
+        for task_id, windows in windows_json(self.observations.tracker).items():
+            if stored["tasks"].get(task_id, {}).get("windows") != windows:
+                self.report.problem(runfolder.TRACKER, f"task {task_id}: not what the observations up to {step} say")
+        if extra := stored["tasks"].keys() - set(self.observations.tracker.tasks):
+            self.report.problem(
+                runfolder.TRACKER, f"tasks that no step has named, or that left: {', '.join(sorted(extra)[:3])}"
+            )
+
+    def _problem_merge(self, closing: Record, what: str) -> None:
+        self.report.problem(f"epoch {closing['epoch']} of attempt {closing['attempt']}", what)
+
+
+def _stored_tracker(path: Path) -> Any:
+    try:
+        return orjson.loads((path / runfolder.TRACKER).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def _bare(record: Record) -> Record:
+    """Without what only the log gives it."""
+    return {key: value for key, value in record.items() if key not in ("seq", "crc", "first")}
+
+
+def _short(record: Record) -> str:
+    if record["kind"] == "epoch":
+        return f"the closing record {orjson.dumps(record).decode()}"
+    return f"{record['kind']} {record['task']} ({record.get('rule', 'in order')})"

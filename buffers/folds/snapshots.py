@@ -1,0 +1,106 @@
+"""Snapshots of a fold at the end of a log's closed parts, so that a run of months opens fast (DESIGN §4).
+
+A snapshot only saves time: it may be deleted, and is never believed unless the closed parts that it stands for are
+there as they were (names, sizes, SHA-256; a part whose time of change is the recorded one is not hashed again). It
+never stands for the live part. Each is one file, replaced whole; the last two are kept, for a rewind may reach back
+behind the newest one. `rods verify` reads the logs from their beginning and uses none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from buffers.log.disk import replace
+from buffers.log.parts import segments
+from buffers.log.records import Record
+from rods.errors import RodsError
+from rods.runfolder import SNAPSHOTS
+
+VERSION = 2  # of what the folds keep: another version is read anew
+KEPT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A fold of the records up to `seq`, which `parts` (names of files) hold."""
+
+    seq: int
+    parts: frozenset[str]
+    state: Any  # what JSON can say
+
+
+class Snapshots:
+    """Those of one log. `key` names what else the fold depends on (configuration)."""
+
+    def __init__(self, log: Path, key: Any) -> None:
+        self._log, self._key = log, key
+        self._folder = log.parent / SNAPSHOTS
+        self._stem = log.name.removesuffix(".jsonl")
+        self._hashed: dict[str, Record] = {}  # part → what is known of it
+
+    def newest(self) -> Iterator[Snapshot]:
+        """Those that can be believed, newest first."""
+        for path in reversed(self._files()):
+            if (found := self._read(path)) is not None:
+                yield found
+
+    def write(self, seq: int, state: Any) -> None:
+        """Keeps `state`, the fold of all records up to `seq`, where the parts before the live one end. A disk that
+        refuses it is not this file's concern: the log will say so."""
+        with suppress(RodsError, OSError):
+            parts = [self._part(path) for path in segments(self._log) if path != self._log]
+            body = orjson.dumps(state)
+            head = {
+                "version": VERSION,
+                "key": self._key,
+                "seq": seq,
+                "parts": parts,
+                "sha256": hashlib.sha256(body).hexdigest(),
+            }
+            self._folder.mkdir(exist_ok=True)
+            replace(self._folder / f"{self._stem}.{seq:012d}.json", orjson.dumps(head) + b"\n" + body + b"\n")
+            for old in self._files()[:-KEPT]:
+                old.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        return sorted(self._folder.glob(f"{self._stem}.{'[0-9]' * 12}.json"))
+
+    def _read(self, path: Path) -> Snapshot | None:
+        try:
+            first, _, body = path.read_bytes().partition(b"\n")
+            head = orjson.loads(first)
+            body = body.removesuffix(b"\n")
+            if (head["version"], head["key"]) != (VERSION, self._key):
+                return None
+            if head["sha256"] != hashlib.sha256(body).hexdigest() or not all(map(self._unchanged, head["parts"])):
+                return None
+            return Snapshot(head["seq"], frozenset(part["name"] for part in head["parts"]), orjson.loads(body))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _unchanged(self, recorded: Record) -> bool:
+        path = self._log.with_name(recorded["name"])
+        found = path.stat()
+        if found.st_size != recorded["size"]:
+            return False
+        if found.st_mtime_ns == recorded["mtime_ns"]:
+            self._hashed.setdefault(recorded["name"], recorded)
+            return True
+        return bool(self._part(path)["sha256"] == recorded["sha256"])
+
+    def _part(self, path: Path) -> Record:
+        found = path.stat()
+        known = self._hashed.get(path.name)
+        if known is None or (known["size"], known["mtime_ns"]) != (found.st_size, found.st_mtime_ns):
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            known = {"name": path.name, "size": found.st_size, "mtime_ns": found.st_mtime_ns, "sha256": digest}
+            self._hashed[path.name] = known
+        return known

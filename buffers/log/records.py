@@ -1,0 +1,84 @@
+"""The bytes of a record and what makes it one of a kind (DESIGN §4; docs/protocol.md)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from zlib import crc32
+
+import orjson
+
+from rods.canonical import content_id
+
+Record = dict[str, Any]
+END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
+TRAILER = len(b',"crc":"00000000"}')
+
+# The fields that are a record's key within its log; its id hashes the kind and these.
+KEYS: dict[str, tuple[str, ...]] = {
+    "start": ("attempt",),
+    "group": ("attempt", "step", "index"),
+    "step": ("attempt", "step"),
+    "picked": ("step", "task"),
+    "considered": ("step",),
+    "finished": ("pick",),
+    "expanded": ("pick", "index"),
+    "rejected": ("pick", "index", "attempt", "stage"),
+    "revived": ("attempt", "epoch", "task"),
+    "retired": ("attempt", "epoch", "task"),
+    "injected": ("attempt", "epoch", "expanded"),
+    "refused": ("attempt", "epoch", "expanded"),
+    "epoch": ("attempt", "epoch"),
+    "started": ("process", "host", "pid", "time"),
+    "call": ("process", "number"),
+    "episode": ("task", "sample"),
+    "lost": ("log", "number"),
+}
+
+# Kinds that count only inside a group, and the kind that closes it.
+CLOSED_BY = {
+    "group": "step",
+    "picked": "considered",
+    "revived": "epoch",
+    "retired": "epoch",
+    "injected": "epoch",
+    "refused": "epoch",
+}
+CLOSING = frozenset(CLOSED_BY.values())
+LOST = "lost"  # stands for a record that damage took (buffers.log.salvage), perhaps one of a group; folds pass over it
+OPEN = frozenset(CLOSED_BY) | {LOST}  # what may stand inside a group
+
+
+def record(kind: str, **fields: Any) -> Record:
+    """A record of `kind`, not yet written: it has an id, but neither `seq` nor `crc`."""
+    return {"id": record_id(kind, fields), "kind": kind, **fields}
+
+
+def record_id(kind: str, fields: Record) -> str:
+    """20 hex digits over the kind and its key."""
+    return content_id([kind, *(fields[name] for name in KEYS[kind])])
+
+
+def closed(closing: Record, first: int) -> Record:
+    """`closing`, naming the seq of the first record that it closes."""
+    return {"id": closing["id"], "kind": closing["kind"], "first": first, **closing}
+
+
+def line(seq: int, content: Record) -> bytes:
+    """The bytes of a record, newline included."""
+    body = orjson.dumps({"seq": seq, **content})[:-1]
+    return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
+
+
+def is_record(text: bytes) -> bool:
+    """Whether `text`, a line without its newline, is a record whose checksum matches. The field is compared as exact
+    bytes: a lax reading of hex digits lets damage through."""
+    return len(text) > TRAILER and text[-TRAILER:] == b',"crc":"%08x"}' % crc32(text[:-TRAILER])
+
+
+def leading_record(text: bytes) -> bytes:
+    """The whole record with which `text` begins; empty when it begins with none."""
+    for end in END.finditer(text):
+        if is_record(found := text[: end.end()]):
+            return found
+    return b""

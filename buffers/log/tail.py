@@ -1,0 +1,256 @@
+"""Reading logs: whole logs for folds, and a tail that follows a writer (DESIGN §4).
+
+`read` yields what a fold may believe: records of groups only once their closing record covers them. `Tail` does the
+same for a log that is being written, by polling; it never holds a position inside a group.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+from zlib import crc32
+
+import orjson
+
+from buffers.log.damage import Damage, check_newline, parsed
+from buffers.log.parts import segments
+from buffers.log.records import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Record
+
+BLOCK = 1 << 15  # bytes read at once: records that die young are cheap
+LOOKS = 20  # how often a reader looks again for a part that is being renamed
+
+
+def read(path: Path) -> Iterator[Record]:
+    """The records of a log that count, in order. An incomplete last line and groups that are not closed are left out.
+    Raises CorruptLogError naming file and byte offset."""
+    return Tail(path, strict=True).records()
+
+
+def read_raw(path: Path) -> Iterator[Record]:
+    """All whole records of a log, those of groups that are not closed included. Raises CorruptLogError."""
+    return Tail(path, strict=True, raw=True).records()
+
+
+def settled(records: Iterable[Record]) -> Iterator[Record]:
+    """Of `records`, those that a fold may believe: what closing records cover, and kinds that need no closing."""
+    waiting: list[Record] = []
+    for found in records:
+        kind = found["kind"]
+        if kind == LOST:
+            continue
+        if kind in CLOSED_BY:
+            waiting.append(found)
+        elif kind in CLOSING:
+            first = found["first"]
+            yield from (member for member in waiting if member["seq"] >= first and CLOSED_BY[member["kind"]] == kind)
+            waiting.clear()
+            yield found
+        else:
+            yield found
+
+
+class Disk:
+    """Where a tail finds a log's parts. `open` gives a part with its inode, which stays when the part is renamed."""
+
+    def parts(self, path: Path, since: str) -> list[Path]:
+        return segments(path, since)
+
+    def inode(self, part: Path) -> int:
+        return part.stat().st_ino
+
+    @contextmanager
+    def open(self, part: Path) -> Iterator[tuple[BinaryIO, int]]:
+        with part.open("rb") as file:
+            yield file, os.fstat(file.fileno()).st_ino
+
+
+class Ahead(NamedTuple):
+    """A part that a tail has not read to its end."""
+
+    part: Path
+    inode: int
+    begin: int  # the byte from which it is wanted
+    size: int
+
+
+class Tail:
+    """Follows a log that another process writes. Nothing is kept open, so that a network file system shows what is new.
+
+    An incomplete line, bytes that have not arrived (NUL), and a gap between parts mean "not yet". With `strict` a fold
+    asks for everything there is: then damage in these forms is an error too, except for an incomplete last line.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        strict: bool = False,
+        raw: bool = False,
+        after: int = 0,
+        skip: Container[str] = frozenset(),
+    ) -> None:
+        """Begins behind the record `after`, with which the parts named in `skip` end (buffers.folds.snapshots)."""
+        self.path, self.strict, self.raw = path, strict, raw
+        self.files = Disk()  # whoever has read ahead (daemon.fetching) puts what it read here
+        self.seq = after  # the last record before the position
+        self._skip = skip
+        self._part: Path | None = None  # where the position lies
+        self._offset = 0  # bytes of that part that are done
+        self._before = after  # the last record before that part
+        self._inode = 0
+        self._seen = after  # the last whole record seen, perhaps of a group that is still open
+
+    def poll(self) -> list[Record]:
+        """What has come to count since the last poll, in order; often nothing."""
+        return list(self.records())
+
+    def records(self) -> Iterator[Record]:
+        """The same, one by one: for logs that do not fit into memory. Take it to its end."""
+        for block in self.blocks():
+            yield from block if self.raw else settled(block)
+
+    def blocks(self) -> Iterator[list[Record]]:
+        """The same in lists that end where no group is open. Records that no closing record covers are among them: a
+        group is what stands between its `first` and its closing record."""
+        looks = 0
+        parts: list[Path] = []  # from the one at the position on; listed once, however many there are
+        while looks < LOOKS:
+            looks += 1
+            try:
+                parts = parts or self._here(self._parts())
+                if self._part is not None:
+                    if not parts:
+                        continue  # being renamed: look again
+                    with self.files.open(parts[0]) as (file, inode):
+                        if inode != self._inode:
+                            parts = []
+                            continue
+                        yield from self._from(file, parts[0])
+                    parts = parts[1:]
+                entered = self._enter_first(parts)
+            except FileNotFoundError:
+                parts = []
+                continue
+            if entered is None:
+                return
+            if entered:
+                looks = 0
+            parts = parts[parts.index(self._part) :] if entered and self._part is not None else []
+        if self.strict:
+            raise Damage(self._part or self.path, self._offset, f"record {self._seen + 1} is missing behind it")
+
+    @property
+    def closed(self) -> int:
+        """The last record of the closed parts, once the position has come to the live part; 0 before."""
+        return self._before if self._part == self.path else 0
+
+    def _parts(self) -> list[Path]:
+        """The log's parts; only the live one while the position lies there, since it is the last."""
+        if self._part == self.path:
+            with suppress(FileNotFoundError):
+                if self.files.inode(self.path) == self._inode:
+                    return [self.path]
+        return [part for part in self.files.parts(self.path, self._since) if part.name not in self._skip]
+
+    @property
+    def _since(self) -> str:
+        return "" if self._part is None else self._part.name
+
+    def _here(self, parts: list[Path]) -> list[Path]:
+        """Those of `parts` from the one on that holds the position; none while that one is being renamed."""
+        if self._part is None:
+            return parts
+        here = (index for index, part in enumerate(parts) if self.files.inode(part) == self._inode)
+        return parts[next(here, len(parts)) :]
+
+    def ahead(self) -> list[Ahead]:
+        """What the disk holds from the position on. Nothing while the part at the position is being renamed."""
+        try:
+            if self._part == self.path and (stat := self.path.stat()).st_ino == self._inode:
+                return [Ahead(self.path, self._inode, self._offset, stat.st_size)]
+            parts = [part for part in segments(self.path, self._since) if part.name not in self._skip]
+            found = [Ahead(part, stat.st_ino, 0, stat.st_size) for part in parts for stat in [part.stat()]]
+        except FileNotFoundError:
+            return []
+        if self._part is None:
+            return found
+        here = next((index for index, one in enumerate(found) if one.inode == self._inode), len(found))
+        return [one._replace(begin=self._offset) for one in found[here : here + 1]] + found[here + 1 :]
+
+    def _enter_first(self, parts: list[Path]) -> bool | None:
+        """Moves the position to the first of `parts` that is not empty, if the next record stands there."""
+        for part in parts:
+            if (entered := self._enter(part)) is not None:
+                return entered
+        return None
+
+    def _enter(self, part: Path) -> bool | None:
+        """Moves the position to the start of `part` if that is where the next record stands; None: still empty."""
+        with self.files.open(part) as (file, inode):
+            first = file.readline()
+        if not first.endswith(b"\n"):
+            check_newline(first, part, 0)
+            return None
+        if parsed(first[:-1], part, 0)["seq"] != self._seen + 1:
+            return False
+        self._part, self._offset, self._inode = part, 0, inode
+        self.seq = self._before = self._seen
+        return True
+
+    def _from(self, file: BinaryIO, part: Path) -> Iterator[list[Record]]:
+        """What counts from the position on, moving it. Records of a group that is still open are read again by the
+        next call."""
+        file.seek(self._offset)
+        offset, seq = self._offset, self.seq
+        rest = b""
+        waiting: list[Record] = []  # read, but behind the last record that counts
+        while data := file.read(BLOCK):
+            data = rest + data
+            end = data.rfind(b"\n")
+            rest = data[end + 1 :]
+            if end < 0:
+                continue
+            lines = data[:end].split(b"\n")
+            found = self._parse(lines, part, offset, seq)
+            done = len(found)
+            if not self.raw:
+                while done and found[done - 1]["kind"] in OPEN:
+                    done -= 1
+            self._seen = seq = seq + len(found)
+            if done:
+                count = waiting + found[:done] if waiting else found[:done]
+                waiting = found[done:]
+                self._offset = offset + sum(map(len, lines[:done])) + done
+                self.seq = seq - len(waiting)
+                yield count
+            else:
+                waiting += found
+            if len(found) < len(lines):
+                return
+            offset += end + 1
+        check_newline(rest, part, offset)
+
+    def _parse(self, lines: list[bytes], part: Path, offset: int, seq: int) -> list[Record]:
+        """The records in `lines`, the first of which stands at `offset` and follows record `seq`; fewer when the bytes
+        of one have not arrived."""
+        found: list[Record] = []
+        loads = orjson.loads
+        for text in lines:
+            seq += 1
+            if text[-TRAILER:] != b',"crc":"%08x"}' % crc32(text[:-TRAILER]):
+                if b"\0" in text and not self.strict:
+                    return found
+                raise Damage(part, _end(offset, lines, found), "the checksum does not match the line")
+            record = loads(text)
+            if record["seq"] != seq:
+                raise Damage(part, _end(offset, lines, found), f"seq {record['seq']} stands where {seq} is due")
+            found.append(record)
+        return found
+
+
+def _end(offset: int, lines: list[bytes], found: list[Record]) -> int:
+    """Where the lines of `found` end."""
+    return offset + sum(map(len, lines[: len(found)])) + len(found)

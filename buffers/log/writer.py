@@ -1,0 +1,212 @@
+"""Append-only logs: who writes, what acknowledged means, what readers believe (DESIGN §4; docs/protocol.md).
+
+A record is one line of compact JSON: `{"seq":1,"id":"…","kind":"…",…,"crc":"0a1b2c3d"}`. `seq` counts from 1 over all
+parts of a log; `id` hashes the record's key; `crc` is the CRC-32 of the line's bytes before `,"crc"`, compared as exact
+bytes. A log has one writer. Promises of `LogWriter`:
+
+- when `append` or `append_group` returns, the records are on the disk (fdatasync);
+- a whole line is never taken back or changed, whatever fails: what a reader has read stays;
+- a line cut short (kill, power cut) is moved aside when the log is next opened for append; a bad line anywhere else is
+  `CorruptLogError`, never skipped;
+- after a failed write only the incomplete line is truncated; after a failed fsync the file is reopened, compared and
+  rewritten in place, and the failed descriptor is never synced again.
+
+Records that belong together are closed by a record that carries `first`, the seq of the group's first record. Readers
+see nothing of a group before it is closed, and never see records that no closing record covers.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from buffers.log.damage import Damage, quarantine
+from buffers.log.disk import disk_error, open_file, sync_folder, write
+from buffers.log.parts import first_seq, last_record, segments
+from buffers.log.records import Record, closed, leading_record, line, record
+from rods.errors import InfrastructureError, RefusedError
+
+__all__ = ["LogWriter", "Record", "record"]
+
+
+class LogWriter:
+    """The one writer of a log. `path` names the live part, `run/observations.jsonl` for instance.
+
+    Ownership is not decided here (buffers.run.locks); that another process has written nevertheless is noticed by the
+    file's size and refused.
+    """
+
+    def __init__(self, path: Path, *, log: Path | None = None, part_bytes: int = 0) -> None:
+        """Opens for append and moves a torn tail aside. `log` names the whole log when `path` is one part of it (a
+        name with a star). A live part of `part_bytes` or more is closed before the next record (0: never)."""
+        self.path, self._part_bytes = path, part_bytes
+        new = not path.exists()
+        self.seq = _last_seq(path, log or path)
+        self._descriptor, self._broken = -1, False
+        self.size = self._open_live()
+        self.durable = 0  # bytes of the live part that an fdatasync covers
+        try:
+            if new:
+                sync_folder(path.parent)
+            else:
+                with quarantine():
+                    self._repair_tail()
+                self._sync()
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, records: Iterable[Record]) -> int:
+        """Appends records and returns the last one's seq once all are on the disk.
+
+        Raises UserError for a full disk or one that refuses writes; lines that were written whole stay.
+        """
+        lines = [line(seq, content) for seq, content in enumerate(records, self.seq + 1)]
+        return self.append_lines(b"".join(lines), self.seq + len(lines))
+
+    def append_lines(self, data: bytes, last: int, meanwhile: Callable[[], None] = lambda: None) -> int:
+        """The same for lines that `records.line` has made of the seqs that are due, up to `last`. `meanwhile` is
+        called once they are written, before the disk is waited for."""
+        if 0 < self._part_bytes <= self.size and self._descriptor >= 0 and not self._broken:
+            self.rotate()  # here, so that a part never ends inside a group
+        self._write(data, last, meanwhile)
+        return self.seq
+
+    def append_group(self, records: Sequence[Record], closing: Record) -> int:
+        """Appends `records` and the record that closes them, in one write. Returns the closing record's seq."""
+        return self.append([*records, closed(closing, self.seq + 1)])
+
+    def rotate(self) -> Path | None:
+        """Closes the live part under the name that carries its first seq; None when it is still empty."""
+        first = first_seq(self.path)
+        if first is None:
+            return None
+        closed = self.path.with_name(f"{self.path.name.removesuffix('.jsonl')}.{first:012d}.jsonl")
+        self._sync()
+        self.close()
+        try:
+            self.path.rename(closed)
+        except OSError as error:
+            raise disk_error(error, self.path) from error
+        self._open_live()
+        self.size = self.durable = 0
+        sync_folder(self.path.parent)
+        return closed
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open_live(self) -> int:
+        """Opens the live part; returns its size."""
+        self._descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        found = os.fstat(self._descriptor)
+        self._file = found.st_dev, found.st_ino
+        return found.st_size
+
+    def _write(self, data: bytes, last: int, meanwhile: Callable[[], None]) -> None:
+        if not data:
+            return
+        if self._broken or self._descriptor < 0:
+            raise InfrastructureError(
+                f"{self.path}: an earlier failure left this log unusable; start the process again"
+            )
+        if not self._is_as_left():
+            raise RefusedError(
+                "another process has written to this log",
+                where=str(self.path),
+                remedy="stop it; a log has one writer",
+            )
+        written = 0
+        self._broken = True  # unless this ends well: an interrupt may come between any two lines
+        try:
+            while written < len(data):
+                count = os.write(self._descriptor, memoryview(data)[written:])
+                if count == 0:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                written += count
+        except OSError as error:
+            self._broken = not self._keep_whole_lines(data[:written])
+            raise disk_error(error, self.path) from error
+        self.size, self.seq = self.size + len(data), last
+        meanwhile()
+        self._sync(data)
+        self._broken = False
+
+    def _is_as_left(self) -> bool:
+        """Whether the path still names the file that is open, and nobody has added to it."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return False
+        return found.st_size == self.size and (found.st_dev, found.st_ino) == self._file
+
+    def _sync(self, data: bytes = b"") -> None:
+        """Makes the live part durable; it must end in `data`, the bytes that were written last."""
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            self._rewrite(error, data)
+        self.durable = self.size
+
+    def _keep_whole_lines(self, data: bytes) -> bool:
+        """After a failed write: what is whole stays, the rest goes. False when not even that worked."""
+        whole = data[: data.rfind(b"\n") + 1]
+        try:
+            os.ftruncate(self._descriptor, self.size + len(whole))
+        except OSError:
+            return False
+        self.size += len(whole)
+        self.seq += whole.count(b"\n")
+        return True
+
+    def _rewrite(self, error: OSError, written: bytes) -> None:
+        """After a failed fsync the kernel may call lost pages clean. So: a fresh descriptor, the bytes compared and
+        written again in their place (which makes the pages dirty), and one sync of *that* descriptor."""
+        self._broken = True
+        fresh = open_file(self.path, os.O_RDWR)
+        try:
+            data = os.pread(fresh, self.size - self.durable, self.durable)
+            if len(data) != self.size - self.durable or not data.endswith(written):
+                raise disk_error(error, self.path) from error
+            offset = 0
+            while offset < len(data):
+                offset += os.pwrite(fresh, memoryview(data)[offset:], self.durable + offset)
+            os.fdatasync(fresh)
+        except OSError as again:
+            raise disk_error(again, self.path) from again
+        finally:
+            os.close(fresh)
+        os.close(self._descriptor)
+        self._open_live()
+        self._broken = False
+
+    def _repair_tail(self) -> None:
+        """Reads the last whole line, and moves the bytes after it to `<name>.torn.<offset>`."""
+        found, end = last_record(self.path)
+        if found is not None:
+            self.seq = int(found["seq"])
+        if end < self.size:
+            tail = os.pread(self._descriptor, self.size - end, end)
+            if 0 < len(leading_record(tail)) < len(tail):  # its newline was altered: damage, not a torn write
+                raise Damage(self.path, end, "the last record's newline is damaged")
+            aside = self.path.with_name(f"{self.path.name}.torn.{end}")
+            try:
+                write(aside, tail)
+            except OSError as error:
+                raise disk_error(error, aside) from error
+            sync_folder(aside.parent)
+            os.ftruncate(self._descriptor, end)
+            self.size = end
+
+
+def _last_seq(path: Path, log: Path) -> int:
+    """The last seq in the parts of `log` before `path`, which is the last one."""
+    for part in reversed([part for part in segments(log) if part != path]):
+        found, _ = last_record(part)
+        if found is not None:
+            return int(found["seq"])
+    return 0

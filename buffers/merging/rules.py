@@ -1,0 +1,188 @@
+"""What a merge decides, as a pure function of pool, tracker, candidates and configuration (DESIGN §4; 004 §3.4).
+
+Order: revive, burn-in, drift, unsampled; then inject; then layer 3. The trainer writes the decisions, `rods verify`
+derives them again from the logs and compares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from buffers.folds.pool import Member, Pool, counts
+from buffers.folds.staging import Candidate
+from buffers.log.records import Record
+from buffers.merging.admission import Admission, Refusal
+from rods.config import Config
+from rods.rules import order, retirement
+from rods.rules.retirement import Decision
+from rods.rules.selection import stage_rules
+from rods.rules.tracker import Standing, Tracker
+from rods.tasks import TaskType
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A merge: decisions in order (without seq, id and attempt), the closing record's fields, and what follows."""
+
+    decisions: list[Record]
+    epoch: Record
+    pool: Pool
+    slots: tuple[order.Slot, ...]
+
+
+def share(fraction: float, count: int) -> Fraction:
+    """`fraction` of `count`, exactly as the decimal number in the configuration says (0.29 of 100 is 29)."""
+    return Fraction(str(fraction)) * count
+
+
+class _Merge:
+    """One merge in progress: decisions take effect on a copy of the pool as they are made."""
+
+    def __init__(
+        self, config: Config, pool: Pool, tracker: Tracker, admission: Admission, epoch: int, stage: int, step: int
+    ) -> None:
+        self.config, self.rules = config, config.pool
+        self.pool, self.tracker, self.admission = pool.copy(), tracker, admission
+        self.epoch, self.stage, self.step = epoch, stage, step
+        self.decisions: list[Record] = []
+
+    def decide(self, kind: str, task_id: str, **fields: Any) -> None:
+        record = {"kind": kind, "epoch": self.epoch, "step": self.step, "task": task_id, **fields}
+        self.pool.apply(record)
+        self.decisions.append(record)
+        if kind == "retired" and task_id not in self.pool.revivable:
+            self.admission.left(task_id)
+
+    def by_rule(self, kind: str, decision: Decision | None) -> bool:
+        if decision is None:
+            return False
+        self.decide(
+            kind,
+            decision.task,
+            rule=decision.rule,
+            groups=decision.groups,
+            mean=decision.mean,
+            variance=decision.variance,
+        )
+        return True
+
+    def standing(self, member: Member) -> Standing:
+        return self.tracker.standing(member.task_id, member.since)
+
+    def revive(self) -> None:
+        for gone in self.pool.too_hard:
+            task_id = gone.member.task_id
+            self.by_rule("revived", retirement.revived(task_id, self.tracker.standing(task_id, gone.step)))
+
+    def retire(self) -> None:
+        """Layers 1 and 2, then what was never sampled; each looks at what the one before has left."""
+        before = self.pool.epochs[-1].step if self.pool.epochs else 0
+        for member in self.pool.generated:
+            standing = self.standing(member)
+            later = self.tracker.standing(member.task_id, max(member.since, before)).groups
+            self.by_rule("retired", retirement.burn_in(member.task_id, standing, standing.groups - later, self.rules))
+        for member in self.pool.generated:
+            self.by_rule("retired", retirement.drift(member.task_id, self.standing(member), self.rules))
+        if not self.rules.unsampled_epochs or self.epoch < self.rules.unsampled_epochs:
+            return
+        first_step = self.pool.epochs[self.epoch - self.rules.unsampled_epochs].step + 1
+        for member in self.pool.generated:
+            last = self.tracker.last_step(member.task_id)
+            standing = self.standing(member)
+            self.by_rule(
+                "retired",
+                retirement.unsampled(member.task_id, standing, member.epoch, last, self.epoch, first_step, self.rules),
+            )
+
+    def inject(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Admits candidates in order until the budget is spent; returns the deferred ones."""
+        generated = self.pool.generated
+        room = self.rules.max_generated - len(generated)
+        if self.rules.capacity:
+            room += sum(self.standing(member).groups > 0 for member in generated)
+        budget = min(math.floor(share(self.rules.inject_fraction, len(self.pool.active))), room)
+        admitted = 0
+        for position, candidate in enumerate(candidates):
+            if admitted >= budget:
+                return candidates[position:]
+            content = candidate.content
+            found = self.admission.refuse(content)
+            where = {"expanded": candidate.seq, "pick": candidate.pick}
+            if isinstance(found, Refusal):
+                name = str(content.get("id", "")) if isinstance(content, dict) else ""
+                self.decide("refused", name, **where, rule=found.reason, detail=found.detail)
+                continue
+            self.decide("injected", found.id, **where, type=found.type, generation=found.provenance["generation"])
+            self.admission.admitted(found)
+            admitted += 1
+        return []
+
+    def evict(self) -> None:
+        """Layer 3. Variants without an observation are not touched."""
+        generated = self.pool.generated
+        observed = [(member.task_id, self.standing(member)) for member in generated]
+        excess = len(generated) - self.rules.max_generated
+        for decision in retirement.capacity([one for one in observed if one[1].groups], excess):
+            self.by_rule("retired", decision)
+
+    def retests(self, active: int, types: Container[TaskType]) -> list[str]:
+        """Which retired tasks are tried again: those seen longest ago first. One that a re-test found mastered has
+        nothing left to show."""
+        waiting = []
+        for gone in self.pool.too_hard:
+            task_id = gone.member.task_id
+            if gone.member.type in types and self.tracker.standing(task_id, gone.step).latest != "mastered":
+                waiting.append((self.tracker.last_step(task_id) or 0, task_id))
+        return [task_id for _, task_id in sorted(waiting)[: math.ceil(share(self.rules.retest_fraction, active))]]
+
+
+def derive(
+    config: Config,
+    pool: Pool,
+    tracker: Tracker,
+    candidates: list[Candidate],
+    admission: Admission,
+    *,
+    epoch: int,
+    stage: int,
+    step: int,
+    expanded_seq: int,
+) -> Derived:
+    """The merge that opens `epoch` after `step` in `stage` (counted from 1). `candidates` wait in the order in which
+    they are to be admitted. `admission` learns of what comes and what leaves; the pool handed in stays as it is."""
+    merge = _Merge(config, pool, tracker, admission, epoch, stage, step)
+    rules = stage_rules(config, stage)
+    frozen = config.pool.static and pool.totals["injected"] > 0
+    deferred = candidates
+    changing = rules.expand and not frozen
+    if changing:
+        merge.revive()
+        merge.retire()
+        deferred = merge.inject(candidates)
+        if config.pool.capacity:
+            merge.evict()
+    active = [member.task_id for member in merge.pool.active.values() if member.type in rules.types]
+    retests = merge.retests(len(active), rules.types) if changing else []
+    slots = order.slots(config.random_seeds.order, epoch, active, retests)
+    made = [record["kind"] for record in merge.decisions]
+    seqs = [candidate.seq for candidate in deferred]
+    closing: Record = {
+        "epoch": epoch,
+        "step": step,
+        "stage": stage,
+        "expanded_seq": expanded_seq,
+        "counts": {
+            **counts(merge.pool),
+            "slots": len(slots),
+            "retests": len(retests),
+            **{kind: made.count(kind) for kind in ("revived", "retired", "injected", "refused")},
+        },
+        "deferred": {"count": len(seqs), "first": min(seqs, default=0), "last": max(seqs, default=0)},
+        "retests": retests,
+        "order": order.order_hash(slots),
+    }
+    return Derived(merge.decisions, closing, merge.pool, slots)

@@ -1,0 +1,171 @@
+"""Creating a run folder: check the tasks, write a temporary folder, rename it into place (DESIGN §4).
+
+Whoever loses a race of two creators finds the folder in place and joins it.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import platform
+import shutil
+import socket
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+import rods
+from buffers.log.disk import disk_error, sync_folder, write
+from buffers.run.run import Run
+from rods import environments, interfaces, runfolder
+from rods.canonical import content_id
+from rods.composing.catalogue import catalogue_for
+from rods.composing.records import ComposeError
+from rods.config import PROTOCOL, Config
+from rods.environments.base import reference
+from rods.errors import UserError
+from rods.gates import replay
+from rods.rules.selection import reachable_maximum
+from rods.tasks import Task, task_lines
+
+FEW = 4  # rollouts on which no variant should be judged
+
+
+def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[str, Any] | None = None) -> Run:
+    """Creates `path`, or joins the run there when its identity is the same."""
+    try:
+        if runfolder.exists(path):
+            return Run.open(path, config)
+        taken = path.exists() and any(path.iterdir())
+        if taken and runfolder.exists(path):  # another process was faster, between the two looks
+            return Run.open(path, config)
+    except OSError as error:
+        raise disk_error(error, path) from error
+    if taken:
+        raise UserError("exists and is no run folder", where=str(path), remedy="choose another name, or move it aside")
+    warnings = check(config, tasks)
+    fresh = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{os.urandom(4).hex()}")
+    lines = task_lines(tasks)
+    manifest = {
+        "protocol": PROTOCOL,
+        "created": round(time.time(), 3),
+        "versions": {"rods": rods.__version__, "python": platform.python_version()},
+        "tasks": {
+            "sha256": hashlib.sha256(lines).hexdigest(),
+            "train": sum(task.split == "train" for task in tasks),
+            "held_out": sum(task.split != "train" for task in tasks),
+        },
+        "environments": dict(sorted({task.environment.name: task.environment.hash for task in tasks}.items())),
+        "random_seeds": config.random_seeds.model_dump(),
+        "identity_hash": content_id(config.identity()),
+        "identity": config.identity(),
+        "warnings": warnings,
+        "parent": parent,
+    }
+    try:
+        fresh.mkdir(parents=True)
+        write(fresh / runfolder.TASKS, lines)
+        write(fresh / runfolder.CONFIG, toml(config.model_dump(mode="json")).encode())
+        write(fresh / runfolder.MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n")
+        sync_folder(fresh)
+        fresh.rename(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return Run.open(path, config)  # another process was faster
+        raise disk_error(error, path) from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)  # it is gone if all went well
+    return Run(path, config, manifest, list(tasks))
+
+
+def check(config: Config, tasks: Sequence[Task]) -> list[str]:
+    """Refuses tasks that a run cannot start with (UserError); returns what is legal but worth saying."""
+    ids = Counter(task.id for task in tasks)
+    if repeated := [task_id for task_id, count in ids.items() if count > 1]:
+        raise UserError(f"task {repeated[0]} occurs twice", where="tasks", remedy="remove one of the two")
+    _check_sizes(config, tasks)
+    for task in tasks:
+        environment = environments.load(task.environment.name)
+        if reference(environment) != task.environment:
+            raise UserError(
+                f"task {task.id} was written for version {task.environment.hash} of {task.environment.name!r}, "
+                f"but {environment.hash} is installed",
+                where="tasks",
+                remedy="install that version, or write the tasks anew",
+            )
+        if faults := replay(environment, task):
+            raise UserError(
+                f"the ground truth of task {task.id} fails: {faults[0]}",
+                where="tasks",
+                remedy="`rods data check FILE` lists every fault",
+            )
+    return _warnings(config, tasks)
+
+
+def _check_sizes(config: Config, tasks: Sequence[Task]) -> None:
+    batch = config.training.batch_tasks
+    for number, stage in enumerate(config.curriculum.stages, start=1):
+        interfaces.load(stage)  # which says where it cannot be found
+        count = sum(task.split == "train" and task.type in stage.types for task in tasks)
+        if count < batch:
+            raise UserError(
+                f"stage {number} has {count} training tasks of its types, a batch needs {batch}",
+                where="training.batch_tasks",
+                remedy=f"lower it to {count} or less, or give more tasks" if count else "give tasks of these types",
+            )
+        if stage.until == "plateau" and not any(task.split == "validation" for task in tasks):
+            raise UserError(
+                f"stage {number} ends on a plateau of the validation score, and no task has the split 'validation'",
+                where=f"curriculum.stages.{number - 1}.until",
+                remedy="give validation tasks (data.held_out), or end the stage after its epochs",
+            )
+
+
+def _warnings(config: Config, tasks: Sequence[Task]) -> list[str]:
+    rules = config.selection
+    train = [task for task in tasks if task.split == "train"]
+    types = {task.type for task in train}
+    found = []
+    reachable = reachable_maximum(rules, types)
+    if reachable < rules.seeds_per_step:
+        found.append(
+            f"the training tasks are all of the types {', '.join(sorted(types))}, so the quotas of [selection] allow "
+            f"at most {reachable} seeds a step, not {rules.seeds_per_step} (groups, quota, pass_on_quota)"
+        )
+    judged = config.pool.burn_in_observations * config.rollouts.rollouts_per_task
+    if config.pool.burn_in and judged < FEW:
+        found.append(f"{judged} rollouts decide whether a new variant stays: raise pool.burn_in_observations")
+    for name in sorted({task.environment.name for task in train}):
+        try:
+            catalogue_for(name)
+        except ComposeError:
+            found.append(
+                f"environment {name!r} has no catalogue with a phrase book, so no variants of its tasks will be "
+                "written (docs/composing.md says how to give it one)"
+            )
+    return found
+
+
+def toml(values: Mapping[str, Any], prefix: str = "") -> str:
+    """`values` as TOML: plain values first, then a table for every mapping, then arrays of tables."""
+    plain, tables = [], []
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            tables.append(f"\n[{name}]\n{toml(value, f'{name}.')}")
+        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+            tables += [f"\n[[{name}]]\n{toml(item, f'{name}.')}" for item in value]
+        else:
+            plain.append(f"{key} = {_value(value)}\n")
+    return "".join(plain + tables)
+
+
+def _value(value: Any) -> str:
+    """JSON spells numbers, booleans, texts and lists as TOML does."""
+    return orjson.dumps(value).decode()

@@ -1,0 +1,132 @@
+"""What a folder's file system gives a run: locks, renames, time to the disk, room (`rods doctor RUN`).
+
+Every answer is tried out in the folder itself, in a temporary one that is removed. From one machine it cannot be seen
+whether locks reach others; the answer says what a run then rests on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from buffers.log.disk import disk_error, sync_folder
+from rods.errors import UserError
+from rods.findings import Finding
+
+NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "9p", "fuse.sshfs"})
+VOLATILE = frozenset({"tmpfs", "ramfs"})
+ENOUGH = 1_000_000_000  # bytes free
+SLOW = 0.05  # seconds a sync
+SYNCS = 15
+
+
+def probe(folder: Path) -> list[Finding]:
+    """Tries out the file system of `folder`. Raises UserError where nothing can be written there."""
+    try:
+        place = tempfile.TemporaryDirectory(dir=folder, prefix=".probe.")
+    except OSError as error:
+        known = disk_error(error, folder)
+        return [Finding("writing", False, known.what if isinstance(known, UserError) else str(known))]
+    with place as inside:
+        return [_kind(folder), _locks(Path(inside)), _renames(Path(inside)), _syncs(Path(inside)), _room(folder)]
+
+
+def _kind(folder: Path) -> Finding:
+    name = _mounted(folder)
+    if name in VOLATILE:
+        return Finding("file system", None, f"{name}: nothing outlives a reboot", "put the run on a disk")
+    if name in NETWORK:
+        return Finding(
+            "file system",
+            None,
+            f"{name}, a network file system: what is special about these was only simulated in the project's tests "
+            "(bytes and names that arrive late, no flock, locks of lost machines)",
+            "run trainer and daemon on one machine if you can",
+        )
+    return Finding("file system", True, f"{name}, of this machine")
+
+
+def _locks(inside: Path) -> Finding:
+    """Two openings of one file exclude each other, and a closed one gives the lock back."""
+    path = inside / "lock"
+    one, other = (os.open(path, os.O_RDWR | os.O_CREAT) for _ in range(2))
+    try:
+        fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return Finding("locks", False, "two processes get the same lock at once", "use another file system")
+        except BlockingIOError:
+            pass
+        os.close(one)
+        one = -1
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        text = f"there is no flock here ({error.strerror}): heartbeats alone keep a second process out"
+        return Finding("locks", None, text, "never start two trainers or two daemons at the same moment")
+    finally:
+        for descriptor in (one, other):
+            if descriptor >= 0:
+                os.close(descriptor)
+    return Finding("locks", True, "flock excludes and is given back; whether other machines see it, heartbeats tell")
+
+
+def _renames(inside: Path) -> Finding:
+    """A replaced file shows the new content under its name, and the old one to who has it open."""
+    path, fresh = inside / "file", inside / "file.tmp"
+    path.write_bytes(b"old")
+    fresh.write_bytes(b"new")
+    with path.open("rb") as reader:
+        fresh.replace(path)
+        try:
+            sync_folder(inside)
+        except Exception as error:  # noqa: BLE001 — the probe's question
+            return Finding("renames", False, f"a folder cannot be synced ({error})", "use another file system")
+        kept, now = reader.read(), path.read_bytes()
+    if (kept, now) == (b"old", b"new"):
+        return Finding("renames", True, "replace a file in one piece")
+    return Finding("renames", False, f"show {now!r} and, to an open reader, {kept!r}", "use another file system")
+
+
+def _syncs(inside: Path) -> Finding:
+    descriptor = os.open(inside / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        taken = []
+        for _ in range(SYNCS):
+            began = time.perf_counter()
+            os.write(descriptor, bytes(4096))
+            os.fdatasync(descriptor)
+            taken.append(time.perf_counter() - began)
+    finally:
+        os.close(descriptor)
+    median = statistics.median(taken)
+    text = f"4 kB are on the disk after {median * 1000:.2f} ms, at worst {max(taken) * 1000:.1f} ms"
+    if median > SLOW:
+        return Finding("fsync", None, f"{text}: every step and every variant waits for that", "use a faster disk")
+    return Finding("fsync", True, text)
+
+
+def _room(folder: Path) -> Finding:
+    free = shutil.disk_usage(folder).free
+    text = f"{free / 1e9:.1f} GB free"
+    return Finding("room", True, text) if free >= ENOUGH else Finding("room", None, text, "free some space")
+
+
+def _mounted(folder: Path) -> str:
+    """The type of the file system that holds `folder`; "unknown" where the system does not say."""
+    wanted = folder.resolve()
+    best, found = -1, "unknown"
+    try:
+        lines = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        _, mount, name, *_ = line.split()
+        point = Path(mount.replace("\\040", " "))
+        if wanted.is_relative_to(point) and len(point.parts) >= best:
+            best, found = len(point.parts), name
+    return found

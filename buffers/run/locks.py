@@ -1,0 +1,206 @@
+"""Who owns which file, and the lock around merges (DESIGN §4).
+
+Correctness rests on none of these: logs have one writer, groups have closing records, merges are idempotent. They keep
+a second trainer or daemon from starting by mistake, and tell people who is there.
+
+- `Ownership`: one process writes a log. On the machine itself flock decides, which the system gives back when a process
+  dies. What another machine has recorded holds for as long as its heartbeat's counter moves by our own clock, since
+  locks need not reach us from there. Where a file system has no flock, the counter decides alone.
+- `buffer_lock`: a file lock around merges and recovery, a second guard; the daemon never takes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import orjson
+from filelock import FileLock, Timeout
+
+from buffers.log.disk import disk_error
+from buffers.run.heartbeat import WATCH, Heartbeat, Place, moves
+from rods.errors import RefusedError, RodsError
+from rods.runfolder import LOCKS
+
+PATIENCE = 1.0  # seconds that a start waits for a lock that a look at the owner may hold for a moment
+SETTLE = 0.3  # seconds after which, without flock, two that took a file at once have seen each other
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who holds a file: what a second one is told."""
+
+    process: str
+    place: Place
+    since: float  # seconds since 1970, by the holder's clock
+    released: bool = False  # left it cleanly
+
+    def as_json(self) -> dict[str, Any]:
+        return {"process": self.process, **asdict(self.place), "since": self.since, "released": self.released}
+
+    @staticmethod
+    def from_json(found: dict[str, Any]) -> Owner:
+        place = Place(found["host"], found["pid"], found["boot_id"], found["job"])
+        return Owner(found["process"], place, found["since"], found["released"])
+
+    def __str__(self) -> str:
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.since))
+        job = f", job {self.place.job}" if self.place.job else ""
+        return f"{self.process} (pid {self.place.pid} on {self.place.host}{job}) since {since}"
+
+
+class Ownership:
+    """The right to write `name` in the run folder `folder`, until `release` or the process's death.
+
+    The holder beats (`heartbeat`) from the first moment, with a heartbeat of its own unless one is handed in. Raises
+    RefusedError naming the present owner.
+    """
+
+    def __init__(self, folder: Path, name: str, process: str, heartbeat: Heartbeat | None = None) -> None:
+        self.path = _owner_path(folder, name)
+        try:
+            self.path.parent.mkdir(exist_ok=True)
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise disk_error(error, self.path) from error
+        try:
+            self._take(folder, name, process)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        self._own = heartbeat is None
+        self.heartbeat = heartbeat or Heartbeat(folder, process).start()
+
+    def _take(self, folder: Path, name: str, process: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while (locked := _lock(self._descriptor, fcntl.LOCK_EX)) is False:
+            if time.monotonic() > deadline:
+                raise _refused(folder, name, _read_owner(self._descriptor))
+            time.sleep(0.02)
+        present = _read_owner(self._descriptor)
+        doubtful = present is not None and not present.released and not (locked and present.place.this_machine)
+        if present is not None and doubtful and moves(folder, present.process, present.place):
+            raise _refused(folder, name, present)
+        self._record = Owner(process, Place.here(), time.time())
+        self._write()
+        if locked is None:
+            time.sleep(SETTLE)
+            if (found := _read_owner(self._descriptor)) != self._record:
+                raise _refused(folder, name, found)
+
+    def _write(self) -> None:
+        text = orjson.dumps(self._record.as_json())
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, text, 0)
+            os.fsync(self._descriptor)  # a network file system shows it to other machines no sooner
+        except OSError as error:
+            raise disk_error(error, self.path) from error
+
+    def release(self) -> None:
+        if self._descriptor < 0:
+            return
+        if self._own:
+            self.heartbeat.stop()
+        self._record = Owner(self._record.process, self._record.place, self._record.since, released=True)
+        with suppress(RodsError):  # a full disk: the free lock, or the silent heartbeat, says it too
+            self._write()
+        os.close(self._descriptor)  # closing gives the lock back
+        self._descriptor = -1
+
+    def __enter__(self) -> Ownership:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()
+
+
+def owner(folder: Path, name: str, seconds: float = WATCH) -> Owner | None:
+    """The living owner of `name`; None when nobody holds it. Locks of this machine are known at once; another
+    machine's holder is watched for at most `seconds`."""
+    try:
+        descriptor = os.open(_owner_path(folder, name), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        free = _lock(descriptor, fcntl.LOCK_SH)
+        present = _read_owner(descriptor)
+    finally:
+        os.close(descriptor)
+    if present is None or present.released:
+        return None
+    if present.place.this_machine and free is not None:
+        return None if free else present
+    return present if moves(folder, present.process, present.place, seconds) else None
+
+
+def stale_owners(folder: Path) -> list[tuple[Path, Owner]]:
+    """Locks that keep out or slow down whoever comes next, though their holders' heartbeats have stopped: files and
+    holders. What a dead process of this machine held is free by itself."""
+    found = []
+    for path in sorted((folder / LOCKS).glob("*.owner")):
+        with path.open("rb") as file:
+            present = _read_owner(file.fileno())
+            free = _lock(file.fileno(), fcntl.LOCK_SH)
+        if present is None or present.released or (free is not None and present.place.this_machine):
+            continue
+        if not moves(folder, present.process, present.place):
+            found.append((path, present))
+    return found
+
+
+def buffer_lock(folder: Path, timeout: float = 60.0) -> FileLock:
+    """The lock around merges and recovery, to be used with `with`. Raises RefusedError after `timeout` seconds."""
+    (folder / LOCKS).mkdir(exist_ok=True)
+    return _BufferLock(folder / LOCKS / "buffer.lock", timeout=timeout, fallback_to_soft=False)
+
+
+class _BufferLock(FileLock):
+    def acquire(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return super().acquire(*arguments, **options)
+        except Timeout as error:
+            raise RefusedError(
+                "another process has been merging or recovering for too long",
+                where=self.lock_file,
+                remedy="see `rods status`; when nothing runs, start the command again",
+            ) from error
+        except OSError as error:
+            raise disk_error(error, Path(self.lock_file)) from error
+
+
+def _refused(folder: Path, name: str, present: Owner | None) -> RefusedError:
+    what = f"{name} is being written by {present or 'another process'}"
+    remedy = "a run has one trainer and one daemon; stop that one first"
+    if present is not None and not present.place.this_machine and not moves(folder, present.process, present.place):
+        what += ", whose heartbeat has stopped"
+        remedy = f"if that machine is gone, `rods recover {folder}` sets its lock aside"
+    return RefusedError(what, where=str(folder), remedy=remedy)
+
+
+def _owner_path(folder: Path, name: str) -> Path:
+    return folder / LOCKS / f"{name}.owner"
+
+
+def _lock(descriptor: int, mode: int) -> bool | None:
+    """Whether the lock was got; None where the file system has none (then only the heartbeat tells)."""
+    try:
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _read_owner(descriptor: int) -> Owner | None:
+    try:
+        return Owner.from_json(orjson.loads(os.pread(descriptor, 4096, 0)))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None

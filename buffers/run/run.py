@@ -1,0 +1,116 @@
+"""A run folder: what its creator wrote once (config.toml, manifest.json, tasks.jsonl), and who may start with it.
+
+Logs and folds are elsewhere; this is what all processes of a run share (DESIGN §4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from rods import environments, runfolder
+from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
+from rods.errors import RefusedError, UserError
+from rods.tasks import Task, read_tasks
+
+
+@dataclass(frozen=True)
+class Run:
+    """An existing run folder. `config` is the recorded identity with the operation of this start."""
+
+    path: Path
+    config: Config
+    manifest: dict[str, Any]
+    tasks: list[Task] = field(repr=False)  # training and held-out, in the order of tasks.jsonl
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @cached_property
+    def training(self) -> dict[str, Task]:
+        """The tasks given at the start that are trained on, by id."""
+        return {task.id: task for task in self.tasks if task.split == "train"}
+
+    @cached_property
+    def held_out(self) -> list[Task]:
+        return [task for task in self.tasks if task.split != "train"]
+
+    @staticmethod
+    def open(path: Path, config: Config | None = None) -> Run:
+        """Opens a run folder. With `config` this start's operation is taken from there and its identity must be the
+        recorded one; RefusedError shows the differences."""
+        if not runfolder.exists(path):
+            raise UserError("is not a run folder", where=str(path), remedy=f"`rods new {path} --config FILE` makes one")
+        manifest = _manifest(path)
+        recorded = _recorded(manifest, path)
+        if not (path / runfolder.CONFIG).exists():
+            raise UserError("is missing", where=str(path / runfolder.CONFIG), remedy="restore it from a copy")
+        written = read_config(path / runfolder.CONFIG)
+        _same(recorded, written, path, "config.toml was edited: ")
+        if config is not None:
+            _same(recorded, config, path, "")
+        data = (path / runfolder.TASKS).read_bytes()
+        if hashlib.sha256(data).hexdigest() != manifest["tasks"]["sha256"]:
+            raise RefusedError(
+                "the tasks are not those that the run was created with",
+                where=str(path / runfolder.TASKS),
+                remedy="restore the file, or start a new run",
+            )
+        environments.use((config or written).operation.sandbox)
+        return Run(path, config or written, manifest, list(read_tasks(path / runfolder.TASKS)))
+
+    @staticmethod
+    def create(path: Path, config: Config, tasks: list[Task]) -> Run:
+        """Creates the run folder, or joins it when it exists with the same identity. Raises UserError for tasks that
+        cannot be trained on (buffers.run.creation)."""
+        from buffers.run.creation import create
+
+        environments.use(config.operation.sandbox)
+        return create(path, config, tasks)
+
+    def check_environments(self) -> None:
+        """Raises RefusedError when an installed environment is not the version that the run was created with."""
+        for name, recorded in self.manifest["environments"].items():
+            installed = environments.load(name).hash
+            if installed != recorded:
+                raise RefusedError(
+                    f"environment {name!r} is version {installed}, the run was created with {recorded}",
+                    where=str(self.path),
+                    remedy="install that version, or start a new run with `rods new`",
+                )
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    file = path / runfolder.MANIFEST
+    try:
+        manifest: dict[str, Any] = orjson.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot be read ({error})", where=str(file), remedy="restore it from a copy") from error
+    if manifest.get("protocol") != PROTOCOL:
+        raise RefusedError(
+            f"the run folder has protocol {manifest.get('protocol')}, this version writes {PROTOCOL}",
+            where=str(file),
+            remedy="use the version of RODS named in the manifest under `versions`",
+        )
+    return manifest
+
+
+def _recorded(manifest: dict[str, Any], path: Path) -> Config:
+    identity = {key: value for key, value in manifest["identity"].items() if key != "protocol"}
+    return parse_config(identity, where=str(path / runfolder.MANIFEST))
+
+
+def _same(recorded: Config, asked: Config, path: Path, why: str) -> None:
+    differences = identity_diff(recorded.identity(), asked.identity())
+    if differences:
+        raise RefusedError(
+            f"{why}the run was created with another configuration: " + "; ".join(differences),
+            where=str(path),
+            remedy=f"use the recorded one, or start a new run from this one with `rods fork {path} NEW --config FILE`",
+        )

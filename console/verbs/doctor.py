@@ -1,0 +1,96 @@
+"""`rods doctor`: is this installation sound, does the file system of a run give what logs need, and do the language
+models of a configuration answer as they should?"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import resource
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from console.output import ConfigFile, Json, plain, print_json
+from rods.errors import EXIT_FAILED, EXIT_OK, UserError
+from rods.findings import Finding
+
+ROOMS = ("prompts", "rods", "buffers", "daemon", "trainer", "evaluation", "console")
+ENOUGH_FILES = 4096
+
+
+RunFolder = Annotated[
+    Path | None, Parameter(help="A folder whose file system is tried out, that of a run for instance.")
+]
+
+
+def doctor(run: RunFolder = None, /, *, config: ConfigFile = None, as_json: Json = False) -> int:
+    """Check the installation, the file system of a run folder and, with a configuration, its endpoints.
+
+    Exits 1 when something needs mending.
+    """
+    from buffers.run.filesystem import probe
+    from rods.config import read_config
+    from rods.llm.probe import probe_all
+
+    parts = {"installation": installation()}
+    if run is not None:
+        if not run.is_dir():
+            raise UserError("is no folder", where=str(run), remedy="give a run folder, or the one that will hold it")
+        parts[f"run folder {run}"] = probe(run)
+    if config is not None:
+        wanted = read_config(config)
+        operation = wanted.operation
+        parts |= {f"endpoint {name}": found for name, found in probe_all(operation.endpoints).items()}
+        if not operation.endpoints:
+            needed = wanted.pipeline.author == "llm"
+            text = "none, and a language model is to write" if needed else "none: only a model that writes needs one"
+            remedy = "name one (docs/endpoints.md)" if needed else ""
+            parts["endpoints"] = [Finding("operation.endpoints", False if needed else None, text, remedy)]
+    if as_json:
+        print_json({part: [finding.as_json() for finding in findings] for part, findings in parts.items()})
+    else:
+        for part, findings in parts.items():
+            print(part)
+            for finding in findings:
+                print(plain(f"  {finding}"))
+    sound = all(finding.ok is not False for findings in parts.values() for finding in findings)
+    return EXIT_OK if sound else EXIT_FAILED
+
+
+def installation() -> list[Finding]:
+    """What a run needs of this machine before anything else."""
+    root = Path(__file__).parents[2]
+    strangers = [f"{name} ({place})" for name in ROOMS if (place := _place(name)) != root / name]
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return [
+        Finding("python", True, f"{platform.python_version()} on {os.cpu_count()} cores"),
+        Finding("packages", False, f"not this project's: {', '.join(strangers)}", "use an environment of its own")
+        if strangers
+        else Finding("packages", True, f"{', '.join(ROOMS)} in {root}"),
+        Finding("training", True, "PyTorch and TRL are installed")
+        if importlib.util.find_spec("torch") and importlib.util.find_spec("trl")
+        else Finding("training", None, "no PyTorch or TRL here: only simulated policies train", "make demo sets it up"),
+        Finding("open files", True, f"{files} allowed")
+        if files >= ENOUGH_FILES or files == resource.RLIM_INFINITY
+        else Finding("open files", None, f"{files} allowed: few for many calls in flight", f"ulimit -n {ENOUGH_FILES}"),
+        _sandbox(),
+    ]
+
+
+def _sandbox() -> Finding:
+    """How well confined environments would be locked in (docs/sandbox.md)."""
+    from rods.environments.sandbox.tiers import probe
+
+    tier, missing = probe()
+    if not missing:
+        return Finding("sandbox", True, f"tier {tier!r}, the best there is")
+    reasons = "; ".join(f"no {name}: {why}" for name, why in missing.items())
+    return Finding("sandbox", None, f"tier {tier!r} ({reasons})", "install bubblewrap, or ask for user namespaces")
+
+
+def _place(name: str) -> Path | None:
+    """The folder that `import name` would read: another project may have installed a package of that name."""
+    found = importlib.util.find_spec(name)
+    return Path(found.origin).parent if found is not None and found.origin is not None else None

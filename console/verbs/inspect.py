@@ -1,0 +1,140 @@
+"""`rods inspect`: everything that a run knows about one task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from buffers.folds.observations import Observations
+from buffers.log.tail import read
+from buffers.run.run import Run
+from console.output import Json, RunFolder, plain, print_json
+from rods.errors import UserError
+from rods.rules.tracker import Window
+from rods.runfolder import EXPANDED, POOL, SEEDS
+from rods.tasks import Task
+
+TaskId = Annotated[str, Parameter(help="A task's id, or enough of its first characters.")]
+# What a decision's record says besides its kind and place.
+FACTS = ("rule", "groups", "mean", "variance", "detail", "score", "why", "accepted", "discarded", "dropped_stale")
+
+
+@dataclass(frozen=True, slots=True)
+class Dossier:
+    """A task, its line of seeds from the root to itself, its variants, its windows, and what happened to it."""
+
+    task: Task
+    lineage: list[Task]
+    variants: list[str]
+    windows: list[Window]
+    history: list[dict[str, Any]]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "task": self.task.as_json(),
+            "lineage": [task.id for task in self.lineage],
+            "variants": self.variants,
+            "windows": [window.as_json() for window in self.windows],
+            "history": self.history,
+        }
+
+
+def inspect(run: RunFolder, task: TaskId, /, *, as_json: Json = False) -> None:
+    """Show one task: conversation, ground truth, lineage from seed to variant, windows of rewards, and its history."""
+    found = dossier(run, task)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        print(plain("\n".join(_lines(found))))
+
+
+def dossier(path: Path, prefix: str) -> Dossier:
+    """Raises UserError when `prefix` names no task of the run or more than one."""
+    run = Run.open(path)
+    tasks = {task.id: task for task in run.tasks}
+    seeds: dict[str, str] = {}
+    for record in read(path / EXPANDED):
+        try:
+            variant = Task.from_json(record["task"])
+        except ValueError:
+            continue
+        tasks[variant.id] = variant
+        seeds[variant.id] = str(record["pick"]).partition("-")[2]
+    found = [task_id for task_id in tasks if task_id.startswith(prefix)] if prefix else []
+    if len(found) != 1:
+        known = f"{len(found)} tasks begin so: {', '.join(found[:4])}" if found else f"the run has {len(tasks)} tasks"
+        raise UserError(
+            f"{prefix!r} names {'more than one task' if found else 'no task'} ({known})",
+            where=str(path),
+            remedy=f"give more characters; `jq -r .id {path}/tasks.jsonl` lists the originals",
+        )
+    task = tasks[found[0]]
+    observations = Observations(run)
+    observations.poll()
+    return Dossier(
+        task,
+        _lineage(task.id, tasks, seeds),
+        [variant for variant, seed in seeds.items() if seed == task.id],
+        list(observations.tracker.windows(task.id)),
+        _history(path, observations, task.id),
+    )
+
+
+def _lineage(task_id: str, tasks: dict[str, Task], seeds: dict[str, str]) -> list[Task]:
+    line = [tasks[task_id]]
+    while (seed := seeds.get(line[0].id)) in tasks and seed not in {task.id for task in line}:
+        line.insert(0, tasks[seed])
+    return line
+
+
+def _history(path: Path, observations: Observations, task_id: str) -> list[dict[str, Any]]:
+    """Picks of the task and decisions about it, in order of steps. Decisions that a restart took back are left out."""
+    events = []
+    for record in read(path / SEEDS):
+        if record.get("task") == task_id and record["kind"] in ("picked", "finished"):
+            events.append((record["step"], record))
+    for record in read(path / POOL):
+        if record.get("task") == task_id and observations.lineage.live(record["attempt"], record["step"]):
+            events.append((record["step"], record))
+    return [
+        {
+            "step": step,
+            "event": record["kind"],
+            **({"epoch": record["epoch"]} if "epoch" in record else {}),
+            **{key: record[key] for key in FACTS if record.get(key) is not None},
+        }
+        for step, record in sorted(events, key=lambda event: event[0])
+    ]
+
+
+def _lines(found: Dossier) -> list[str]:
+    task = found.task
+    made = "original" if len(found.lineage) == 1 and "seed" not in task.provenance else "variant"
+    lines = [f"{task.id}  {task.type}, {made}, {task.split}, environment {task.environment.name}"]
+    if len(found.lineage) > 1:
+        lines.append("lineage   " + " → ".join(one.id for one in found.lineage))
+    if found.variants:
+        lines.append("variants  " + ", ".join(found.variants))
+    lines.append(f"tools     {', '.join(task.tools)}")
+    lines.append("")
+    for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
+        if turn in task.held_out:
+            lines.append(f"turn {turn}  now available: {', '.join(task.held_out[turn])}")
+        lines.append(f"turn {turn}  user: {text}")
+        lines += [f"        truth: {call}" for call in calls] or ["        truth: no call is right here"]
+    lines.append("")
+    for window in found.windows:
+        lines.append(
+            f"window    {window.reward}: mean {window.mean:.3f}, variance {window.variance:.3f} over {window.count} of "
+            f"{window.groups} groups; zone {window.zone or 'none'}, last step {window.last_step}, "
+            f"trend {window.trend:+.3f}"
+        )
+    for event in found.history:
+        facts = ", ".join(f"{key} {value}" for key, value in event.items() if key not in ("step", "event"))
+        lines.append(f"step {event['step']:<5} {event['event']}" + (f" ({facts})" if facts else ""))
+    if not found.windows and not found.history:
+        lines.append("never rolled out, never picked")
+    return lines

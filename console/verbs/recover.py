@@ -1,0 +1,82 @@
+"""`rods recover`: says what a crash or a bad disk has left behind, and puts it right when told to."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from console.output import Json, RunFolder, plain, print_json
+from console.verbs.verify import checked
+from rods.errors import EXIT_FAILED, EXIT_OK
+
+if TYPE_CHECKING:
+    from buffers.run.run import Run
+
+Yes = Annotated[bool, Parameter(negative="", help="Do it without asking.")]
+
+
+def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> int:
+    """Explain what needs repair in a run folder, ask, and do it. Nothing is deleted: what is replaced or in the way is
+    moved to recovered/ in the run folder.
+
+    What a kill or a power cut leaves behind needs no repair: the next start takes care of it. Exits 0 when nothing is
+    left to do and `rods verify` agrees, 1 otherwise, 3 while the run's trainer or daemon lives.
+    """
+    from buffers.audit.repair import carry_out, examine
+    from buffers.run.run import Run
+
+    opened = Run.open(run)
+    repairs = examine(opened)
+    if not as_json:
+        print(f"{run}: " + (f"{len(repairs)} to repair" if repairs else "nothing to recover"))
+        for repair in repairs:
+            print(plain(f"  {repair}"))
+    done = bool(repairs) and (yes or _agreed())
+    aside = carry_out(opened, repairs) if done else None
+    checkpoints = _set_checkpoints_aside(opened) if done else []
+    report = checked(run) if done or not repairs else None
+    if as_json:
+        print_json(
+            {
+                "repairs": [repair.as_json() for repair in repairs],
+                "done": done,
+                "aside": str(aside) if aside else None,
+                "checkpoints": checkpoints,
+                "verify": report.as_json() if report else None,
+            }
+        )
+    else:
+        if aside is not None:
+            print(f"done; what was moved aside or replaced lies in {aside}")
+        for name in checkpoints:
+            print(f"  checkpoint {name}: does not fit what the logs still say → moved to checkpoints/incomplete")
+        if report is not None:
+            print("\n".join(plain(line) for line in report.lines()))
+        else:
+            print("nothing was done: add --yes")
+    return EXIT_OK if report is not None and report.ok else EXIT_FAILED
+
+
+def _agreed() -> bool:
+    return sys.stdin.isatty() and input("do this? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _set_checkpoints_aside(run: Run) -> list[str]:
+    """Checkpoints that are torn, or taken in an epoch that the pool no longer knows."""
+    from buffers.checkpoints import Checkpoints
+    from buffers.folds.observations import Observations
+    from buffers.folds.pool import PoolView
+
+    observations = Observations(run, strict=True, history=False)
+    observations.catch_up()
+    view = PoolView(run, observations, strict=True)
+    view.poll()
+
+    def fits(attempt: int, step: int) -> bool:
+        return observations.live(attempt, step)
+
+    checkpoints = Checkpoints(run.path)
+    known = [one for one in checkpoints.named(fits) if one.position.epoch <= view.epoch and one.intact()]
+    return [path.name for path in checkpoints.set_aside(fits, known[-1] if known else None)]

@@ -1,0 +1,83 @@
+"""`rods up`: trainer and daemon under one command, with live progress read from the run's files."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from types import FrameType
+
+from console.live import View, view
+from console.output import ConfigFile, Json, RunFolder
+from console.progress import Progress
+from console.supervision import Supervisor, children
+from console.verbs.new import create
+from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
+from rods.signals import NUMBERS
+
+LOOK = 0.25  # seconds between looks at processes and files
+
+
+def up(run: RunFolder, /, *, config: ConfigFile = None, as_json: Json = False) -> int:
+    """Run trainer and daemon together until the run is finished, with live progress.
+
+    Creates the run when the folder does not exist yet, continues it otherwise. Ctrl-C or SIGTERM stop both cleanly; the
+    same command goes on. Exits 0 when the run is finished, 5 when it was stopped, else with the trainer's code.
+    """
+    prepare(run, config)
+    return supervise(run, config, view(as_json))
+
+
+def prepare(run: Path, config: Path | None) -> None:
+    """Creates the run, or checks that it is one and that `config` names the same identity. Raises UserError."""
+    from buffers.run.run import Run
+    from rods.config import read_config
+    from rods.runfolder import exists
+
+    if not exists(run):
+        if config is None:
+            raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
+        create(run, config)
+    else:
+        Run.open(run, config=read_config(config) if config else None)
+
+
+def supervise(run: Path, config: Path | None, shown: View) -> int:
+    """Runs both processes to the end of the run or to a signal. Returns the exit code."""
+    progress = Progress(run)
+    asked: list[int] = []
+
+    def _stop(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
+
+    before = {number: signal.signal(number, _stop) for number in NUMBERS}
+    trainer, daemon = children(run, config)
+    try:
+        with shown:
+            supervisor = Supervisor(trainer, daemon, shown.say, lambda: progress.step)
+            supervisor.start()
+            for note in progress.notes():
+                shown.say(f"note: {note}")
+            try:
+                while supervisor.poll() and not asked:
+                    shown.show(progress.poll())
+                    time.sleep(LOOK)
+                if asked:
+                    shown.say("stopping both processes…")
+            finally:
+                supervisor.stop()
+            shown.show(progress.poll(finished=True))
+            code = EXIT_REQUEUE if supervisor.code is None else supervisor.code
+            shown.say(_last_words(code))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code
+
+
+def _last_words(code: int) -> str:
+    if code == EXIT_OK:
+        return "the run is finished"
+    if code == EXIT_REQUEUE:
+        return "stopped; the same command goes on from here"
+    return f"ended with code {code}; logs/trainer.out and logs/daemon.out in the run folder say more"

@@ -1,0 +1,61 @@
+"""`rods verify`: re-derives every decision of a run from its logs, and looks its checkpoints over."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from console.output import Json, RunFolder, plain, print_json
+from rods.errors import EXIT_FAILED, EXIT_OK, CorruptLogError
+
+if TYPE_CHECKING:
+    from buffers.audit.report import Report
+
+Replay = Annotated[bool, Parameter(negative="", help="Also run every variant's ground truth again.")]
+
+
+def verify(run: RunFolder, /, *, replay: Replay = False, as_json: Json = False) -> int:
+    """Re-derive every injection, deferral and retirement from the logs and compare. Exits 1 on a difference."""
+    report = checked(run, replay=replay)
+    if as_json:
+        print_json(report.as_json())
+    else:
+        print("\n".join(plain(line) for line in report.lines()))
+    return EXIT_OK if report.ok else EXIT_FAILED
+
+
+def checked(path: Path, *, replay: bool = False) -> Report:
+    """What `rods verify` finds: in the logs (buffers.audit.verify), and whether live checkpoints fit them."""
+    from buffers.audit.verify import verify as check
+
+    report = check(path, replay=replay)
+    with suppress(CorruptLogError):  # which the report says already
+        _check_checkpoints(path, report)
+    return report
+
+
+def _check_checkpoints(path: Path, report: Report) -> None:
+    """A live checkpoint is intact, and was taken in an epoch whose record stands where it says, with its order."""
+    from buffers.checkpoints import Checkpoints
+    from buffers.folds.observations import Observations
+    from buffers.log.tail import read
+    from buffers.run.run import Run
+    from rods.runfolder import POOL
+
+    observations = Observations(Run.open(path), strict=True, history=False)
+    observations.catch_up()
+    epochs = {
+        record["epoch"]: (record["seq"], record["order"])
+        for record in read(path / POOL)
+        if record["kind"] == "epoch" and observations.lineage.live(record["attempt"], record["step"])
+    }
+    for checkpoint in Checkpoints(path).named(observations.live):
+        report.count("checkpoints")
+        where, at = f"checkpoint {checkpoint.folder.name}", checkpoint.position
+        if not checkpoint.intact():
+            report.problem(where, "a file is not as it was written")
+        if at.order_hash and epochs.get(at.epoch) != (at.pool_seq, at.order_hash):
+            report.problem(where, f"was taken in another epoch {at.epoch} than the logs give")

@@ -1,0 +1,205 @@
+"""Tries out what a policy could call: plausible calls of the visible tools, executed in forks of a world.
+
+Nobody knows from a tool's document alone whether it only reads or what it would show, so it is executed; a fork is
+thrown away afterwards. What is plausible comes from a `Pool` of values: those of the calls, texts and results at hand,
+the nearer in name the better, and the values that a parameter's own document lists. Bounded: `most` calls a tool.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from rods.analysis.flows import Output, akin, key_of, leaves
+from rods.analysis.words import IDENTIFIER, NUMBER, QUOTED
+from rods.calls import Call
+from rods.environments.base import Environment, Instance, Parameter, Result, Tool
+from rods.tasks import Task
+
+SHOWN = 6  # calls of each tool that are tried to see what it shows
+SPREAD = 256  # the more parameters a tool has, the fewer values of each count: about so many combinations in all
+_MARKED = re.compile(r"\[Enum\]:\s*\[?([^\]]*)")
+_LISTED = re.compile(r"'([^'\s]{1,40})'|\((\w+(?:/\w+)+)\)")
+_ABSENT = object()
+
+
+@dataclass(slots=True)
+class Pool:
+    """Values by the name under which they were met ("" for what a text says), the most telling first."""
+
+    values: list[tuple[str, Any]] = field(default_factory=list)
+    _seen: set[Any] = field(default_factory=set)
+
+    def add(self, name: str, value: Any) -> None:
+        key = (name, key_of(value))
+        if key not in self._seen:
+            self._seen.add(key)
+            self.values.append((name, value))
+
+    def add_arguments(self, arguments: Mapping[str, Any]) -> None:
+        for name, value in arguments.items():
+            self.add(name, value)
+
+    def add_result(self, result: Result) -> None:
+        for name, leaf in leaves(result.value):
+            self.add(name, leaf)
+
+    def add_text(self, text: str) -> None:
+        """What a text quotes, its numbers and what looks like a name."""
+        for quoted in QUOTED.findall(text):
+            self.add("", next(part for part in quoted if part))
+        for number in NUMBER.findall(text):
+            plain = number.replace(",", "")
+            self.add("", float(plain) if "." in plain else int(plain))
+        for name in IDENTIFIER.findall(text):
+            self.add("", name)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One call that went through, its result, and the world after it."""
+
+    call: Call
+    result: Result
+    world: Instance
+
+
+def shows(
+    environment: Environment,
+    state: Mapping[str, Any] | None,
+    calls: Sequence[Call],
+    texts: Sequence[str],
+    tools: Sequence[Tool],
+    name: str,
+    value: Any,
+) -> bool:
+    """Whether one of `tools` shows `value` (wanted for an argument called `name`) in the world after `calls`, when it
+    is called with what was said in `texts`, called and shown until then. False where worlds cannot be forked: nobody
+    can look there without leaving traces."""
+    if not environment.features.fork:
+        return False
+    world = environment.reset(state)
+    pool = Pool()
+    for call in calls:
+        pool.add_arguments(call.arguments)
+        pool.add_result(world.call(call))
+    for text in texts:
+        pool.add_text(text)
+    for tried in attempts(world, plausible(tools, pool, SHOWN)):
+        output = Output((0, 0), tried.call, tried.result)
+        if output.brought(name, value) or output.mentions(value):
+            return True
+    return False
+
+
+def visible(environment: Environment, task: Task, turn: int) -> list[Tool]:
+    """The tools that the policy can call in `turn`, as far as the environment knows them."""
+    known = environment.tools()
+    return [known[name] for name in task.tools_at(turn) if name in known]
+
+
+def attempts(world: Instance, calls: Iterable[Call]) -> Iterator[Tried]:
+    """Those of `calls` that work, each in a fork of its own. Raises Unsupported where the world cannot be forked."""
+    for call in calls:
+        fork = world.fork()
+        result = fork.call(call)
+        if result.error is None:
+            yield Tried(call, result, fork)
+
+
+def plausible(tools: Iterable[Tool], pool: Pool, most: int) -> Iterator[Call]:
+    """At most `most` calls of each tool with arguments from `pool`, the likeliest first. Tools that are not bounded may
+    take long and are left out."""
+    for tool in (tool for tool in tools if tool.bounded):
+        choices: list[list[tuple[int, Any]]] = []
+        wide = max(2, int(SPREAD ** (1 / max(1, len(tool.parameters)))))
+        for parameter in tool.parameters:
+            found = options(parameter, pool, min(wide, most))
+            ranked = list(enumerate(found))
+            choices.append(ranked if parameter.required else [(0, _ABSENT), *ranked])
+        for chosen in itertools.islice(_likeliest(choices), most):
+            values = zip(tool.parameter_names, chosen, strict=True)
+            yield Call(tool.name, {name: value for name, value in values if value is not _ABSENT})
+
+
+def _likeliest(choices: Sequence[Sequence[tuple[int, Any]]]) -> Iterator[tuple[Any, ...]]:
+    """One value of each of `choices`, lists of (rank, value), in all combinations: the lowest sum of ranks first, those
+    of one sum in the order of the lists. Made one by one, since there are exponentially many."""
+    if not all(choices):
+        return
+    reach = [0]  # the highest sum that the choices from a place on can have
+    for ranked in reversed(choices):
+        reach.insert(0, reach[0] + max(rank for rank, _ in ranked))
+
+    def of_sum(left: int, place: int) -> Iterator[tuple[Any, ...]]:
+        if place == len(choices):
+            yield ()
+            return
+        for rank, value in choices[place]:
+            if 0 <= left - rank <= reach[place + 1]:
+                yield from ((value, *rest) for rest in of_sum(left - rank, place + 1))
+
+    for total in range(reach[0] + 1):
+        yield from of_sum(total, 0)
+
+
+def options(parameter: Parameter, pool: Pool, most: int) -> list[Any]:
+    """At most `most` values for `parameter`: of its own name, then of a name akin to it, then any of its type."""
+    kind = parameter.schema.get("type")
+    if kind == "boolean":
+        return [True, False]
+    listed = documented(parameter)
+    fits = [(name, value) for name, value in pool.values if _fits(kind, value)]
+    if listed and kind == "string":
+        known = {key_of(value) for value in listed}
+        first = [value for _, value in fits if key_of(value) in known]
+        return _distinct([*first, *listed], most)
+    ranked = [value for name, value in fits if name == parameter.name]
+    ranked += [value for name, value in fits if name and akin(name, parameter.name)]
+    ranked += [value for name, value in fits if not name] + [value for _, value in fits]
+    if kind == "array":
+        ranked += [[value] for _, value in pool.values if isinstance(value, str)]
+    return _distinct(ranked, most)
+
+
+def documented(parameter: Parameter) -> list[Any]:
+    """The values that a parameter's document lists: its enumeration, or what its description names as one."""
+    return _documented(parameter.description, tuple(map(str, parameter.schema.get("enum", ()))))
+
+
+@lru_cache(maxsize=4096)
+def _documented(description: str, enumeration: tuple[str, ...]) -> list[Any]:
+    if enumeration:
+        return list(enumeration)
+    if marked := _MARKED.search(description):
+        return [part.strip(" '\"") for part in marked[1].split(",") if part.strip(" '\"")]
+    found = [
+        part for quoted, either in _LISTED.findall(description) for part in (either.split("/") if either else [quoted])
+    ]
+    return found if len(found) > 1 else []
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    if kind in ("integer", "number", "float"):
+        whole = isinstance(value, int) or (isinstance(value, float) and kind != "integer")
+        return whole and not isinstance(value, bool)
+    if kind == "string":
+        return isinstance(value, str)
+    if kind == "array":
+        return isinstance(value, list)
+    if kind in ("object", "dict"):
+        return isinstance(value, dict)
+    return True
+
+
+def _distinct(values: Sequence[Any], most: int) -> list[Any]:
+    found: dict[Any, Any] = {}
+    for value in values:
+        found.setdefault((type(value).__name__, key_of(value)), value)
+        if len(found) == most:
+            break
+    return list(found.values())

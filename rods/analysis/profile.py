@@ -1,0 +1,213 @@
+"""The complexity profile of a task: how hard it is by shape, whatever it is about (004 §3.3).
+
+A profile is the directed acyclic graph of a task's ground-truth calls. A node is a call at (turn, index); every
+argument has a *flow* that says where its value came from (`rods.analysis.flows`), and a flow from an earlier call's
+result is an edge. Two profiles have a `distance` in [0, 1], and `isomorphic` is the gate that a variant must pass
+against the root of its lineage.
+
+Pure: the only thing that runs is the ground truth, in a fresh instance, and not even that when its results are given.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from rods.analysis.flows import infer
+from rods.composing.records import Flow
+from rods.environments.base import Environment, Result
+from rods.tasks import Task, TaskType
+
+Position = tuple[int, int]  # turn and index in the turn, both from 0
+
+
+@dataclass(frozen=True)
+class Node:
+    """One ground-truth call: its tool, the tool's API class, and the flow of every argument that it names."""
+
+    turn: int
+    index: int
+    tool: str
+    group: str
+    flows: Mapping[str, Flow]
+
+    @property
+    def position(self) -> Position:
+        return (self.turn, self.index)
+
+    @property
+    def producers(self) -> tuple[Position, ...]:
+        """The earlier calls whose results feed this one, each once, in order."""
+        return tuple(sorted({flow.origin for flow in self.flows.values() if flow.source == "result" and flow.origin}))
+
+
+@dataclass(frozen=True)
+class Profile:
+    """`turns[t]` holds the nodes of turn t in order; an empty turn is one in which no call is right."""
+
+    type: TaskType
+    turns: tuple[tuple[Node, ...], ...]
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        return tuple(node for turn in self.turns for node in turn)
+
+    @cached_property
+    def calls_per_turn(self) -> tuple[int, ...]:
+        return tuple(len(turn) for turn in self.turns)
+
+    @cached_property
+    def depth(self) -> int:
+        """Calls on the longest path along which results feed arguments; 1 when none does, 0 without calls."""
+        reached: dict[Position, int] = {}
+        for node in self.nodes:  # in the order of execution, so producers come first
+            reached[node.position] = 1 + max((reached[producer] for producer in node.producers), default=0)
+        return max(reached.values(), default=0)
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """The API classes in use, sorted."""
+        return tuple(sorted({node.group for node in self.nodes}))
+
+    @cached_property
+    def tools(self) -> dict[str, int]:
+        """How often each tool is called."""
+        return dict(sorted(Counter(node.tool for node in self.nodes).items()))
+
+    @cached_property
+    def sources(self) -> dict[str, int]:
+        """How many arguments came from each source: user, earlier, result, state, default."""
+        return dict(sorted(Counter(flow.source for node in self.nodes for flow in node.flows.values()).items()))
+
+    @cached_property
+    def edges(self) -> tuple[tuple[Position, Position, str], ...]:
+        """(producer, consumer, argument) for every argument fed by an earlier result."""
+        return tuple(
+            (flow.origin, node.position, argument)
+            for node in self.nodes
+            for argument, flow in node.flows.items()
+            if flow.source == "result" and flow.origin is not None
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "type": self.type,
+            "calls_per_turn": list(self.calls_per_turn),
+            "depth": self.depth,
+            "classes": list(self.classes),
+            "tools": self.tools,
+            "sources": self.sources,
+            "turns": [
+                [
+                    {
+                        "tool": node.tool,
+                        "class": node.group,
+                        "flows": {
+                            argument: {"source": flow.source}
+                            if flow.origin is None
+                            else {"source": flow.source, "origin": list(flow.origin)}
+                            for argument, flow in node.flows.items()
+                        },
+                    }
+                    for node in turn
+                ]
+                for turn in self.turns
+            ],
+        }
+
+
+def profile(environment: Environment, task: Task, results: Sequence[Sequence[Result]] | None = None) -> Profile:
+    """The profile of `task`. `results[t][i]` are the results of its ground truth where the caller has just run it;
+    otherwise it is replayed in a fresh instance. Raises KeyError for a tool that the environment lacks, ValueError for
+    a state that it rejects.
+    """
+    if results is None:
+        instance = environment.reset(task.state)
+        results = [[instance.call(call) for call in turn] for turn in task.calls]
+    tools = environment.tools()
+    flows = infer(tools, task, results)
+    return Profile(
+        task.type,
+        tuple(
+            tuple(
+                Node(turn, index, call.name, tools[call.name].group, flows[turn][index])
+                for index, call in enumerate(calls)
+            )
+            for turn, calls in enumerate(task.calls)
+        ),
+    )
+
+
+# The weights of `distance`. The graph counts most because it holds classes and dependencies at once.
+TURNS, GRAPH, DEPTH, SOURCES = 0.3, 0.4, 0.15, 0.15
+ROUNDS = 2  # of Weisfeiler-Lehman refinement: a node sees what lies two flows away
+
+
+def distance(a: Profile, b: Profile) -> float:
+    """How unlike two profiles are: 0 for equal shapes, at most 1, symmetric, rounded to 12 decimals.
+
+        0.3 · Σ_t |a_t − b_t| / Σ_t max(a_t, b_t)       a_t = 1 + calls of turn t, 0 past the last turn
+      + 0.4 · mean over 3 rounds of 1 − J(labels_a, labels_b)
+      + 0.15 · |depth_a − depth_b| / max(depth_a, depth_b)
+      + 0.15 · (1 − J(sources_a, sources_b))
+
+    J is the Jaccard index of multisets, Σ min / Σ max. In round 0 a node's label is its API class (not its tool: a
+    variant calls other functions); each further round adds the sorted labels that feed it and that it feeds, and
+    whether the flow stays inside the turn. Like every Weisfeiler-Lehman refinement this can call two different graphs
+    equal, so 0 means "the same as far as this looks". Exact edit distance would take seconds on ten calls.
+    """
+    counts_a = [1 + count for count in a.calls_per_turn]
+    counts_b = [1 + count for count in b.calls_per_turn]
+    turns = _unlike(dict(enumerate(counts_a)), dict(enumerate(counts_b)))
+    rounds = [_unlike(x, y) for x, y in zip(_labels(a), _labels(b), strict=True)]
+    depth = abs(a.depth - b.depth) / max(a.depth, b.depth, 1)
+    sources = _unlike(a.sources, b.sources)
+    return round(TURNS * turns + GRAPH * sum(rounds) / len(rounds) + DEPTH * depth + SOURCES * sources, 12)
+
+
+def isomorphic(root: Profile, variant: Profile, epsilon: float) -> list[str]:
+    """Why `variant` is not close enough to `root`; empty when it is: the same number of turns, the same depth, calls
+    per turn within one, and a distance of at most `epsilon`."""
+    reasons = []
+    if len(root.turns) != len(variant.turns):
+        reasons.append(f"{len(variant.turns)} turns instead of {len(root.turns)}")
+    if root.depth != variant.depth:
+        reasons.append(f"depth {variant.depth} instead of {root.depth}")
+    for turn, (old, new) in enumerate(zip(root.calls_per_turn, variant.calls_per_turn, strict=False)):
+        if abs(old - new) > 1:
+            reasons.append(f"turn {turn} has {new} calls instead of {old}, more than one apart")
+    if (apart := distance(root, variant)) > epsilon:
+        reasons.append(f"profile distance {apart:.3f} is over {epsilon:g}")
+    return reasons
+
+
+def _unlike(a: Mapping[Any, int], b: Mapping[Any, int]) -> float:
+    """1 − the Jaccard index of two multisets; 0 when both are empty."""
+    keys = a.keys() | b.keys()
+    either = sum(max(a.get(key, 0), b.get(key, 0)) for key in keys)
+    return 1 - sum(min(a.get(key, 0), b.get(key, 0)) for key in keys) / either if either else 0.0
+
+
+def _labels(profile: Profile) -> list[Counter[Any]]:
+    """The multiset of node labels in each round, ROUNDS + 1 of them."""
+    labels: dict[Position, Any] = {node.position: node.group for node in profile.nodes}
+    rounds = [Counter(labels.values())]
+    neighbours: dict[Position, list[tuple[str, bool, Position]]] = {position: [] for position in labels}
+    for node in profile.nodes:
+        for producer in node.producers:
+            inside = producer[0] == node.turn
+            neighbours[node.position].append(("from", inside, producer))
+            neighbours[producer].append(("to", inside, node.position))
+    for _ in range(ROUNDS):
+        labels = {
+            position: (
+                label,
+                *sorted(((way, inside, labels[other]) for way, inside, other in neighbours[position]), key=repr),
+            )
+            for position, label in labels.items()
+        }
+        rounds.append(Counter(labels.values()))
+    return rounds

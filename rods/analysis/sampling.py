@@ -1,0 +1,113 @@
+"""Calls to probe an environment with: legal ones sampled from schemas and from what was seen, and illegal ones.
+
+Values that results and states have shown are tried again as arguments, so that calls find what earlier calls made.
+All randomness is handed in.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rods.analysis.flows import akin
+from rods.analysis.schemas import fits, limits
+from rods.calls import Call
+from rods.environments.base import Parameter, Result, Tool
+
+WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "iris", "juniper")
+SEEN = 200  # values kept; the oldest give way
+
+
+class Sampler:
+    """Draws legal calls. `learn` feeds it what the world says."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.seen: list[tuple[str, Any]] = []  # (name of the field, value)
+
+    def learn(self, name: str, value: Any) -> None:
+        """Keeps the leaves of a JSON value, keys included, for later arguments."""
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                self.learn(name, key)
+                self.learn(key, item)
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                self.learn(name, item)
+        elif value is not None and not isinstance(value, bool) and (name, value) not in self.seen:
+            self.seen.append((name, value))
+            if isinstance(value, str) and value.isascii() and value.isdigit():
+                self.learn(name, int(value[:18]))
+            del self.seen[:-SEEN]
+
+    def heard(self, call: Call, result: Result) -> None:
+        if result.error is None:
+            self.learn("", dict(call.arguments))
+            self.learn("", result.text if result.value is None else result.value)
+
+    def call(self, tool: Tool) -> Call:
+        """A call within the declared bounds; optional arguments are given half of the time."""
+        chosen = [each for each in tool.parameters if each.required or self.rng.random() < 0.5]
+        return Call(tool.name, {each.name: self.value(each.name, limits(each)) for each in chosen})
+
+    def value(self, name: str, schema: Mapping[str, Any]) -> Any:
+        if "enum" in schema:
+            return self.rng.choice(list(schema["enum"]))
+        known = [(field, value) for field, value in self.seen if "type" in schema and fits(schema, value)]
+        if known and self.rng.random() < 0.8:
+            related = [(field, value) for field, value in known if akin(field, name)]
+            return self.rng.choice(related if related and self.rng.random() < 0.7 else known)[1]
+        kind = schema.get("type", "string")
+        if kind == "array":
+            count = self.rng.randint(schema.get("minItems", 0), min(schema.get("maxItems", 3), 3))
+            return [self.value(name, schema.get("items", {"type": "string"})) for _ in range(count)]
+        if kind == "object":
+            return {field: self.value(field, inner) for field, inner in schema.get("properties", {}).items()}
+        return self._scalar(kind, schema)
+
+    def _scalar(self, kind: str, schema: Mapping[str, Any]) -> Any:
+        if kind == "boolean":
+            return self.rng.random() < 0.5
+        if kind == "null":
+            return None
+        if kind in ("integer", "number"):
+            lowest, highest = schema.get("minimum", 0), schema.get("maximum", 1000)
+            low = min(max(0, lowest), highest)  # small numbers more often than large ones, now and then the bound
+            top = self.rng.choice((low, min(highest, low + 10), min(highest, low + 1000), highest))
+            return self.rng.randint(int(low), int(top)) if kind == "integer" else round(self.rng.uniform(low, top), 2)
+        word = self.rng.choice(WORDS)
+        shortest, longest = schema.get("minLength", 0), schema.get("maxLength", 40)
+        return word.ljust(shortest, "x")[: max(longest, 0)]
+
+
+def illegal(tool: Tool, sampler: Sampler) -> Iterator[tuple[str, str, Call]]:
+    """(kind, argument, call) for calls that must be refused: missing, extra, wrong type, out of bounds."""
+    legal = dict(sampler.call(tool).arguments)
+    yield "extra", "no_such_argument", Call(tool.name, {**legal, "no_such_argument": 1})
+    for parameter in tool.parameters:
+        if parameter.required:
+            yield "missing", parameter.name, Call(tool.name, {k: v for k, v in legal.items() if k != parameter.name})
+        for wrong in _mistyped(parameter):
+            yield "type", parameter.name, Call(tool.name, {**legal, parameter.name: wrong})
+        for wrong in _out_of_bounds(limits(parameter)):
+            yield "bounds", parameter.name, Call(tool.name, {**legal, parameter.name: wrong})
+
+
+def _mistyped(parameter: Parameter) -> list[Any]:
+    values: tuple[Any, ...] = ("text", 7, 7.5, True, None, ["text"], {"key": "text"})
+    bare = {"type": parameter.schema["type"]} if "type" in parameter.schema else {}
+    return [value for value in values if not fits(bare, value) and not (value is None and not parameter.required)]
+
+
+def _out_of_bounds(schema: Mapping[str, Any]) -> list[Any]:
+    values: list[Any] = []
+    if "enum" in schema and schema.get("type") == "string":
+        values.append("no such option")
+    elif "maxLength" in schema:
+        values.append("x" * (schema["maxLength"] + 1))
+    if "maximum" in schema:
+        values.append(schema["maximum"] + 1)
+    if "minimum" in schema:
+        values.append(schema["minimum"] - 1)
+    return values

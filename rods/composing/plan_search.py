@@ -1,0 +1,240 @@
+"""The search behind planning: random fillings of a shape with recipes, and what they cost.
+
+`Table` knows what a sequence of recipes has put on the table: which things, at which depth their values arose, and how
+far results have been fed into arguments. It mirrors, before anything runs, what `rods.analysis.profile` infers
+afterwards.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rods.analysis.profile import Node, Profile
+from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Source
+from rods.composing.records import Flow
+from rods.tasks import TaskType
+
+DRAWS = 60  # recipes drawn for a place, before it stays empty
+TAKE_UP = 3.0  # how much likelier a recipe is that takes up a thing from before
+DEEPER = 3.0  # how much likelier one is that comes closer to the wanted depth
+AVOIDED, REPEATED, FOREIGN, TOO_DEEP = 0.15, 0.5, 0.2, 0.02  # how much likelier what should rather not be chosen is
+SHALLOW = 0.2  # the same for what brings no depth, once chance alone has not found enough of it
+OVERLAP, COUNT, CLASS, LINK = 3.0, 0.6, 1.0, 0.7  # costs: a function to avoid, a call more or less, a class apart, …
+JOIN = 2  # words that join a request to the next, and values longer than one word
+
+Turn = tuple[Recipe, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a plan must look like. `counts[t]` calls in turn t, 0 where no call is right; `depth` calls on the longest
+    path of results into arguments (None: any); `classes` calls per API class and turn (None: any); `links` results
+    used across turns (None: any)."""
+
+    counts: tuple[int, ...]
+    depth: int | None = None
+    classes: tuple[Mapping[str, int], ...] | None = None
+    links: int | None = None
+
+
+@dataclass(slots=True)
+class Table:
+    """What a sequence of recipes has left so far. `things[kind]` is (depth, turn) of the call that the thing's value
+    came from; depth 0 when the user said it; facts stand among them. `links` counts results taken up in later turns."""
+
+    things: dict[str, tuple[int, int]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    depth: int = 0
+    links: int = 0
+
+    def depths(self, recipe: Recipe) -> Sequence[int]:
+        """The depth that each step would reach: 1 + the deepest call whose result feeds it."""
+        if not recipe.needs:
+            return recipe.depths
+        reached: list[int] = []
+        for step in recipe.steps:
+            fed = [0]
+            for source in step.arguments.values():
+                if isinstance(source, Got):
+                    fed.append(reached[source.step])
+                elif isinstance(source, Known):
+                    fed.append(self.things[source.kind][0])
+            reached.append(1 + max(fed))
+        return reached
+
+    def add(self, recipe: Recipe, turn: int) -> None:
+        reached = self.depths(recipe)
+        self.depth = max(self.depth, *reached)
+        self.links += sum(self.things[kind][0] > 0 and self.things[kind][1] < turn for kind in recipe.needs)
+        self.used.update(recipe.tools)
+        given: dict[str, tuple[int, int]] = {}
+        for kind, gift in recipe.gives.items():
+            if isinstance(gift.value, Got):
+                given[kind] = (reached[gift.value.step], turn)
+            elif isinstance(gift.value, Known):
+                given[kind] = self.things[gift.value.kind]
+            else:
+                given[kind] = (0, turn)
+        for kind in recipe.ends:
+            self.things.pop(kind, None)
+        self.things |= given
+        for fact in recipe.makes:
+            self.things[fact] = (0, turn)
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One random filling of a shape. `avoid` are functions to keep away from."""
+
+    catalogue: Catalogue
+    groups: Mapping[str, str]  # the API class of each tool
+    shape: Shape
+    type: TaskType
+    avoid: frozenset[str]
+    rng: random.Random
+    turns: list[Turn] = field(default_factory=list)
+    table: Table = field(default_factory=Table)
+    eager: bool = False  # for depth
+    planted: tuple[int, Recipe] | None = None  # what a turn begins with, if it can
+
+    def fill(self, recipes: Sequence[Recipe], deep: Sequence[Recipe] = ()) -> bool:
+        """Whether every turn could be filled, at the wanted depth. One of the `deep` recipes is planted first."""
+        counts = self.shape.counts
+        places = [(turn, recipe) for recipe in deep for turn, count in enumerate(counts) if count >= len(recipe.steps)]
+        if places:
+            self.planted = self.rng.choice(places)
+        for turn, count in enumerate(counts):
+            chosen: Turn | None = ()
+            if count:
+                chosen = self._turn(recipes, turn, count, in_vain_first=turn > 0 and counts[turn - 1] == 0)
+            if chosen is None:
+                return False
+            self.turns.append(chosen)
+        return self.shape.depth in (None, self.table.depth)
+
+    def _turn(self, recipes: Sequence[Recipe], turn: int, count: int, *, in_vain_first: bool) -> Turn | None:
+        before = frozenset(self.table.used)
+        classes = Counter(self.shape.classes[turn]) if self.shape.classes is not None else None
+        chosen: list[Recipe] = []
+        room = count
+        while room > 0:
+            recipe = self._seedling(turn) if not chosen else None
+            recipe = recipe or self._pick(recipes, room, chosen, classes)
+            if recipe is None and not chosen:
+                recipe = self._pick(recipes, room + 1, chosen, classes)
+            if recipe is None:
+                break
+            chosen.append(recipe)
+            self.table.add(recipe, turn)
+            room -= len(recipe.steps)
+            if classes is not None:
+                classes -= Counter(self.groups[tool] for tool in recipe.tools)
+        if room > 1 or not chosen:  # a turn may have one call less or more than wanted
+            return None
+        if len(chosen) > 1 and sum(recipe.words + JOIN for recipe in chosen) > self.catalogue.book.longest:
+            return None
+        if in_vain_first and not deniable(self.catalogue, chosen, self.type, before):
+            return None
+        return tuple(chosen)
+
+    def _seedling(self, turn: int) -> Recipe | None:
+        """The recipe planted in this turn, where it can come now."""
+        if self.planted is None or self.planted[0] != turn or not self.planted[1].fits(self.table.things.keys()):
+            return None
+        return self.planted[1]
+
+    def _pick(
+        self, recipes: Sequence[Recipe], room: int, chosen: Sequence[Recipe], classes: Counter[str] | None
+    ) -> Recipe | None:
+        """A recipe of at most `room` calls, by weight: rejection sampling, which weighs only what it draws."""
+        choice, chance, given = self.rng.choice, self.rng.random, self.table.things.keys()
+        for _ in range(DRAWS):
+            recipe = choice(recipes)
+            if len(recipe.steps) > room or recipe in chosen or not recipe.fits(given):
+                continue
+            drawn = chance() * TAKE_UP
+            # a weight is at most this, and most draws fail it already
+            plain = not recipe.needs and (self.shape.depth is None or recipe.reach <= max(self.table.depth, 1))
+            if drawn < (1.0 if plain else TAKE_UP) and drawn < self._weight(recipe, classes):
+                return recipe
+        return None
+
+    def _weight(self, recipe: Recipe, classes: Counter[str] | None) -> float:
+        weight = TAKE_UP if recipe.needs else 1.0
+        if any(recipe in turn for turn in self.turns):
+            weight *= self.catalogue.repeated
+        for tool in recipe.tools:
+            if tool in self.avoid:
+                weight *= AVOIDED
+            if tool in self.table.used:
+                weight *= REPEATED
+            if classes is not None and not classes[self.groups[tool]]:
+                weight *= FOREIGN
+        if self.shape.depth is not None:
+            reach = max(self.table.depths(recipe), default=0) if recipe.needs else recipe.reach
+            if reach > self.shape.depth:
+                weight *= TOO_DEEP
+            elif reach > max(self.table.depth, 1):
+                weight *= DEEPER
+            elif self.eager and reach <= self.table.depth < self.shape.depth:
+                weight *= SHALLOW
+        return min(weight, TAKE_UP)
+
+    def cost(self, tools: Counter[str]) -> float:
+        """How far the filling is from what was wanted; 0 is as good as it gets. `tools` counts its functions."""
+        shape = self.shape
+        total = OVERLAP * sum(count for tool, count in tools.items() if tool in self.avoid)
+        for turn, wanted in zip(self.turns, shape.counts, strict=True):
+            total += COUNT * abs(sum(len(recipe.steps) for recipe in turn) - wanted)
+        if shape.classes is not None:
+            for turn, classes in zip(self.turns, shape.classes, strict=True):
+                mine = Counter(self.groups[tool] for recipe in turn for tool in recipe.tools)
+                total += CLASS * ((mine - Counter(classes)).total() + (Counter(classes) - mine).total()) / 2
+        if shape.links is not None:
+            total += LINK * abs(self.table.links - shape.links)
+        return total
+
+
+def own_depth(recipe: Recipe) -> int:
+    """The depth that a recipe brings by itself, when nothing from before feeds it."""
+    table = Table(dict.fromkeys(recipe.needs, (0, 0)))
+    return max(table.depths(recipe), default=0)
+
+
+def outline(turns: Sequence[Turn], groups: Mapping[str, str], type: TaskType) -> Profile:
+    """The profile that these recipes are going to have, as far as it shows before anything is bound: every said value
+    counts as said in its own turn."""
+    things: dict[str, Flow] = {}
+    nodes: list[tuple[Node, ...]] = []
+    for turn, recipes in enumerate(turns):
+        calls: list[Node] = []
+        for recipe in recipes:
+            start = (turn, len(calls))
+            for step in recipe.steps:
+                flows = {name: _flow(source, start, things) for name, source in step.arguments.items()}
+                calls.append(Node(turn, len(calls), step.tool, groups[step.tool], flows))
+            given = {kind: _flow(gift.value, start, things) for kind, gift in recipe.gives.items()}
+            things = {kind: flow for kind, flow in things.items() if kind not in recipe.ends} | given
+        nodes.append(tuple(calls))
+    return Profile(type, tuple(nodes))
+
+
+def _flow(source: Source, start: tuple[int, int], things: Mapping[str, Flow]) -> Flow:
+    """The flow of a source in the recipe whose first call is at `start`."""
+    if isinstance(source, Got):
+        return Flow("result", (start[0], start[1] + source.step))
+    return things[source.kind] if isinstance(source, Known) else Flow("user")
+
+
+def deniable(catalogue: Catalogue, chosen: Sequence[Recipe], type: TaskType, used: frozenset[str]) -> bool:
+    """Whether a turn of these recipes can be asked for in vain first: for miss_func it calls a tool that no earlier
+    turn `used`, for miss_param the user says a value that the phrase book can blur. Other types have no such turns."""
+    if type == "miss_func":
+        return any(tool not in used for recipe in chosen for tool in recipe.tools)
+    if type == "miss_param":
+        vague = catalogue.book.vague
+        return any(catalogue.family(domain) in vague for recipe in chosen for domain in recipe.says.values())
+    return False

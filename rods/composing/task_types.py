@@ -1,0 +1,300 @@
+"""Makes a task of a draft and its texts, in the form of its type (004 §3.3 stage V, Appendix P; FACTS §1).
+
+- base: as it is.
+- long_context: the state is padded with many more entries and the calls run again, so that listings are long.
+- miss_func: in a turn without right calls a tool that its request needs is held out; in the next turn the fixed
+  sentence says that it is back, and the calls follow.
+- miss_param: in a turn without right calls one value of the request is blurred; the next turn supplies it.
+
+Where the turns without calls stand is the plan's decision. The task's provenance says what is true about it:
+
+    {"plan": {…},                              the plan, with its narrative
+     "flows": [[{argument: {"source": …, "origin": [turn, call]}}, …], …],     as in `records.Flow`, one per call
+     "results": [[text, …], …],                what every call gave from the task's own initial state
+     "recipes": [[name, …], …],                the recipe of every call
+     "traits": [[…], …]                        per turn: "multi" (several calls), "lookup" (a read feeds a later call),
+                                               "swap" (arguments easily swapped), "sibling" (a tool easily taken for
+                                               another), "answer" (no call is right)
+     "missing": [{"turn": t, "tool": name} or {"turn": t, "argument": name, "value": …, "domain": …}, …]}
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rods.analysis.plausible_calls import shows
+from rods.composing.catalogue import Catalogue, Slot
+from rods.composing.records import BoundCall, ComposeError, Draft, Flow
+from rods.environments.base import Environment, reference
+from rods.tasks import RETURN_SENTENCE, Task, TaskType
+
+
+def apply(
+    catalogue: Catalogue,
+    environment: Environment,
+    draft: Draft,
+    texts: Sequence[str],
+    type: TaskType,
+    rng: random.Random,
+) -> Task:
+    """The finished task. `texts` has one text a turn, "" where no call is right.
+
+    Raises ComposeError: `no_pattern` when the draft has not the turns that `type` needs, or no value can be blurred;
+    `vm_exec_failed` when a call fails in the padded state; `conversation_construct_failed` for texts that do not fit.
+    """
+    script = list(texts)
+    held_out: dict[int, tuple[str, ...]] = {}
+    missing: list[dict[str, Any]] = []
+    for turn in blanks(draft, texts, type):
+        script[turn] = script[turn + 1]
+        if type == "miss_func":
+            tool = rng.choice(missable(catalogue, draft, turn + 1))
+            held_out[turn + 1] = (tool,)
+            script[turn + 1] = RETURN_SENTENCE
+            missing.append({"turn": turn, "tool": tool})
+        else:
+            blurred, supplied, gap = _blurred(catalogue, environment, draft, turn + 1, script, rng)
+            script[turn], script[turn + 1] = blurred, supplied
+            missing.append({"turn": turn, **gap})
+    return finished(catalogue, environment, draft, script, type, rng, held_out=held_out, missing=missing)
+
+
+def blanks(draft: Draft, texts: Sequence[str], type: TaskType) -> list[int]:
+    """The turns of `draft` in which no call is right, once texts and turns are known to fit `type`. Raises ComposeError
+    as `apply` does."""
+    if len(texts) != len(draft.turns):
+        raise ComposeError("conversation_construct_failed", f"{len(texts)} texts for {len(draft.turns)} turns")
+    found = [turn for turn, calls in enumerate(draft.turns) if not calls]
+    if bool(found) != (type in ("miss_func", "miss_param")):
+        raise ComposeError("no_pattern", f"{len(found)} turns without calls do not make the type {type}")
+    for turn in found:
+        if turn + 1 >= len(draft.turns) or not draft.turns[turn + 1]:
+            raise ComposeError("no_pattern", "nothing is asked again after a turn without calls", turn=turn)
+    return found
+
+
+def finished(
+    catalogue: Catalogue,
+    environment: Environment,
+    draft: Draft,
+    script: Sequence[str],
+    type: TaskType,
+    rng: random.Random,
+    *,
+    held_out: Mapping[int, tuple[str, ...]],
+    missing: Sequence[Mapping[str, Any]],
+) -> Task:
+    """The task of a script that has its form already: what is left is the padding of a long context, the tools that are
+    shown, and the provenance. Raises ComposeError("vm_exec_failed") when a call fails in the padded state."""
+    state: Mapping[str, Any] = draft.state
+    results = [[bound.result.text for bound in calls] for calls in draft.turns]
+    if type == "long_context":
+        state, results = _padded(catalogue, environment, draft, script, rng)
+    used = {bound.call.name for calls in draft.turns for bound in calls}
+    provenance: dict[str, Any] = {
+        "plan": draft.plan.as_json(),
+        "flows": [[_flows(bound, turn, script) for bound in calls] for turn, calls in enumerate(draft.turns)],
+        "results": results,
+        "recipes": [[bound.recipe for bound in calls] for calls in draft.turns],
+        "traits": [_traits(catalogue, turn, calls) for turn, calls in enumerate(draft.turns)],
+    }
+    if missing:
+        provenance["missing"] = [dict(gap) for gap in missing]
+    return Task(
+        environment=reference(environment),
+        type=type,
+        script=tuple(script),
+        calls=tuple(tuple(bound.call for bound in calls) for calls in draft.turns),
+        tools=_shown(catalogue, environment, used, state, rng),
+        held_out=held_out,
+        state=state,
+        provenance=provenance,
+    )
+
+
+def said(value: Any, text: str) -> bool:
+    """Whether `text` says `value` word for word, whatever the case. A list is said when each of its elements is."""
+    if isinstance(value, list):
+        return all(said(item, text) for item in value)
+    words = str(value).lower()
+    start = 0
+    lowered = text.lower()
+    while (found := lowered.find(words, start)) >= 0:
+        end = found + len(words)
+        before = lowered[found - 1] if found else " "
+        after = lowered[end] if end < len(lowered) else " "
+        if not (_joins(before) and _joins(words[0])) and not (_joins(after) and _joins(words[-1])):
+            return True
+        start = found + 1
+    return False
+
+
+def _joins(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def missable(catalogue: Catalogue, draft: Draft, turn: int) -> list[str]:
+    """The tools of `turn` that may be held out until it: no earlier turn uses them; rather those that act than those
+    that only read, and where the catalogue says so those of the first request. Raises ComposeError("no_pattern") when
+    there is none."""
+    before = {bound.call.name for calls in draft.turns[:turn] for bound in calls}
+    calls = draft.turns[turn]
+    tools = sorted({bound.call.name for bound in calls} - before)
+    if not tools:
+        raise ComposeError("no_pattern", "every tool of the turn is needed earlier", turn=turn)
+    if catalogue.missing_first:
+        first = {bound.call.name for bound in calls if bound.recipe == calls[0].recipe}
+        tools = [tool for tool in tools if tool in first] or tools
+    return [tool for tool in tools if tool not in catalogue.lookups] or tools
+
+
+def _blurred(
+    catalogue: Catalogue,
+    environment: Environment,
+    draft: Draft,
+    turn: int,
+    script: Sequence[str],
+    rng: random.Random,
+) -> tuple[str, str, dict[str, Any]]:
+    """The request with one said value blurred, the sentence that supplies it, and what was taken away."""
+    request = script[turn]
+    earlier = " ".join(script[: turn - 1])
+    results = [bound.result.text for calls in draft.turns[:turn] for bound in calls]
+    choices: list[tuple[int, Slot, BoundCall, str]] = []
+    for offset, bound in _firsts(catalogue, draft.turns[turn]):
+        for slot in bound.slots.values():
+            if slot.thing or catalogue.family(slot.domain) not in catalogue.book.vague or not slot.fills:
+                continue
+            pattern = _word(slot.text)
+            had = said(slot.text, earlier) or any(said(slot.text, text) for text in results)
+            if len(pattern.findall(request)) == 1 and not had:
+                step, parameter = slot.fills[0]
+                choices.append((offset, slot, draft.turns[turn][offset + step], parameter))
+    if not choices:
+        raise ComposeError("no_pattern", "no value of the request can be blurred", turn=turn)
+    if catalogue.missing_first:
+        hidden = [each for each in choices if not _shown_before(environment, draft, turn, script, *each[2:])]
+        choices = hidden or choices
+        choices = [each for each in choices if each[0] == choices[0][0]]
+    _, slot, bound, parameter = rng.choice(choices)
+    family = catalogue.family(slot.domain)
+    vague = rng.choice(catalogue.book.vague[family])
+    blurred = _word(slot.text).sub(lambda _: vague, request)
+    supplied = rng.choice(catalogue.book.supply[family]).format(value=slot.text)
+    value = bound.call.arguments[parameter]
+    return blurred, supplied, {"argument": parameter, "value": value, "domain": family}
+
+
+def _shown_before(
+    environment: Environment, draft: Draft, turn: int, script: Sequence[str], bound: BoundCall, parameter: str
+) -> bool:
+    """Whether a tool of the classes in use shows the value before `turn`, so that it would hardly be missing."""
+    tools = environment.tools()
+    groups = {tools[each.call.name].group for calls in draft.turns for each in calls}
+    calls = [each.call for calls in draft.turns[:turn] for each in calls]
+    usable = [tool for tool in tools.values() if tool.group in groups]
+    value = bound.call.arguments[parameter]
+    return shows(environment, draft.state, calls, script[: turn - 1], usable, parameter, value)
+
+
+def _firsts(catalogue: Catalogue, calls: Sequence[BoundCall]) -> list[tuple[int, BoundCall]]:
+    """The first call of each recipe of a turn, with its index."""
+    found = []
+    index = 0
+    while index < len(calls):
+        found.append((index, calls[index]))
+        index += len(catalogue.recipes[calls[index].recipe].steps)
+    return found
+
+
+def _word(text: str) -> re.Pattern[str]:
+    """Where `text` is said as a whole, with the quotes around it if it has some."""
+    words = re.escape(text)
+    return re.compile(rf"(?<!\w)(?:'{words}'|{words})(?!\w)", re.IGNORECASE)
+
+
+def _padded(
+    catalogue: Catalogue, environment: Environment, draft: Draft, script: Sequence[str], rng: random.Random
+) -> tuple[dict[str, Any], list[list[str]]]:
+    """A longer world in which the same calls still succeed and results still hold what later calls take from them; and
+    these results."""
+    spoken = set(re.findall(r"\w+", " ".join(script).lower()))
+    for calls in draft.turns:
+        for bound in calls:
+            spoken.update(re.findall(r"\w+", " ".join(str(value) for value in bound.call.arguments.values()).lower()))
+    state = catalogue.pad(draft, frozenset(spoken), rng)
+    try:
+        instance = environment.reset(state)
+    except ValueError as error:
+        raise ComposeError("vm_exec_failed", f"the padded state is illegal: {error}") from error
+    texts: list[list[str]] = []
+    for turn, calls in enumerate(draft.turns):
+        texts.append([])
+        for bound in calls:
+            result = instance.call(bound.call)
+            if result.error is not None:
+                detail = f"{bound.call} gave {result.text} in the padded state"
+                raise ComposeError("vm_exec_failed", detail, function=bound.call.name, turn=turn, call=bound.call)
+            texts[turn].append(result.text)
+            for argument, flow in bound.flows.items():
+                value = bound.call.arguments[argument]
+                if flow.origin is not None and not said(value, texts[flow.origin[0]][flow.origin[1]]):
+                    detail = f"the padded state hides {value!r}"
+                    raise ComposeError("vm_exec_failed", detail, function=bound.call.name, turn=turn, call=bound.call)
+    return state, texts
+
+
+def _shown(
+    catalogue: Catalogue, environment: Environment, used: set[str], state: Mapping[str, Any], rng: random.Random
+) -> tuple[str, ...]:
+    """The used tools, their siblings, and by chance others of the same classes and of those that are present in
+    `state`, in the environment's order; classes that are present come in theirs."""
+    tools = environment.tools()
+    present = list(catalogue.present(state))
+    groups = {tools[name].group for name in used}.union(present)
+    names = [name for name, tool in tools.items() if tool.group in groups]
+    wanted = used | {catalogue.siblings[name] for name in used if name in catalogue.siblings}
+    spare = [name for name in names if name not in wanted]
+    rng.shuffle(spare)
+    wanted |= set(spare[: max(0, catalogue.shown - len(wanted))])
+    shown = [name for name in tools if name in wanted]
+    return tuple(sorted(shown, key=lambda name: present.index(tools[name].group)) if present else shown)
+
+
+def _flows(bound: BoundCall, turn: int, script: Sequence[str]) -> dict[str, Any]:
+    """The flows as they turned out in the final texts: `user` or `earlier`, by the turn that says the value."""
+    flows: dict[str, Any] = {}
+    for argument, flow in bound.flows.items():
+        flow = settled(flow, bound.call.arguments[argument], turn, script)
+        flows[argument] = {"source": flow.source}
+        if flow.origin is not None:
+            flows[argument]["origin"] = list(flow.origin)
+    return flows
+
+
+def settled(flow: Flow, value: Any, turn: int, script: Sequence[str]) -> Flow:
+    """`flow` after wording: `user` when this turn's text says the value, `earlier` when only an earlier one does."""
+    if flow.source not in ("user", "earlier") or said(value, script[turn]):
+        return Flow("user") if flow.source == "earlier" else flow
+    return Flow("earlier") if any(said(value, text) for text in script[:turn]) else flow
+
+
+def _traits(catalogue: Catalogue, turn: int, calls: Sequence[BoundCall]) -> list[str]:
+    names = {bound.call.name for bound in calls}
+    inside = [
+        flow.origin[1]
+        for bound in calls
+        for flow in bound.flows.values()
+        if flow.origin is not None and flow.origin[0] == turn
+    ]
+    holds = {
+        "multi": len(calls) > 1,
+        "lookup": any(calls[index].call.name in catalogue.lookups for index in inside),
+        "swap": bool(names & catalogue.swaps.keys()),
+        "sibling": bool(names & catalogue.siblings.keys()),
+        "answer": not calls,
+    }
+    return [trait for trait, true in holds.items() if true]

@@ -1,0 +1,128 @@
+"""A worker process that can be killed: for what no bound on its arguments keeps fast and small, and for what nobody
+vouches for.
+
+`Worker("package.module:function")` keeps one child process that answers JSON requests with JSON, one at a time
+(`serving` is the child's side). A request that takes too long, needs too much memory, recurses into the C stack or
+answers with too many bytes ends as an `Overrun`; the child is then killed and replaced. A machine that cannot start
+children is an `InfrastructureError`.
+
+The child gets no secrets (a bare environment) and cannot outlive its parent by more than a moment: it ends when its
+input closes, and what hangs in a computation is ended by a limit on its CPU time, or confined, by the kernel. Without a
+`Confinement` this is no sandbox: the functions are ours or the user's own, and only their arguments are foreign.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from typing import Any
+
+from rods.environments.workers.child import Child, Confinement, Gone, Order, Overrun
+from rods.environments.workers.spares import Spares
+from rods.environments.workers.wire import dumps
+from rods.errors import InfrastructureError, RodsError
+
+__all__ = ["Confinement", "Overrun", "Replaced", "Worker"]
+
+
+class Replaced(RodsError):
+    """The child that a request was meant for is gone, and what it held with it. The request was not made."""
+
+
+class Worker:
+    """One child process that runs `target` ("package.module:function", JSON to JSON).
+
+    `seconds` a request may take, `memory` bytes of address space, `reply_bytes` of JSON in the reply. `opening` is a
+    first request to every child. `spares` are children that wait to replace it, shared with other workers of the same
+    order; without them a replacement has to be started. Safe to share between threads (requests wait for each other);
+    after a fork each process starts a child of its own. `generation` counts the children.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        seconds: float = 0.6,
+        memory: int = 1 << 30,
+        reply_bytes: int = 1 << 20,
+        opening: Any = None,
+        confinement: Confinement | None = None,
+        spares: Spares | None = None,
+    ) -> None:
+        self.seconds, self.reply_bytes = seconds, reply_bytes
+        self._spares = spares or Spares(0)
+        self._order = Order(target, seconds, memory, reply_bytes, opening, confinement)
+        self.generation = 0
+        self._lock = threading.Lock()
+        self._child: Child | None = None
+
+    def call(self, request: Any, *, seconds: float | None = None, generation: int | None = None) -> Any:
+        """The function's answer. `generation`: the child that the request is for.
+
+        Raises Overrun, InfrastructureError, Replaced, or RuntimeError with the text of an exception that the function
+        itself raised; ValueError or TypeError for a request that is no JSON.
+        """
+        content = dumps(request)
+        with self._lock:
+            for _ in range(3):
+                child = self._child
+                if child is None or not child.ready or child.owner != os.getpid():
+                    child = self._ready_child()
+                if generation is not None and generation != self.generation:
+                    raise Replaced("the worker process was replaced")
+                try:
+                    status, value = child.ask(content, seconds or self.seconds, self.reply_bytes)
+                    if status != "ok" and status != "raised":
+                        raise Overrun("too_large", str(value))
+                except Gone:
+                    self._replace(child)
+                    continue
+                except Overrun:
+                    self._replace(child)
+                    raise
+                break
+            else:
+                raise InfrastructureError("worker processes end as soon as they are started")
+        if status == "raised":
+            raise RuntimeError(value)
+        return value
+
+    def discard(self, generation: int) -> None:
+        """Replaces child number `generation`, if it is still the present one."""
+        with self._lock:
+            if generation == self.generation and self._child is not None:
+                self._replace(self._child)
+
+    def open(self) -> Any:
+        """Starts the child now, so that the first request does not pay for it. The answer to the opening request."""
+        with self._lock:
+            return self._ready_child().opened
+
+    warm = open
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._child is None else self._child.process.pid
+
+    def close(self) -> None:
+        with self._lock:
+            if self._child is not None:
+                self._child.kill()
+            self._child = None
+
+    def _replace(self, child: Child) -> None:
+        child.kill()
+        self._child = None
+        self.generation += 1
+        with contextlib.suppress(InfrastructureError):  # without waiting for it: the next request finds it warm
+            self._child = self._spares.take(self._order)
+
+    def _ready_child(self) -> Child:
+        child = self._child
+        if child is None or child.owner != os.getpid() or (not child.ready and child.process.poll() is not None):
+            child = self._child = self._spares.take(self._order)
+            self.generation += 1
+        child.wait_until_ready()
+        self._spares.fill(self._order)
+        return child

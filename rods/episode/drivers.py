@@ -1,0 +1,132 @@
+"""Drivers of the episode engine: many episodes in lock-step, or one in asyncio.
+
+Both hold the instances, answer calls and verdicts, and hand only the need for text to the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from rods.dialects.base import Dialect
+from rods.environments.base import Environment, Instance, Result
+from rods.episode.engine import MAX_STEPS, Answer, NeedCalls, NeedText, Reply, Request, Trace, episode
+from rods.episode.goals import Goal
+from rods.episode.watchdog import Alarm
+from rods.errors import InfrastructureError
+from rods.interfaces.base import IDENTITY, Interface
+from rods.tasks import Task
+
+ALARM = Alarm()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One episode to run. `goal` may be shared by all episodes of the task."""
+
+    task: Task
+    environment: Environment
+    dialect: Dialect
+    goal: Goal
+    interface: Interface = IDENTITY
+    max_steps: int = MAX_STEPS
+    visible_only: bool = True
+
+
+class _Running:
+    """An episode with its world: `advance` makes the world, answers calls and verdicts itself, and stops where text is
+    needed. A world that breaks, or does not answer, ends the episode as an infrastructure failure."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.instance: Instance | None = None
+        self.engine: Generator[Request, Answer, Trace] = episode(
+            job.task,
+            job.environment.tools(),
+            job.dialect,
+            interface=job.interface,
+            max_steps=job.max_steps,
+            visible_only=job.visible_only,
+        )
+
+    def advance(self, answer: Answer) -> NeedText | Trace:
+        try:
+            with ALARM.within():
+                if self.instance is None:
+                    self.instance = self._world()
+                request = self.engine.send(answer)
+                while not isinstance(request, NeedText):
+                    request = self.engine.send(self._answer(request))
+                return request
+        except StopIteration as stop:
+            trace: Trace = stop.value
+            return trace
+        except InfrastructureError:
+            return self.lost()
+
+    def _world(self) -> Instance:
+        try:
+            return self.job.environment.reset(self.job.task.state)
+        except ValueError as error:  # it was accepted when the task was: no policy has asked for it
+            raise InfrastructureError(f"the state of task {self.job.task.id} is refused: {error}") from error
+
+    def lost(self) -> Trace:
+        return Trace(self.job.task.id, (), "infrastructure", self.job.task.expected_turns)
+
+    def _answer(self, request: Request) -> Answer:
+        assert self.instance is not None
+        if isinstance(request, NeedCalls):
+            results: list[Result] = []
+            for call in request.calls:
+                try:
+                    results.append(self.instance.call(call))
+                except InfrastructureError as error:
+                    results.append(Result(str(error), error="infrastructure"))
+            return results
+        assert not isinstance(request, NeedText)
+        return self.job.goal.verdict(self.instance, request)
+
+
+def run_lockstep(
+    jobs: Sequence[Job], complete: Callable[[Sequence[tuple[int, NeedText]]], Sequence[Reply]]
+) -> list[Trace]:
+    """Runs all jobs together; returns their traces in order.
+
+    `complete` gets (job index, need) of every episode that still waits for text and returns one reply for each, in
+    the same order. Finished episodes leave the batch.
+    """
+    running = [_Running(job) for job in jobs]
+    traces: list[Trace | None] = [None] * len(jobs)
+    answers: dict[int, Reply | None] = dict.fromkeys(range(len(jobs)))
+    while answers:
+        waiting: list[tuple[int, NeedText]] = []
+        for index, answer in answers.items():
+            request = running[index].advance(answer)
+            if isinstance(request, Trace):
+                traces[index] = request
+            else:
+                waiting.append((index, request))
+        replies = complete(waiting) if waiting else ()
+        answers = {index: reply for (index, _), reply in zip(waiting, replies, strict=True)}
+    return [trace for trace in traces if trace is not None]
+
+
+async def run_episode(
+    job: Job, complete: Callable[[NeedText], Awaitable[Reply]], threads: Executor | None = None
+) -> Trace:
+    """Runs one job, awaiting text from `complete`. Its environment runs in one of `threads`, or in place."""
+    running = _Running(job)
+    answer: Reply | None = None
+    while True:
+        if threads is None:
+            request = running.advance(answer)
+        else:
+            try:
+                request = await asyncio.get_running_loop().run_in_executor(threads, running.advance, answer)
+            except InfrastructureError:  # it did not come back (rods.episode.watchdog)
+                request = running.lost()
+        if not isinstance(request, NeedText):
+            return request
+        answer = await complete(request)

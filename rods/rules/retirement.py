@@ -1,0 +1,85 @@
+"""When a variant leaves the pool and when it comes back (004 §3.4, Appendices B.1 and J): pure rules over standings.
+
+Originals are never asked about (DESIGN §5.3). A variant's standing counts only groups of steps after it was admitted
+or, once revived, after it was retired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from rods.config import Pool
+from rods.rules.tracker import Standing
+
+Rule = Literal["burn_in", "drift_mastered", "drift_too_hard", "unsampled", "capacity"]
+TOO_HARD: frozenset[Rule] = frozenset({"burn_in", "drift_too_hard"})  # what re-tests may bring back
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A task changes its place, and the numbers that say why."""
+
+    task: str
+    rule: Rule | Literal["retest"]
+    groups: int = 0
+    mean: float = 0.0
+    variance: float = 0.0
+
+    @staticmethod
+    def of(task: str, rule: Rule | Literal["retest"], standing: Standing) -> Decision:
+        return Decision(task, rule, standing.groups, standing.mean, standing.variance)
+
+
+def revived(task: str, standing: Standing) -> Decision | None:
+    """A re-test of a task that was retired as too hard came out in the boundary zone (DESIGN §5.9)."""
+    return Decision.of(task, "retest", standing) if standing.latest == "boundary" else None
+
+
+def burn_in(task: str, standing: Standing, before: int, rules: Pool) -> Decision | None:
+    """Layer 1: the first rewards of a new variant are too low. It is asked once, at the first merge by which
+    `burn_in_observations` groups have counted; `before` of them had counted at the merge before. A change of interface
+    makes no variant new."""
+    if standing.switched or not rules.burn_in or not before < rules.burn_in_observations <= standing.groups:
+        return None
+    if standing.latest == "truncated" or standing.mean >= rules.burn_in_below:
+        return None
+    return Decision.of(task, "burn_in", standing)
+
+
+def drift(task: str, standing: Standing, rules: Pool) -> Decision | None:
+    """Layer 2: the window's mean has left for the mastered or the unsolvable side."""
+    if not rules.drift or standing.groups < max(1, rules.drift_observations):
+        return None
+    if standing.mean > rules.mastered_above:
+        return Decision.of(task, "drift_mastered", standing)
+    if standing.mean < rules.too_hard_below and standing.latest != "truncated":
+        return Decision.of(task, "drift_too_hard", standing)
+    return None
+
+
+def unsampled(
+    task: str, standing: Standing, admitted: int, last_step: int | None, epoch: int, first_step: int, rules: Pool
+) -> Decision | None:
+    """No closed group, counted or not, in the last `unsampled_epochs` epochs, all of which the variant was active in.
+    `epoch` is about to open, `first_step` is the first step of those epochs, `admitted` the epoch that admitted it."""
+    if not rules.unsampled_epochs or epoch - admitted < rules.unsampled_epochs:
+        return None
+    if last_step is not None and last_step >= first_step:
+        return None
+    return Decision.of(task, "unsampled", standing)
+
+
+class Ranked(NamedTuple):
+    """An observed variant in layer 3, ordered by what goes first: the lowest variance, ties by id."""
+
+    variance: float
+    task: str
+    standing: Standing
+
+
+def capacity(observed: Iterable[tuple[str, Standing]], excess: int) -> list[Decision]:
+    """Layer 3: the `excess` observed variants with the lowest window variance."""
+    ranked = sorted(Ranked(standing.variance, task, standing) for task, standing in observed)
+    return [Decision.of(entry.task, "capacity", entry.standing) for entry in ranked[: max(0, excess)]]

@@ -1,0 +1,337 @@
+"""What the policy's own rollouts say about each task: windows of the last groups, and zones (004 §3.2).
+
+Pure rules over closed `group` records; no clock, no disk. Statistics are computed from the window's values whenever
+they are asked for, never updated: rewards that are counts are kept as exact integers, others summed by `math.fsum`, and
+results are rounded to 12 decimals (DESIGN §5.2). Work is O(1) a group, memory O(known tasks); a
+task that has left for good can be forgotten.
+
+With `zones.probe = "window"` a task's zone and variance are read from all rollouts of its window instead: the probe of
+training with one or few rollouts a task, whose groups have no variance to speak of (004 Appendix K).
+
+A window belongs to (task, kind of reward, interface version). Groups scored by a format reward have windows but no
+zone. All other groups are read as progress, whatever the trainer trained on: every rollout reports it. Where binary
+success finds the boundary instead (an ablation, 004 Appendix R), it has a window of its own, which alone has a zone;
+what retirement reads stays progress.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from operator import itemgetter, mul
+from typing import Any, Literal
+
+import numpy as np
+
+from rods.config import Zones
+from rods.observations import CUT_ENDS, INVALID_ENDS
+from rods.rules.moments import DIGITS, Entry, mean, pooled, variance
+
+Zone = Literal["too_hard", "boundary", "mastered", "truncated"]
+BoundaryReward = Literal["progress", "binary"]
+FORMATS = frozenset({"format", "format_codes"})
+KINDS = ("progress", "binary", *sorted(FORMATS))  # of rewards
+# One group in a window. Its rewards in [0, 1] are value ÷ scale: for counts, sums and squares are integers below 2^53
+# and the scale is the common denominator; for other rewards the scale is 1.
+ENTRY = np.dtype([("step", "<i4"), ("valid", "<i4"), ("sum", "<f8"), ("squares", "<f8"), ("scale", "<i8")])
+SIZE = ENTRY.itemsize
+END, RESOLVED, EXPECTED = itemgetter("end"), itemgetter("resolved"), itemgetter("expected")
+PACK = struct.Struct("<iiddq").pack_into
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a window says now. Moments are over valid rollouts, in [0, 1], rounded to 12 decimals."""
+
+    task: str
+    reward: str
+    interface: str
+    mean: float  # over all rollouts of the window's groups
+    # population variance inside a group, averaged over the window's groups: what a gradient sees; with the window as
+    # probe that of all its rollouts
+    variance: float
+    count: int  # groups in the window
+    groups: int  # groups ever counted
+    zone: Zone | None  # by the latest group, or by the probe's window; None where another reward finds the boundary
+    last_step: int  # of the latest group that was counted or truncated
+    trend: float  # mean of the latest group minus mean of the oldest one
+    latest_mean: float
+    latest_variance: float
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "reward": self.reward,
+            "interface": self.interface,
+            "mean": self.mean,
+            "variance": self.variance,
+            "count": self.count,
+            "groups": self.groups,
+            "zone": self.zone,
+            "last_step": self.last_step,
+            "trend": self.trend,
+            "latest_mean": self.latest_mean,
+            "latest_variance": self.latest_variance,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What retirement reads of a task: the progress of its window's groups after some step. No group: moments are 0."""
+
+    groups: int
+    mean: float
+    variance: float
+    latest: Zone | None  # zone after that step
+    switched: bool = False  # whether groups after that step were also shown through another interface
+
+
+class _Row:
+    """Where a window's ring lies, and what its latest group was."""
+
+    __slots__ = ("counted", "key", "start", "step", "truncated")
+
+    def __init__(self, key: tuple[str, str, str], start: int) -> None:
+        self.key = key  # task, kind of reward, interface
+        self.start = start  # of the ring, in entries
+        self.counted = 0  # groups ever counted
+        self.step = 0  # of the latest group that was counted or truncated
+        self.truncated = False  # whether that one was truncated
+
+
+class Tracker:
+    """A fold of closed `group` records in the order of their steps."""
+
+    def __init__(self, zones: Zones, reward: BoundaryReward = "progress") -> None:
+        self.zones, self.reward = zones, reward
+        self._window_size = zones.window
+        self._rows: dict[tuple[str, str, str], _Row] = {}
+        self._kinds: tuple[str, ...] = ("progress",) if reward == "progress" else (reward, "progress")
+        self._interfaces: dict[str, None] = {}  # the versions met so far
+        self._current: dict[str, _Row] = {}  # task → the window of its latest group with a zone
+        self._progress = self._current if reward == "progress" else {}  # task → that of the same group's progress
+        self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
+        self._memory = bytearray(64 * zones.window * SIZE)  # of all windows, as rings of entries
+        self._free: list[int] = []  # starts of rings that nobody has any more
+
+    def state(self) -> Any:
+        """All that it knows, as JSON; `load` takes it back."""
+        rows = [[*row.key, row.counted, row.step, row.truncated] for row in self._rows.values()]
+        size = self.zones.window * SIZE
+        rings = [self._memory[row.start * SIZE : row.start * SIZE + size] for row in self._rows.values()]
+        return {
+            "rows": rows,
+            "current": {task: row.key for task, row in self._current.items()},
+            "progress": {task: row.key for task, row in self._progress.items()},
+            "last": self._last,
+            "memory": base64.b64encode(b"".join(rings)).decode(),
+        }
+
+    def load(self, state: Any) -> None:
+        """Takes what `state` gave, of a tracker with the same rules, in place of what it knows."""
+        self._rows, self._interfaces, self._free = {}, {}, []
+        for number, (task, kind, interface, counted, step, truncated) in enumerate(state["rows"]):
+            row = self._rows[task, kind, interface] = _Row((task, kind, interface), number * self.zones.window)
+            row.counted, row.step, row.truncated = counted, step, truncated
+            self._interfaces[interface] = None
+        for known, keys in ((self._current, state["current"]), (self._progress, state["progress"])):
+            known.update((task, self._rows[tuple(key)]) for task, key in keys.items())
+        self._last = dict(state["last"])
+        memory = base64.b64decode(state["memory"])
+        self._memory = bytearray(memory + bytes(max(0, len(self._memory) - len(memory))))
+
+    def apply(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Folds records; all but those of kind `group` change nothing."""
+        for record in records:
+            if record["kind"] == "group":
+                self._apply(record)
+
+    def forget(self, task: str) -> None:
+        """Drops all that is known of `task`, which nobody will ask about again."""
+        self._last.pop(task, None)
+        self._current.pop(task, None)
+        self._progress.pop(task, None)
+        for kind, interface in product(KINDS, self._interfaces):
+            if (row := self._rows.pop((task, kind, interface), None)) is not None:
+                size = self.zones.window * SIZE
+                self._memory[row.start * SIZE : row.start * SIZE + size] = bytes(size)
+                self._free.append(row.start)
+
+    @property
+    def tasks(self) -> Iterator[str]:
+        """All tasks that any closed group has named, but for those forgotten."""
+        return iter(self._last)
+
+    def last_step(self, task: str) -> int | None:
+        """The step of the task's latest closed group, counted or not."""
+        return self._last.get(task)
+
+    def window(self, task: str) -> Window | None:
+        """The window of the task's latest group that has a zone; None when there is none."""
+        row = self._current.get(task)
+        return None if row is None else self._window(row)
+
+    def zone(self, task: str) -> Zone | None:
+        """The same window's zone."""
+        row = self._current.get(task)
+        return None if row is None else self._zone(row, self._entries(row))
+
+    def windows(self, task: str | None = None) -> Iterator[Window]:
+        """All windows, in the order in which they were opened; of one task or of all."""
+        for key, row in self._rows.items():
+            if task is None or key[0] == task:
+                yield self._window(row)
+
+    def standing(self, task: str, after: int) -> Standing:
+        """What the groups of steps greater than `after` say, as far as the window holds them."""
+        row = self._current.get(task)
+        if row is None:
+            return NOTHING
+        found = [entry for entry in self._entries(row) if entry[0] > after]
+        zone = self._zone(row, found) if row.step > after else None
+        entries = found
+        if self._progress is not self._current:
+            entries = [entry for entry in self._entries(self._progress[task]) if entry[0] > after]
+        switched = len(self._interfaces) > 1 and self._switched(row, after)
+        if not entries:
+            return Standing(0, 0, 0, zone, switched)
+        return Standing(len(entries), mean(entries), self._variance(entries), zone, switched)
+
+    def _switched(self, row: _Row, after: int) -> bool:
+        task, kind, interface = row.key
+        others = (self._rows.get((task, kind, other)) for other in self._interfaces if other != interface)
+        return any(other is not None and other.step > after for other in others)
+
+    def _apply(self, record: Mapping[str, Any]) -> None:
+        """Written for speed: a start folds the whole history."""
+        task, step, rollouts = record["task"], record["step"], record["rollouts"]
+        self._last[task] = step
+        kind = record["reward"]["kind"]
+        if self._progress is self._current and kind not in FORMATS and self._count_plain(record):
+            return
+        ends = list(map(END, rollouts))
+        cut = 0
+        played = rollouts
+        if ends.count("finished") != len(ends):
+            played = [rollout for rollout in rollouts if rollout["end"] not in INVALID_ENDS]
+            cut = sum(end in CUT_ENDS for end in ends)
+        counted = 2 * len(played) >= len(ends)
+        truncated = 2 * cut >= len(ends)
+        if not counted and not truncated:
+            return
+        for read_as in (kind,) if kind in FORMATS else self._kinds:
+            key = task, read_as, record["interface"]
+            row = self._rows.get(key)
+            if row is None:
+                row = self._new_row(key)
+            if read_as == self.reward:
+                self._current[task] = row
+            elif read_as == "progress":
+                self._progress[task] = row
+            row.truncated = truncated
+            row.step = step
+            if counted:
+                self._count(row, record, played)
+
+    def _count_plain(self, record: Mapping[str, Any]) -> bool:
+        """Nearly every group: all rollouts played to their end, of one length, read as progress. False for others."""
+        rollouts = record["rollouts"]
+        scale = rollouts[0]["expected"]
+        total = squares = 0
+        for rollout in rollouts:
+            if rollout["end"] != "finished" or rollout["expected"] != scale:
+                return False
+            value = rollout["resolved"]
+            total += value
+            squares += value * value
+        task, interface = record["task"], record["interface"]
+        row = self._current.get(task)
+        if row is None or row.key[2] != interface:
+            key = task, "progress", interface
+            row = self._current[task] = self._rows.get(key) or self._new_row(key)
+        row.truncated = False
+        row.step = step = record["step"]
+        place = row.start + row.counted % self._window_size
+        row.counted += 1
+        PACK(self._memory, place * SIZE, step, len(rollouts), total, squares, scale)
+        return True
+
+    def _count(self, row: _Row, record: Mapping[str, Any], played: list[Mapping[str, Any]]) -> None:
+        kind = row.key[1]
+        scale = 1
+        if kind == "progress":
+            values = list(map(RESOLVED, played))
+            scales = list(map(EXPECTED, played))
+            scale = scales[0]
+            if scales.count(scale) != len(scales):  # only a foreign trainer writes such
+                scale = math.lcm(*scales)
+                values = [value * (scale // own) for value, own in zip(values, scales, strict=True)]
+            total, squares = sum(values), sum(map(mul, values, values))
+        elif kind == "binary":
+            total = squares = sum(rollout["binary"] for rollout in played)
+        else:
+            low, high = record["reward"]["range"]
+            shares = [(rollout["format"] - low) / (high - low) for rollout in played]
+            total, squares = math.fsum(shares), math.fsum(map(mul, shares, shares))
+        place = row.start + row.counted % self.zones.window
+        row.counted += 1
+        PACK(self._memory, place * SIZE, row.step, len(played), total, squares, scale)
+
+    def _new_row(self, key: tuple[str, str, str]) -> _Row:
+        start = self._free.pop() if self._free else len(self._rows) * self.zones.window
+        row = self._rows[key] = _Row(key, start)
+        self._interfaces[key[2]] = None
+        if (row.start + self.zones.window) * SIZE > len(self._memory):
+            self._memory = bytearray(self._memory + bytes(len(self._memory)))
+        return row
+
+    def _entries(self, row: _Row) -> list[Entry]:
+        """The groups of a window, oldest first."""
+        size = self.zones.window
+        entries: list[Entry] = np.frombuffer(self._memory, ENTRY, size, row.start * SIZE).tolist()
+        if row.counted <= size:
+            return entries[: row.counted]
+        start = row.counted % size
+        return entries[start:] + entries[:start]
+
+    def _zone(self, row: _Row, entries: list[Entry]) -> Zone | None:
+        if row.key[1] != self.reward:
+            return None
+        if row.truncated:
+            return "truncated"
+        probed = entries if self.zones.probe == "window" else entries[-1:]
+        return self.zone_of(mean(probed)) if entries else None
+
+    def _variance(self, entries: list[Entry]) -> float:
+        return pooled(entries) if self.zones.probe == "window" else variance(entries)
+
+    def zone_of(self, mean: float) -> Zone:
+        """The zone of a mean reward that was rounded to 12 decimals. Both bounds belong to the boundary (004 B.1)."""
+        if mean < self.zones.boundary_low:
+            return "too_hard"
+        return "boundary" if mean <= self.zones.boundary_high else "mastered"
+
+    def _window(self, row: _Row) -> Window:
+        task, reward, interface = row.key
+        entries = self._entries(row)
+        latest = mean(entries[-1:])
+        return Window(
+            task,
+            reward,
+            interface,
+            mean(entries),
+            self._variance(entries),
+            len(entries),
+            row.counted,
+            self._zone(row, entries),
+            row.step,
+            round(latest - mean(entries[:1]), DIGITS),
+            latest,
+            variance(entries[-1:]),
+        )
+
+
+NOTHING = Standing(0, 0.0, 0.0, None)

@@ -1,0 +1,149 @@
+"""Group commit: who waits together shares one write and one sync, and is told the truth."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from buffers.log.commit import SLOW, GroupCommit
+from buffers.log.parts import segments
+from buffers.log.records import Record, record
+from buffers.log.tail import read
+from buffers.log.writer import LogWriter
+from rods.errors import RefusedError, UserError
+
+
+def call(process: str, number: int) -> Record:
+    return record("call", process=process, number=number)
+
+
+def opened(path: Path, part_bytes: int = 0) -> tuple[LogWriter, GroupCommit]:
+    writer = LogWriter(path, part_bytes=part_bytes)
+    return writer, GroupCommit(lambda: writer)
+
+
+async def test_producers_who_wait_together_share_one_sync(tmp_path: Path) -> None:
+    writer, log = opened(tmp_path / "x.jsonl")
+
+    async def produce(name: int) -> None:
+        for number in range(5):
+            await log.append(call(str(name), number))
+            assert any(
+                (found["process"], found["number"]) == (str(name), number) for found in read(tmp_path / "x.jsonl")
+            )
+
+    await asyncio.gather(*(produce(name) for name in range(20)))
+    before = log.commits
+    await asyncio.gather(*(log.append(call("together", number)) for number in range(100)))
+    assert log.commits - before < 30
+    log.close()
+    assert writer.seq == len(list(read(tmp_path / "x.jsonl"))) == 200
+
+
+async def test_the_event_loop_goes_on_while_the_disk_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, log = opened(tmp_path / "x.jsonl")
+    real, synced = os.fdatasync, threading.Event()
+
+    def fdatasync(descriptor: int) -> None:
+        synced.wait()  # for ever, should the loop wait for it
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    taken = log.append(call("p", 0))
+    await asyncio.sleep(0.01)
+    assert not taken.done()
+    synced.set()
+    await taken
+    log.close()
+
+
+async def test_on_a_slow_disk_a_batch_is_everyone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, log = opened(tmp_path / "x.jsonl")
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: time.sleep(10 * SLOW))
+
+    async def produce(name: int) -> None:
+        for number in range(6):
+            await log.append(call(str(name), number))
+
+    await asyncio.gather(*(produce(name) for name in range(20)))
+    log.close()
+    assert 6 <= log.commits < 12  # in turns of ten it would be 12
+
+
+async def test_a_failed_write_is_told_to_all_who_wait_and_to_all_who_come_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, log = opened(tmp_path / "x.jsonl")
+    await log.append(call("p", 0))
+    real, full = os.write, [True]
+
+    def write(descriptor: int, data: bytes) -> int:
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write)
+    results = await asyncio.gather(*(log.append(call("q", number)) for number in range(8)), return_exceptions=True)
+    assert all(isinstance(result, UserError) for result in results)
+    full.clear()
+    with pytest.raises(UserError, match="the disk is full"):
+        await log.append(call("r", 0))
+    log.close()
+    assert len(list(read(tmp_path / "x.jsonl"))) == 1
+
+
+async def test_records_of_another_process_are_noticed(tmp_path: Path) -> None:
+    _, log = opened(tmp_path / "x.jsonl")
+    (tmp_path / "x.jsonl").write_bytes(b"someone else\n")
+    with pytest.raises(RefusedError, match="another process has written"):
+        await log.append(call("p", 0))
+    log.close()
+
+
+async def test_groups_and_single_records_share_a_log_that_is_cut_into_parts(tmp_path: Path) -> None:
+    _, log = opened(tmp_path / "x.jsonl", part_bytes=300)
+    for step in range(1, 7):
+        picks = [record("picked", step=step, task=str(place)) for place in range(3)]
+        group = log.append_group(picks, record("considered", step=step))
+        await asyncio.gather(group, *(log.append(record("finished", pick=f"{step}-{place}")) for place in range(3)))
+    log.close()
+    found = list(read(tmp_path / "x.jsonl"))
+    assert [one["seq"] for one in found] == list(range(1, 43))
+    assert [one["kind"] for one in found[:7]] == ["picked"] * 3 + ["considered"] + ["finished"] * 3
+    assert [one["first"] for one in found if one["kind"] == "considered"] == [1, 8, 15, 22, 29, 36]
+    assert len(segments(tmp_path / "x.jsonl")) > 2
+
+
+async def test_what_was_taken_is_written_before_the_end(tmp_path: Path) -> None:
+    _, log = opened(tmp_path / "x.jsonl")
+    taken = [log.append(call("p", number)) for number in range(100)]
+    log.close()
+    assert len(list(read(tmp_path / "x.jsonl"))) == 100
+    await asyncio.gather(*taken)
+
+
+async def test_what_is_no_json_fails_alone(tmp_path: Path) -> None:
+    _, log = opened(tmp_path / "x.jsonl")
+    bad = call("p", 1) | {"text": "\ud800"}
+    first = log.append(call("p", 0))
+    with pytest.raises(TypeError):
+        log.append(bad)
+    await asyncio.gather(first, log.append(call("p", 2)))
+    log.close()
+    assert [found["number"] for found in read(tmp_path / "x.jsonl")] == [0, 2]
+
+
+async def test_a_producer_that_leaves_does_not_take_the_others_along(tmp_path: Path) -> None:
+    _, log = opened(tmp_path / "x.jsonl")
+    waiting = [log.append(call("p", number)) for number in range(4)]
+    waiting[1].cancel()
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [result is None for result in results] == [True, False, True, True]
+    log.close()
+    assert len(list(read(tmp_path / "x.jsonl"))) == 4

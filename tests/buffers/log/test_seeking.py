@@ -1,0 +1,53 @@
+"""A record is found by its seq, in whichever part it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from buffers.log.parts import segments
+from buffers.log.records import line, record
+from buffers.log.seeking import record_at
+from buffers.log.writer import LogWriter
+from rods.errors import CorruptLogError
+from rods.runfolder import EXPANDED, expanded_segment
+
+
+def written(folder: Path, count: int) -> Path:
+    """Segments of several epochs, one of them empty, some cut by size; records of a few bytes and of many."""
+    log, seq = folder / EXPANDED, 0
+    for epoch in (0, 1, 4):
+        writer = LogWriter(folder / expanded_segment(epoch), log=log, part_bytes=100_000)
+        while seq < count * (epoch + 1) // 5:
+            seq += 1
+            writer.append([record("expanded", pick=f"p{seq}", index=0, text="x" * (seq * 37 % 900))])
+        writer.close()
+        (folder / expanded_segment(epoch + 1)).touch()
+    return log
+
+
+def test_every_record_is_found_and_nothing_else(tmp_path: Path) -> None:
+    log = written(tmp_path, 1_500)
+    assert len(segments(log)) > 8
+    with segments(log)[-1].open("ab") as file:
+        file.write(b'{"seq":1501,"id"')  # on its way
+    assert [record_at(log, seq)["pick"] for seq in range(1, 1_501)] == [f"p{seq}" for seq in range(1, 1_501)]
+    for stranger in (0, 1_501, 10**9):
+        with pytest.raises(KeyError):
+            record_at(log, stranger)
+    with pytest.raises(KeyError):
+        record_at(tmp_path / "nothing.jsonl", 1)
+
+
+def test_what_was_lost_is_not_found_and_damage_is_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    lines = [line(seq, record("expanded", pick=f"p{seq}", index=0)) for seq in (1, 2, 3)]
+    lines[1] = line(2, {"kind": "lost"})
+    path.write_bytes(b"".join(lines))
+    assert record_at(path, 3)["pick"] == "p3"
+    with pytest.raises(KeyError):
+        record_at(path, 2)
+    path.write_bytes(b"".join(lines).replace(b"p1", b"p7"))
+    with pytest.raises(CorruptLogError):
+        record_at(path, 3)

@@ -1,0 +1,452 @@
+"""Merges: each rule in its place, the same from the same logs, whatever was killed."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from buffers.audit.verify import verify
+from buffers.folds.observations import Observations
+from buffers.folds.pool import PoolView
+from buffers.folds.staging import Staging
+from buffers.log.tail import Record, read, read_raw
+from buffers.merging.rules import share
+from buffers.run.run import Run
+from buffers.trainer_log import TrainerLog
+from rods.calls import Call
+from rods.errors import DeadlineError, RefusedError
+from rods.rules.order import Slot
+from rods.runfolder import OBSERVATIONS, POOL
+from rods.tasks import EnvironmentRef, Task
+from tests.buffers.world import Players, SyncDaemonLog, make_run, originals, variants
+
+
+def play(path: Path, epochs: int, rewards: Any = None, **changes: Any) -> Players:
+    run = make_run(path, **changes)
+    players = Players(run, TrainerLog(run), SyncDaemonLog(run))
+    players.trainer.start()
+    if rewards is not None:
+        players.rewards = rewards
+    for number in range(epochs):
+        players.epoch(number)
+    return players
+
+
+def close(players: Players) -> None:
+    players.trainer.close()
+    if players.daemon is not None:
+        players.daemon.close()
+
+
+def decisions(run: Run, kind: str | None = None) -> list[Record]:
+    return [record for record in read(run.path / POOL) if kind is None or record["kind"] == kind]
+
+
+def half(step: int, slot: Slot, expected: int) -> list[int]:
+    return [0, expected, 0, expected]
+
+
+def without(record: Record) -> Record:
+    return {key: value for key, value in record.items() if key not in ("seq", "crc", "first")}
+
+
+def test_epoch_0_opens_with_the_originals_and_a_record(tmp_path: Path) -> None:
+    players = play(tmp_path / "run", 0)
+    opened = players.trainer.merge(0, 1)
+    assert {slot.task_id for slot in opened.slots} == set(players.run.training)
+    [record] = decisions(players.run)
+    assert (record["epoch"], record["step"], record["expanded_seq"], record["first"]) == (0, 0, 0, 1)
+    assert record["order"] == opened.order_hash
+
+
+def test_injection_is_capped_by_the_share_of_the_active_pool_and_the_rest_waits_in_log_order(tmp_path: Path) -> None:
+    players = play(tmp_path / "run", 1, half, pool={"inject_fraction": 0.17, "max_generated": 9})
+    opened = players.trainer.merge(1, 1)
+    staged = [record["expanded"] for record in decisions(players.run) if record["kind"] in ("injected", "refused")]
+    assert opened.counts["injected"] == 2  # of 12; three were written
+    assert staged == [1, 2]
+    assert decisions(players.run)[-1]["deferred"] == {"count": 1, "first": 3, "last": 3}
+    players.epoch(1)
+    players.trainer.merge(2, 1)
+    assert [record["expanded"] for record in decisions(players.run) if "expanded" in record][2:4] == [3, 4]
+
+
+def test_shares_are_exact_decimals() -> None:
+    assert share(0.29, 100) == 29
+    assert share(0.07, 100) == 7
+
+
+def test_a_recorded_epoch_is_returned_and_nothing_is_written(tmp_path: Path) -> None:
+    players = play(tmp_path / "run", 3)
+    size = (players.run.path / POOL).stat().st_size
+    again = [players.trainer.merge(number, 1) for number in range(3)]
+    assert all(epoch.recorded for epoch in again)
+    assert (players.run.path / POOL).stat().st_size == size
+    assert [epoch.order_hash for epoch in again] == [record["order"] for record in decisions(players.run, "epoch")]
+    with pytest.raises(RefusedError, match="epoch 5 does not follow epoch 2"):
+        players.trainer.merge(5, 1)
+
+
+def test_a_recorded_epoch_keeps_its_stage(tmp_path: Path) -> None:
+    players = play(tmp_path / "run", 1, curriculum={"stages": [{"epochs": 1}, {}]})
+    with pytest.raises(RefusedError, match="opened in stage 1, not 2"):
+        players.trainer.merge(0, 2)
+
+
+def test_a_merge_cut_off_anywhere_is_derived_again_the_same(tmp_path: Path) -> None:
+    players = play(tmp_path / "run", 3)
+    players.trainer.merge(3, 1)
+    expected = [without(record) for record in decisions(players.run) if record["epoch"] == 3]
+    assert len(expected) > 3
+    close(players)
+    path = players.run.path / POOL
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    start = len(b"".join(lines[: len(lines) - len(expected)]))
+    for cut in [*range(start, len(whole), 211), len(whole) - 1]:
+        path.write_bytes(whole[:cut])
+        with TrainerLog(players.run) as log:
+            log.start()
+            assert not log.merge(3, 1).recorded
+        again = [without(record) for record in decisions(players.run) if record["epoch"] == 3]
+        attempts = [{**one, "attempt": 1, "id": ""} for one in again]
+        assert attempts == [{**one, "id": ""} for one in expected]
+    assert len(list(read_raw(path))) >= len(list(read(path)))
+
+
+def test_the_first_closed_record_of_an_epoch_fixes_what_was_read(tmp_path: Path) -> None:
+    players = play(tmp_path / "run", 2)
+    first = players.trainer.merge(2, 1)
+    players.epoch(2)
+    players.trainer.close()
+    log = TrainerLog(players.run)
+    log.start(from_step=first.step - 1)
+    players.trainer = log
+    opened = log.merge(1, 1)
+    players.step(opened, (first.step - 1 - opened.step))
+    again = log.merge(2, 1)
+    assert again.expanded_seq == first.expanded_seq
+    assert log.view.staging.seq > first.expanded_seq
+    assert not again.recorded
+    close(players)
+    assert verify(players.run.path).ok
+
+
+def test_an_epoch_survives_a_rewind_to_its_own_step_and_not_to_one_before(tmp_path: Path) -> None:
+    players = play(tmp_path / "run", 2)
+    step = players.trainer.merge(2, 1).step
+    players.trainer.close()
+    with TrainerLog(players.run) as log:
+        log.start(from_step=step)
+        assert log.merge(2, 1).recorded
+    with TrainerLog(players.run) as log:
+        log.start(from_step=step - 1)
+        assert log.epoch == 1
+
+
+def test_revive_burn_in_drift_unsampled_inject_capacity_happen_in_this_order(tmp_path: Path) -> None:
+    def rewards(step: int, slot: Slot, expected: int) -> list[int]:
+        """A third of the tasks is hopeless until it is re-tested, a third mastered."""
+        kind = int(slot.task_id[:4], 16) % 3
+        if kind == 0 and slot.role == "active":
+            return [0, 0]
+        return [expected, expected] if kind == 1 else [0, expected]
+
+    players = play(tmp_path / "run", 10, rewards, pool={"max_generated": 8, "inject_fraction": 0.25})
+    order = {"retest": 0, "burn_in": 1, "drift_mastered": 2, "drift_too_hard": 2, "unsampled": 3, "capacity": 5}
+    seen: set[str] = set()
+    last, epoch = 0, -1
+    for record in decisions(players.run):
+        if record["epoch"] != epoch:
+            last, epoch = 0, record["epoch"]
+        place = 6 if record["kind"] == "epoch" else order.get(record.get("rule", ""), 4)
+        assert place >= last
+        last = place
+        seen.add(record.get("rule", record["kind"]))
+    assert {"retest", "burn_in", "drift_mastered", "capacity", "injected", "epoch"} <= seen
+    close(players)
+    report = verify(players.run.path, replay=True)
+    assert report.ok, report.problems
+
+
+def test_a_too_hard_variant_is_re_tested_and_comes_back_with_a_boundary_result(tmp_path: Path) -> None:
+    """Its old rewards no longer count once it is back."""
+    run = make_run(tmp_path / "run", pool={"unsampled_epochs": 0, "max_generated": 50})
+    players = Players(run, TrainerLog(run), SyncDaemonLog(run))
+    players.trainer.start()
+    hard: set[str] = set()
+
+    def rewards(step: int, slot: Slot, expected: int) -> list[int]:
+        if slot.task_id in run.training:
+            return [0, expected]
+        if slot.role == "retest":
+            return [0, expected]
+        hard.add(slot.task_id)
+        return [0, 0]
+
+    players.rewards = rewards
+    for number in range(3):
+        players.epoch(number)
+    burned = {record["task"] for record in decisions(run, "retired")}
+    assert burned
+    assert burned <= hard
+    opened = players.trainer.merge(3, 1)
+    retested = {slot.task_id for slot in opened.slots if slot.role == "retest"}
+    revived = {record["task"] for record in decisions(run, "revived")}
+    assert len(retested) == 2  # ceil(0.1 × 12…18)
+    assert revived
+    assert revived <= burned
+    assert revived <= set(players.trainer.view.active)
+
+
+def test_originals_are_never_retired_and_nothing_is_injected_twice(tmp_path: Path) -> None:
+    def hopeless(step: int, slot: Slot, expected: int) -> list[int]:
+        return [0, 0]
+
+    players = play(tmp_path / "run", 5, hopeless)
+    assert set(players.run.training) <= set(players.trainer.view.active)
+    injected = [record["task"] for record in decisions(players.run, "injected")]
+    assert len(injected) == len(set(injected)) > 3
+
+
+def test_what_nobody_samples_is_pruned(tmp_path: Path) -> None:
+    stages = [{"epochs": 2}, {"types": ["base"], "epochs": 0}]
+    players = play(tmp_path / "run", 2, half, curriculum={"stages": stages}, training={"batch_tasks": 2})
+    for number in range(2, 7):
+        players.epoch(number, stage=2)
+    pruned = [record for record in decisions(players.run, "retired") if record["rule"] == "unsampled"]
+    assert pruned
+    admitted = {record["task"]: record["epoch"] for record in decisions(players.run, "injected")}
+    for record in pruned:
+        assert players.trainer.view.task(record["task"]).type != "base"
+        assert record["epoch"] - admitted[record["task"]] >= 3
+
+
+def test_a_stage_that_does_not_expand_changes_nothing(tmp_path: Path) -> None:
+    stages = [{"expand": False, "epochs": 2}, {}]
+    players = play(tmp_path / "run", 2, curriculum={"stages": stages})
+    opened = players.trainer.merge(1, 1)
+    assert (opened.counts["injected"], opened.counts["generated"]) == (0, 0)
+    assert decisions(players.run)[-1]["deferred"]["count"] == 3
+    assert players.trainer.merge(2, 2).counts["injected"] > 0
+
+
+def test_a_static_pool_is_written_once_and_then_frozen(tmp_path: Path) -> None:
+    players = play(tmp_path / "run", 5, pool={"static": True})
+    counts = [record["counts"] for record in decisions(players.run, "epoch")]
+    assert [one["injected"] > 0 for one in counts] == [False, True, False, False, False]
+    assert not any(one["retired"] for one in counts)
+
+
+def test_every_layer_can_be_switched_off(tmp_path: Path) -> None:
+    off = {"burn_in": False, "drift": False, "capacity": False, "unsampled_epochs": 0}
+    players = play(tmp_path / "run", 6, pool=off)
+    assert decisions(players.run, "retired") == []
+    assert len([one for one in players.trainer.view.active.values() if one.generated]) == 6
+
+
+def refusals(tmp_path: Path, *tasks: Task, **changes: Any) -> list[tuple[str, str]]:
+    players = play(tmp_path / "run", 0, half, **changes)
+    players._fresh = iter(tasks)
+    players.epoch(0, steps=len(tasks))
+    players.trainer.merge(1, 1)
+    return [(record["kind"], record.get("rule", "")) for record in decisions(players.run) if "expanded" in record]
+
+
+def test_refusals_are_recorded_with_their_reason(tmp_path: Path) -> None:
+    fresh = variants()[0]
+    held_out = next(task for task in originals() if task.split != "train")
+    leaking = dataclasses.replace(fresh, state=held_out.state, id="")
+    elsewhere = dataclasses.replace(fresh, environment=EnvironmentRef("desk", "0" * 20), id="")
+    kinds = refusals(tmp_path, originals()[0], leaking, elsewhere)
+    assert kinds == [("refused", "duplicate"), ("refused", "contaminated"), ("refused", "unknown_environment")]
+
+
+def test_near_duplicates_are_refused_among_candidates_too_unless_switched_off(tmp_path: Path) -> None:
+    fresh = variants()[0]
+    near = dataclasses.replace(fresh, calls=(*fresh.calls[:-1], (*fresh.calls[-1], Call("ls", {}))), id="")
+    assert refusals(tmp_path / "a", fresh, near, fresh) == [
+        ("injected", ""),
+        ("refused", "near_duplicate"),
+        ("refused", "duplicate"),
+    ]
+    assert refusals(tmp_path / "b", fresh, near, gates={"duplicates": False}) == [("injected", ""), ("injected", "")]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize(("skill", "verdict"), [(0, ("refused", "near_duplicate")), (1, ("injected", ""))])
+def test_what_may_be_revived_stays_a_neighbour_and_what_left_for_good_does_not(
+    tmp_path: Path, skill: int, verdict: tuple[str, str], restart: bool
+) -> None:
+    first = variants()[0]
+    near = dataclasses.replace(first, calls=(*first.calls[:-1], (*first.calls[-1], Call("ls", {}))), id="")
+
+    def rewards(step: int, slot: Slot, expected: int) -> list[int]:
+        return [skill * expected] * 4 if slot.task_id == first.id else half(step, slot, expected)
+
+    players = play(tmp_path / "run", 0, rewards)
+    players._fresh = iter([first])
+    players.epoch(0, steps=1)
+    daemon, players.daemon = players.daemon, None
+    for epoch in (1, 2):
+        players.epoch(epoch)
+    opened = players.trainer.merge(3, 1)
+    assert first.id not in players.trainer.view.active
+    if restart:
+        players.trainer.close()
+        players.trainer = TrainerLog(players.run)
+        players.trainer.start()
+    players.daemon, players._fresh = daemon, itertools.chain([near, first], variants()[5:])
+    for index in range(3):
+        players.step(opened, index)
+    players.trainer.merge(4, 1)
+    last = [one for one in decisions(players.run) if one["epoch"] == 4 and "expanded" in one]
+    made = {one["task"]: (one["kind"], one.get("rule", "")) for one in last}
+    assert made[near.id] == verdict and made[first.id] == ("refused", "duplicate")
+    close(players)
+    assert verify(players.run.path).problems == []
+
+
+def test_a_part_that_is_closed_while_a_merge_looks_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "run")
+    found, looks = Staging.parts, []
+
+    def renamed(self: Staging) -> list[Path]:
+        looks.append(found(self))
+        return [*looks[-1], run.path / "expanded_epoch_0000.000000000001.jsonl"] if len(looks) == 1 else looks[-1]
+
+    with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
+        trainer.start()
+        players = Players(run, trainer, daemon)
+        players.epoch(0)
+        monkeypatch.setattr(Staging, "parts", renamed)
+        trainer.merge(1, 1)
+        assert len(looks) == 2 and trainer.view.pool.generated
+
+
+def test_lockstep_waits_for_the_daemon_and_gives_up_at_its_deadline(tmp_path: Path) -> None:
+    players = play(tmp_path / "run", 1, sync="lockstep")
+    daemon = players.daemon
+    players.daemon = None
+    opened = players.trainer.merge(1, 1)
+    players.step(opened, 0)
+    waited: list[int] = []
+    with pytest.raises(DeadlineError, match="has finished step 3, not step 4"):
+        players.trainer.merge(2, 1, lambda: waited.append(1))
+    assert waited
+    assert daemon is not None
+    daemon.picked(4, 1, [])
+    assert players.trainer.merge(2, 1).number == 2
+
+
+def test_lockstep_admits_in_the_order_of_picks(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", sync="lockstep")
+    trainer, daemon = TrainerLog(run), SyncDaemonLog(run)
+    trainer.start()
+    players = Players(run, trainer, None)
+    players.epoch(0)
+    tasks = list(run.training)
+    for step in (1, 2, 3):
+        daemon.picked(step, 0, [{"task": tasks[step]}, {"task": tasks[0]}])
+    wanted = []
+    fresh = iter(variants())
+    for step, rank in [(3, 1), (1, 1), (2, 0), (1, 0), (3, 0), (2, 1)]:
+        pick = f"{step}-{tasks[step] if rank == 0 else tasks[0]}"
+        variant = next(fresh)
+        daemon.expanded(pick, 0, variant, {"generation": 1})
+        daemon.finished(pick, [variant.id], 0)
+        wanted.append(((step, rank), variant.id))
+    trainer.merge(1, 1)
+    decided = [record["task"] for record in decisions(run) if "expanded" in record]
+    assert decided == [task_id for _, task_id in sorted(wanted)][: len(decided)]
+    assert len(decided) == 6
+
+
+def test_a_view_that_has_not_seen_a_start_yet_waits_for_it(tmp_path: Path) -> None:
+    players = play(tmp_path / "run", 2)
+    step = players.trainer.merge(2, 1).step
+    behind = Observations(players.run)
+    behind.poll()
+    view = PoolView(players.run, behind)
+    view.poll()
+    players.trainer.close()
+    log = TrainerLog(players.run)
+    log.start(from_step=step - 1)
+    players.trainer = log
+    players.step(log.merge(1, 1), 2)
+    log.merge(2, 1)
+    assert view.poll() == []
+    assert view.epoch == 2
+    behind.poll()
+    view.poll()
+    assert view.epoch == 2
+    assert view.pool.epochs[2].attempt == 2
+    assert list(view.active) == list(log.view.active)
+
+
+@settings(max_examples=12, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_any_history_of_kills_and_rewinds_folds_to_what_verify_derives(
+    tmp_path_factory: Any, data: st.DataObject
+) -> None:
+    """Views that followed along, views that start now, and `rods verify` agree; and the invariants hold."""
+    run = make_run(tmp_path_factory.mktemp("any") / "run")
+    levels = data.draw(st.lists(st.integers(0, 10), min_size=7, max_size=7))
+
+    def rewards(step: int, slot: Slot, expected: int) -> list[int]:
+        level = levels[(int(slot.task_id[:6], 16) + step // 5) % 7]
+        return [expected if (step * 7 + index * 3) % 10 < level else 0 for index in range(4)]
+
+    players = Players(run, TrainerLog(run), SyncDaemonLog(run))
+    players.rewards = rewards
+    players.trainer.start()
+    following = Observations(run)
+    view = PoolView(run, following)
+    for _ in range(data.draw(st.integers(3, 9))):
+        action = data.draw(st.sampled_from(["epoch", "epoch", "part", "rewind", "cut merge", "cut step", "poll"]))
+        if action == "epoch":
+            players.epoch(players.trainer.epoch + 1)
+        elif action == "part":
+            players.epoch(players.trainer.epoch + 1, steps=2)
+        elif action == "poll":
+            following.poll()
+            view.poll()
+        else:
+            if action != "rewind":
+                players.epoch(players.trainer.epoch + 1, steps=int(action == "cut step"))
+            players.trainer.close()
+            if action != "rewind":
+                log = POOL if action == "cut merge" else OBSERVATIONS
+                cut_tail(run.path / log, data.draw(st.integers(1, 400)))
+            players.trainer = TrainerLog(run)
+            last = players.trainer.last_step
+            players.trainer.start(data.draw(st.integers(0, last)) if action == "rewind" else None)
+    following.poll()
+    view.poll()
+    view.poll()
+    assert list(view.active.values()) == list(players.trainer.view.active.values())
+    assert view.pool.epochs == players.trainer.view.pool.epochs
+    assert set(run.training) <= set(view.active)
+    close(players)
+    report = verify(run.path)
+    assert report.ok, report.problems
+
+
+def cut_tail(path: Path, count: int) -> None:
+    """What a kill in the middle of the last write leaves: never more than the last group is missing."""
+    data = path.read_bytes()
+    lines = data.splitlines(keepends=True)
+    records = list(read_raw(path))
+    if not records:
+        return
+    first = records[-1].get("first", records[-1]["seq"])
+    size = len(b"".join(lines[len(lines) - (records[-1]["seq"] - first + 1) :]))
+    path.write_bytes(data[: len(data) - min(count, size)])

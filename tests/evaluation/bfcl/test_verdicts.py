@@ -1,0 +1,46 @@
+"""The two binary verdicts of a whole episode, as the engine and its driver produce it."""
+
+from __future__ import annotations
+
+import pytest
+
+from evaluation.bfcl.verdicts import of_trace
+from rods.dialects import load as load_dialect
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import Reply
+from rods.episode.goals import GroundTruth
+
+
+@pytest.fixture
+def task(tasks):
+    return next(task for task in tasks if task.type == "miss_func" and task.provenance["id"].endswith("_0"))
+
+
+def played(bfcl, task, turns, max_steps=20):
+    """The trace of an episode in which the policy makes `turns[t]` in turn t and then answers."""
+    dialect = load_dialect("hermes")
+    script = [text for calls in turns for text in ([dialect.write(calls)] if calls else []) + [dialect.answer("Done.")]]
+    replies = iter(script)
+    job = Job(task, bfcl, dialect, GroundTruth(bfcl, task), max_steps=max_steps)
+    (trace,) = run_lockstep([job], lambda needs: [Reply(next(replies)) for _ in needs])
+    return trace
+
+
+def test_the_ground_truth_passes_both(bfcl, task):
+    assert of_trace(task, played(bfcl, task, task.calls)) == {"official": True, "strict": True}
+
+
+def test_junk_where_no_call_is_right_passes_only_the_official_one(bfcl, task):
+    turns = list(task.calls)
+    idle = turns.index(())
+    turns[idle] = (task.calls[0][0].__class__("pwd", {}),)
+    assert of_trace(task, played(bfcl, task, turns)) == {"official": True, "strict": False}
+
+
+def test_a_missing_call_fails_both(bfcl, task):
+    turns = [calls[:-1] if turn == 0 else calls for turn, calls in enumerate(task.calls)]
+    assert of_trace(task, played(bfcl, task, turns)) == {"official": False, "strict": False}
+
+
+def test_an_episode_that_ended_early_fails_both(bfcl, task):
+    assert of_trace(task, played(bfcl, task, task.calls, max_steps=1)) == {"official": False, "strict": False}

@@ -1,0 +1,132 @@
+"""The four forms of a task, and what its provenance says about it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from rods.composing import task_types, wording
+from rods.composing.records import ComposeError
+from rods.composing.task_types import said
+from rods.tasks import RETURN_SENTENCE, TaskType
+from tests.rods.composing.drafts import DESK, STATE, desk, drafted, made, planned
+
+
+def test_base_is_the_draft_as_it_is() -> None:
+    task, draft = made(planned(["plan_event"], ["room_for_it", "see_balance"]))
+    assert task.type == "base" and task.state == STATE and not task.held_out
+    assert task.calls == tuple(tuple(bound.call for bound in turn) for turn in draft.turns)
+    assert task.environment.hash == DESK.hash
+
+
+def test_long_context_pads_the_world_and_keeps_the_calls_right() -> None:
+    plan = planned(["see_team"], ["mail_person", "see_day"], ["pay_vendor"])
+    for seed in range(15):
+        base, draft = made(plan, seed=seed)
+        task, _ = made(plan, "long_context", seed)
+        assert task.calls == base.calls and task.script == base.script
+        assert task.state is not None and len(task.state["contacts"]) > 2 * len(STATE["contacts"])
+        world = DESK.reset(task.state)
+        for turn, results in zip(draft.turns, task.provenance["results"], strict=True):
+            for bound, text in zip(turn, results, strict=True):
+                assert world.call(bound.call).text == text
+        assert len(task.provenance["results"][0][0]) >= len(draft.turns[0][0].result.text)
+
+
+def test_padding_leaves_the_only_one_of_its_kind_alone() -> None:
+    for seed in range(15):
+        task, draft = made(planned(["mail_lone_member"], ["clear_day"]), "long_context", seed)
+        assert task.provenance["results"][0][0] == draft.turns[0][0].result.text
+
+
+def test_miss_func_withholds_a_needed_tool_until_the_fixed_sentence() -> None:
+    for seed in range(15):
+        task, _ = made(planned(["see_day"], [], ["pay_vendor"], ["see_team"]), "miss_func", seed)
+        assert task.script[2] == RETURN_SENTENCE and task.calls[1] == ()
+        assert task.held_out == {2: ("pay_bill",)}  # rather what acts than what reads
+        assert "pay_bill" not in task.tools_at(1) and "pay_bill" in task.tools_at(2)
+        assert said(task.calls[2][0].arguments["vendor"], task.script[1])
+        assert task.provenance["missing"] == [{"turn": 1, "tool": "pay_bill"}]
+
+
+def test_miss_param_blurs_one_value_and_supplies_it_in_the_next_turn() -> None:
+    blurred = set()
+    for seed in range(25):
+        task, _ = made(planned(["see_day"], [], ["move_money"]), "miss_param", seed)
+        gap = task.provenance["missing"][0]
+        value = task.calls[2][0].arguments[gap["argument"]]
+        assert task.calls[1] == () and value == gap["value"]
+        assert not any(said(value, text) for text in task.script[:2]) and said(value, task.script[2])
+        assert any(vague in task.script[1] for vague in desk().book.vague[gap["domain"]])
+        for name, other in task.calls[2][0].arguments.items():
+            if name != gap["argument"]:
+                assert said(other, task.script[1])
+                assert task.provenance["flows"][2][0][name] == {"source": "earlier"}
+        assert task.provenance["flows"][2][0][gap["argument"]] == {"source": "user"}
+        blurred.add(gap["argument"])
+    assert blurred == {"amount", "source", "target"}
+
+
+def test_value_that_was_said_before_is_never_the_missing_one() -> None:
+    for seed in range(40):
+        draft = drafted(planned(["see_balance"], [], ["take_in"]), seed)
+        texts = wording.rewrite(desk(), draft, narrative=True, rng=random.Random(seed))
+        try:
+            task = task_types.apply(desk(), DESK, draft, texts, "miss_param", random.Random(seed))
+        except ComposeError:
+            continue
+        if draft.turns[0][0].call.arguments["account"] == draft.turns[2][0].call.arguments["account"]:
+            assert task.provenance["missing"][0]["argument"] == "amount"
+
+
+@pytest.mark.parametrize(
+    ("turns", "type"),
+    [
+        ([["see_day"], [], ["see_team"]], "base"),
+        ([["see_day"], ["see_team"]], "miss_func"),
+        ([["see_day"], ["see_team"]], "miss_param"),
+        ([["see_day"], []], "miss_func"),
+        ([["see_day"], [], ["see_day"]], "miss_func"),  # the tool was needed before
+        ([["see_day"], [], ["find_mail"]], "miss_param"),  # subjects are never blurred
+    ],
+)
+def test_plan_without_the_turns_of_its_type_is_no_pattern(turns: list[list[str]], type: TaskType) -> None:
+    with pytest.raises(ComposeError) as caught:
+        made(planned(*turns), type)
+    assert caught.value.type == "no_pattern"
+
+
+def test_texts_must_be_one_a_turn() -> None:
+    with pytest.raises(ComposeError) as caught:
+        task_types.apply(desk(), DESK, drafted(planned(["see_day"])), ["a", "b"], "base", random.Random(0))
+    assert caught.value.type == "conversation_construct_failed"
+
+
+def test_shown_tools_hold_the_needed_ones_and_their_siblings_and_are_few() -> None:
+    for seed in range(10):
+        task, _ = made(planned(["take_in"], ["shift_event"], ["mail_person"]), seed=seed)
+        assert {"add_income", "add_expense", "find_event", "move_event", "find_contact", "send_mail"} <= set(task.tools)
+        assert len(task.tools) == desk().shown
+        groups = {DESK.tools()[name].group for name in task.tools}
+        assert groups == {"ledger", "calendar", "contacts", "mail"}
+
+
+def test_provenance_tells_flows_recipes_and_traits() -> None:
+    task, _ = made(planned(["plan_event"], [], ["invite_to_it"], ["move_money"]), "miss_func")
+    facts = task.provenance
+    assert facts["recipes"] == [["plan_event"], [], ["invite_to_it", "invite_to_it"], ["move_money"]]
+    assert facts["traits"] == [[], ["answer"], ["multi", "lookup"], ["swap"]]
+    assert facts["flows"][2][1] == {
+        "event": {"source": "result", "origin": [0, 0]},
+        "address": {"source": "result", "origin": [2, 0]},
+    }
+    assert facts["flows"][2][0] == {"name": {"source": "earlier"}}  # said when it was asked for in vain
+    assert facts["plan"]["narrative"]["topic"] == "picnic"
+
+
+def test_saying_a_value_is_word_for_word_whatever_the_case() -> None:
+    assert said("all approved", "Reply ALL approved, please.")
+    assert said(40, "Move 40 to cash.") and not said(40, "Move 400 to cash.") and not said(4, "Move 0.45 or 140.")
+    assert said([101, 102], "the notes 101 and 102") and not said([101, 103], "the notes 101 and 102")
+    assert said("*.txt", "All *.txt files") and not said("box1", "box12")

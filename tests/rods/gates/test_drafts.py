@@ -1,0 +1,138 @@
+"""The judge by rules: accepts what was composed, objects to every corruption, and says whether words may mend it."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rods.calls import Call
+from rods.composing.records import Draft, Flow
+from rods.gates.drafts import Fault, judge
+from rods.tasks import RETURN_SENTENCE, Task
+from tests.rods.composing.drafts import desk, made, planned
+from worlds import desk as desk_environment
+
+TASK, DRAFT = made(planned(["plan_event"], ["room_for_it", "pay_vendor"], ["take_in"]))
+MISS_FUNC, FUNC_DRAFT = made(planned(["see_day"], [], ["pay_vendor"]), "miss_func")
+MISS_PARAM, PARAM_DRAFT = made(planned(["see_day"], [], ["move_money"]), "miss_param")
+LONG, LONG_DRAFT = made(planned(["see_team"], ["shift_event"]), "long_context")
+
+
+def _changed(task: Task, **changes: Any) -> Task:
+    return replace(task, id="", **changes)
+
+
+def _text(task: Task, turn: int, change: Callable[[str], str]) -> Task:
+    script = list(task.script)
+    script[turn] = change(script[turn])
+    return _changed(task, script=tuple(script))
+
+
+def _judged(task: Task, draft: Draft) -> list[Fault]:
+    return judge(desk(), task, draft)
+
+
+def test_what_desk_composes_is_accepted() -> None:
+    for task, draft in itertools.islice(desk_environment.fresh_tasks(4, "judged"), 40):
+        assert _judged(task, draft) == []
+    for task, draft in ((TASK, DRAFT), (MISS_FUNC, FUNC_DRAFT), (MISS_PARAM, PARAM_DRAFT), (LONG, LONG_DRAFT)):
+        assert _judged(task, draft) == []
+
+
+ROOM = DRAFT.turns[1][0].call.arguments["room"]
+AMOUNT = str(DRAFT.turns[2][0].call.arguments["amount"])
+
+
+@pytest.mark.parametrize(
+    ("turn", "change", "reason"),
+    [
+        (1, lambda text: text.replace(ROOM, "somewhere"), "nobody says room"),
+        (2, lambda text: text.replace(AMOUNT, "420"), "nobody says amount"),
+        (2, lambda text: text.replace(AMOUNT, f"{AMOUNT} or 60"), "nobody asks for add_income"),
+        (2, lambda text: f"{text} Also tell launch.", "'launch' is asked about"),
+        (
+            2,
+            lambda text: f"Thanks a lot. {AMOUNT}, {DRAFT.turns[2][0].call.arguments['account']}.",
+            "nobody asks for",
+        ),
+        (2, lambda text: f"{text} Use add_income.", "the text names 'add_income'"),
+        (0, lambda text: f"{text} Thought process: none.", "artefact"),
+        (0, lambda text: f'{text} {{"name": "x"}}.', "artefact"),
+        (0, lambda text: f"{text} Please please.", "says 'Please please'"),
+        (0, lambda text: text[0].lower() + text[1:], "not written in sentences"),
+        (0, lambda text: text.rstrip("?."), "not written in sentences"),
+        (0, lambda text: "", "not written in sentences"),
+        (0, lambda text: f"{text} {'Well then. ' * 12}".strip(), "words long"),
+    ],
+)
+def test_corrupted_text_is_a_query_fault_of_its_turn(turn: int, change: Callable[[str], str], reason: str) -> None:
+    faults = _judged(_text(TASK, turn, change), DRAFT)
+    assert any(reason in fault.reason for fault in faults), faults
+    assert {(fault.part, fault.turn) for fault in faults} == {("query", turn)}
+
+
+def test_swapped_texts_are_noticed() -> None:
+    script = (TASK.script[0], TASK.script[2], TASK.script[1])
+    faults = _judged(_changed(TASK, script=script), DRAFT)
+    assert {fault.turn for fault in faults} == {1, 2}
+
+
+def test_changed_calls_are_a_fault_of_the_calls() -> None:
+    calls = [list(turn) for turn in TASK.calls]
+    variants: list[list[list[Call]]] = [copy.deepcopy(calls) for _ in range(4)]
+    variants[0][1].pop()
+    variants[1][2].append(Call("list_day", {}))
+    variants[2][1].reverse()
+    variants[3][2][0] = Call("add_income", {**calls[2][0].arguments, "amount": 1})
+    for variant in variants:
+        faults = _judged(_changed(TASK, calls=tuple(map(tuple, variant))), DRAFT)
+        assert [fault.part for fault in faults] == ["calls"]
+
+
+def test_flows_that_lie_are_faults_of_the_calls() -> None:
+    def lying(turn: int, index: int, **flows: Flow) -> Draft:
+        turns = [list(calls) for calls in DRAFT.turns]
+        turns[turn][index] = replace(turns[turn][index], flows={**turns[turn][index].flows, **flows})
+        return replace(DRAFT, turns=tuple(map(tuple, turns)))
+
+    for draft in (
+        lying(1, 0, event=Flow("result", (1, 1))),  # that result has no such value
+        lying(1, 0, event=Flow("state")),  # the event was not there in the beginning
+    ):
+        assert [fault.part for fault in _judged(TASK, draft)] == ["calls"]
+    unknown = replace(DRAFT.turns[2][0], flows={})
+    faults = _judged(TASK, replace(DRAFT, turns=(*DRAFT.turns[:2], (unknown,))))
+    assert {fault.part for fault in faults} == {"calls"} and len(faults) == 2
+
+
+@pytest.mark.parametrize(
+    ("task", "draft"),
+    [
+        (_changed(MISS_FUNC, held_out={}), FUNC_DRAFT),
+        (_changed(MISS_FUNC, held_out={1: ("pay_bill",)}), FUNC_DRAFT),
+        (_changed(MISS_FUNC, held_out={2: ("list_day",)}), FUNC_DRAFT),
+        (_changed(MISS_FUNC, held_out={2: ()}), FUNC_DRAFT),
+        (_text(MISS_FUNC, 2, lambda text: "Now please."), FUNC_DRAFT),
+        (_text(MISS_FUNC, 0, lambda text: RETURN_SENTENCE), FUNC_DRAFT),
+        (_changed(MISS_FUNC, type="base"), FUNC_DRAFT),
+        (_changed(MISS_PARAM, type="miss_func"), PARAM_DRAFT),
+        (_changed(MISS_PARAM, held_out={2: ("transfer_money",)}), PARAM_DRAFT),
+        (_text(MISS_PARAM, 2, lambda text: "I mean that one."), PARAM_DRAFT),
+        (_text(MISS_PARAM, 1, lambda text: f"{text} {MISS_PARAM.script[2]}"), PARAM_DRAFT),
+        (_changed(TASK, type="miss_param"), DRAFT),
+        (_changed(LONG, state=LONG_DRAFT.state), LONG_DRAFT),
+    ],
+)
+def test_broken_form_is_a_fault_of_the_calls(task: Task, draft: Draft) -> None:
+    faults = _judged(task, draft)
+    assert faults and {fault.part for fault in faults} == {"calls"}
+
+
+def test_fault_in_a_request_made_in_vain_counts_to_the_turn_that_serves_it() -> None:
+    faults = _judged(_text(MISS_FUNC, 1, lambda text: f"{text} Use pay_bill."), FUNC_DRAFT)
+    assert {(fault.part, fault.turn) for fault in faults} == {("query", 2)}

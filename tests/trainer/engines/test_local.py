@@ -1,0 +1,142 @@
+"""Rollouts are token in, token out; the cache changes nothing; every rollout has draws of its own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rods.errors import UserError
+from tests.trainer import nano_parts
+from trainer.chat import Chat
+from trainer.engines import local
+from trainer.engines.local import nucleus
+
+
+def test_greedy_rollouts_with_the_cache_equal_a_plain_forward_pass():
+    engine = nano_parts.engine()
+    samples = engine.rollouts(nano_parts.jobs(2), random_seed=0, greedy=True)
+    assert len({len(sample.spans) for sample in samples}) > 1  # episodes of different length shared the batch
+    for sample in samples:
+        ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
+        with torch.inference_mode():
+            likeliest = engine.model(input_ids=ids).logits[0].argmax(-1).tolist()
+        start = len(sample.prompt_ids)
+        for place, (token, own) in enumerate(zip(sample.completion_ids, sample.env_mask, strict=True)):
+            assert not own or likeliest[start + place - 1] == token
+
+
+def test_the_mask_and_the_spans_mark_the_policys_tokens_and_nothing_else():
+    engine = nano_parts.engine()
+    for sample in engine.rollouts(nano_parts.jobs(), random_seed=4):
+        messages = sample.trace.messages
+        replies = [index for index, message in enumerate(messages) if message.role == "assistant"]
+        assert sample.prompt_ids == engine.chat.prompt(messages[: replies[0]])
+        assert len(sample.spans) == len(replies)
+        shown = 0
+        for (start, end), index, following in zip(sample.spans, replies, [*replies[1:], len(messages)], strict=True):
+            assert sample.env_mask[shown:start] == [0] * (start - shown)
+            assert sample.env_mask[start:end] == [1] * (end - start)
+            cut = sample.trace.end != "finished" and following == len(messages)
+            assert engine.chat.text(sample.completion_ids[start : end if cut else end - 1]) == messages[index].content
+            shown = end
+            if following < len(messages):
+                between = engine.chat.continuation(messages[index + 1 : following])
+                assert sample.completion_ids[end : end + len(between)] == between
+        assert shown == len(sample.completion_ids)
+
+
+def test_every_token_carries_the_log_probability_that_it_was_drawn_with():
+    engine = nano_parts.engine(temperature=0.7, top_p=0.9)
+    for sample in engine.rollouts(nano_parts.jobs(), random_seed=4):
+        ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
+        start = len(sample.prompt_ids)
+        with torch.inference_mode():
+            logits = engine.model(input_ids=ids).logits[0, start - 1 : -1]
+        weights = nucleus((logits / 0.7).softmax(-1), 0.9)
+        wanted = (weights.gather(-1, ids[0, start:, None])[:, 0] / weights.sum(-1)).log()
+        wanted[torch.tensor(sample.env_mask) == 0] = 0
+        assert sample.logprobs == pytest.approx(wanted.tolist(), abs=1e-4)
+    greedy = engine.rollouts(nano_parts.jobs(), random_seed=4, greedy=True)
+    assert not any(any(sample.logprobs) for sample in greedy)
+
+
+def test_a_rollouts_draws_do_not_depend_on_its_neighbours():
+    engine = nano_parts.engine()
+    jobs = nano_parts.jobs()
+    together = engine.rollouts(jobs, random_seed=9)
+    alone = engine.rollouts(jobs[:1], random_seed=9)
+    assert alone[0].completion_ids == together[0].completion_ids
+    assert engine.rollouts(jobs[:1], random_seed=10)[0].completion_ids != alone[0].completion_ids
+    twins = engine.rollouts([jobs[0], jobs[0]], random_seed=9)
+    assert twins[0].completion_ids != twins[1].completion_ids
+
+
+def test_replies_cut_by_length_and_by_the_context_end_the_episode_by_name():
+    endless = nano_parts.engine(max_reply_tokens=4)
+    endless.chat.ends = frozenset()
+    assert {sample.trace.end for sample in endless.rollouts(nano_parts.jobs(), random_seed=0)} == {"length"}
+    prompt = len(endless.rollouts(nano_parts.jobs()[:1], random_seed=0)[0].prompt_ids)
+    cramped = nano_parts.engine(max_context_tokens=prompt + 2)
+    cramped.chat.ends = frozenset()
+    sample = cramped.rollouts(nano_parts.jobs()[:1], random_seed=0)[0]
+    assert sample.trace.end == "context" and len(sample.completion_ids) == 2
+    full = nano_parts.engine(max_context_tokens=16)
+    sample = full.rollouts(nano_parts.jobs()[:1], random_seed=0)[0]
+    assert sample.trace.end == "context" and sample.completion_ids == []
+
+
+def test_the_nucleus_is_the_smallest_set_that_reaches_top_p():
+    weights = torch.tensor([[0.1, 0.5, 0.15, 0.25]])
+    assert (nucleus(weights, 0.7) > 0).tolist() == [[False, True, False, True]]
+    assert (nucleus(weights, 0.4) > 0).tolist() == [[False, True, False, False]]
+
+
+def test_a_tokenizer_without_a_chat_template_is_refused_with_a_remedy():
+    tokenizer = nano_parts.chat().tokenizer
+    tokenizer.chat_template = None
+    with pytest.raises(UserError, match=r"no chat template.*chat_template\.jinja"):
+        Chat(tokenizer, Path("folder"))
+
+
+def test_a_folder_without_a_model_is_refused_with_its_path(tmp_path: Path):
+    with pytest.raises(UserError, match=str(tmp_path)):
+        Chat.load(tmp_path)
+
+
+class OnGpu(torch.Tensor):
+    """Numbers on the CPU that pass for a GPU's, of which torch refuses running sums in deterministic mode."""
+
+    is_cuda = True  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is torch.Tensor.cpu:
+            return args[0].as_subclass(torch.Tensor)
+        if function is torch.Tensor.cumsum and torch.are_deterministic_algorithms_enabled():
+            raise RuntimeError("cumsum_cuda_kernel does not have a deterministic implementation")
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_tokens_can_be_drawn_on_a_gpu_in_deterministic_mode(monkeypatch: pytest.MonkeyPatch):
+    engine = nano_parts.engine(top_p=0.9)
+    usual = engine.rollouts(nano_parts.jobs(), random_seed=4)
+    advance = local._Batch._advance
+    monkeypatch.setattr(
+        local._Batch, "_advance", lambda batch, ids, counts: advance(batch, ids, counts).as_subclass(OnGpu)
+    )
+    with deterministic():
+        drawn = engine.rollouts(nano_parts.jobs(), random_seed=4)
+    assert [one.completion_ids for one in drawn] == [one.completion_ids for one in usual]
+    assert [one.logprobs for one in drawn] == [one.logprobs for one in usual]

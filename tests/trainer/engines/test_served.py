@@ -1,0 +1,197 @@
+"""Rollouts through a served policy: the tokens of the trainer's own engine, and failures that are nobody's fault."""
+
+from __future__ import annotations
+
+import threading
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rods.config import Endpoint
+from rods.episode.goals import SharedGroundTruth
+from rods.episode.rewards import score
+from rods.episode.watchdog import Lanes
+from rods.errors import InfrastructureError
+from tests.trainer.nano_parts import engine, jobs
+from tests.trainer.served_stub import Served, served
+from trainer.engines import vllm_server
+from trainer.engines.choose import by_disk
+from trainer.engines.local import Engine
+from trainer.engines.served import ServedEngine
+
+
+def through(state: Served, local: Engine, **settings: Any) -> ServedEngine:
+    return ServedEngine(local.chat, local.limits, Endpoint(model="nano", urls=(state.url,), **settings))
+
+
+def test_a_served_policy_gives_the_tokens_of_the_local_one() -> None:
+    local = engine()
+    with served(deepcopy(local.model).eval()) as state:
+        found = through(state, local).rollouts(jobs(), random_seed=1, greedy=True)
+    wanted = local.rollouts(jobs(), random_seed=1, greedy=True)
+    assert found == wanted
+    assert any(len(one.spans) > 1 for one in found)
+
+
+def test_every_reply_states_its_own_sampling_and_brings_its_log_probabilities() -> None:
+    local = engine(temperature=0.7, top_p=0.9)
+    with served(deepcopy(local.model).eval()) as state:
+        found = through(state, local).rollouts(jobs()[:2], random_seed=1, first=5)
+        seeds = [asked["seed"] for asked in state.asked]
+        assert len(set(seeds)) == len(seeds)
+        asked = state.asked[0]
+    assert (asked["temperature"], asked["top_p"], asked["top_k"], asked["repetition_penalty"]) == (0.7, 0.9, 0, 1.0)
+    assert asked["return_token_ids"] is True and asked["stop_token_ids"] == sorted(local.chat.ends)
+    for one in found:
+        assert all((chance < 0) == bool(own) for chance, own in zip(one.logprobs, one.env_mask, strict=True))
+
+
+@pytest.mark.parametrize("limits", [{"max_context_tokens": 16}, {"max_context_tokens": 64, "max_reply_tokens": 40}])
+def test_a_full_context_ends_episodes_as_it_does_locally(limits: dict[str, int]) -> None:
+    local = engine(**limits)
+    with served(deepcopy(local.model).eval()) as state:
+        found = through(state, local).rollouts(jobs(), random_seed=1, greedy=True)
+        asked = len(state.asked)
+    assert found == local.rollouts(jobs(), random_seed=1, greedy=True)
+    assert {one.trace.end for one in found} == {"context"}
+    assert asked == sum(len(one.spans) for one in found)  # a prompt that does not fit is not sent
+
+
+def test_synchronising_changes_what_is_served(tmp_path: Path) -> None:
+    local = engine()
+    with served(deepcopy(local.model).eval()) as state:
+        through_server = through(state, local)
+        before = through_server.rollouts(jobs()[:2], random_seed=1, greedy=True)
+        head = local.model.get_output_embeddings().weight
+        head.data.copy_(head.data.roll(7, 0))
+        stale = through_server.rollouts(jobs()[:2], random_seed=1, greedy=True)
+        through_server.mark = by_disk(local, through_server, tmp_path / "weights")
+        after = through_server.rollouts(jobs()[:2], random_seed=1, greedy=True)
+    assert stale == before
+    assert after == local.rollouts(jobs()[:2], random_seed=1, greedy=True) != before
+    assert len(state.loaded) == 1 and not list(tmp_path.iterdir())  # the weights of a step do not pile up
+
+
+def test_a_policy_that_computes_in_bfloat16_sends_half_the_bytes(tmp_path: Path) -> None:
+    local = engine()
+    plain = {name: value.clone() for name, value in local.model.state_dict().items()}
+    with served(deepcopy(local.model).eval()) as state:
+        for bf16 in (False, True):
+            local.bf16 = bf16
+            by_disk(local, through(state, local), tmp_path / "weights")
+            for name, value in state.model.state_dict().items():
+                assert torch.equal(value, plain[name].bfloat16().float() if bf16 else plain[name])
+    assert state.sizes[1] < 0.55 * state.sizes[0]
+    for name, value in local.model.state_dict().items():
+        assert torch.equal(value, plain[name])  # the policy's own stay as they are
+
+
+def test_weights_count_as_loaded_once_no_prefix_of_older_ones_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm_server, "WAIT_SECONDS", 0.0)
+    local = engine()
+    with served(deepcopy(local.model).eval()) as state:
+        state.busy = 2
+        assert by_disk(local, through(state, local), tmp_path / "weights") == state.mark
+        assert len(state.loaded) == 3
+        state.busy = 2
+        with pytest.raises(InfrastructureError, match="prefixes of older weights"):
+            by_disk(local, through(state, local, retry_seconds=0.0), tmp_path / "weights")
+
+
+def test_a_dead_server_is_never_the_policys_failure(tmp_path: Path) -> None:
+    local = engine()
+    with served(local.model) as state:
+        through_server = through(state, local, retry_seconds=0.0, patience_seconds=0.5)
+        state.fail = True
+        found = through_server.rollouts(jobs()[:2], random_seed=1)
+        with pytest.raises(InfrastructureError, match="answered 500"):
+            by_disk(local, through_server, tmp_path / "weights")
+    assert [score(one.trace, "progress").reward for one in found] == [None, None]
+    assert {one.trace.end for one in found} == {"infrastructure"}
+    with pytest.raises(InfrastructureError, match="collective_rpc"):  # nobody is there any more
+        by_disk(local, through_server, tmp_path / "weights")
+
+
+def test_what_a_restarted_server_says_is_not_taken_for_the_policys(tmp_path: Path) -> None:
+    local = engine()
+    with served(deepcopy(local.model).eval()) as state:
+        through_server = through(state, local)
+        through_server.mark = by_disk(local, through_server, tmp_path / "weights")
+        state.restart_before = len(state.asked) + 3  # in the middle of the batch
+        cut = through_server.rollouts(jobs()[:4], random_seed=1)
+        through_server.mark = by_disk(local, through_server, tmp_path / "weights")
+        whole = through_server.rollouts(jobs()[:4], random_seed=1)
+    assert {one.trace.end for one in cut} == {"infrastructure"} != {one.trace.end for one in whole}
+    assert all(set(one.env_mask) <= {0} for one in cut)  # nothing of it is trained on
+    assert all(1 in one.env_mask for one in whole)
+
+
+class _Held:
+    """An environment that makes no world before it is let go."""
+
+    def __init__(self, inner: Any, go: threading.Event) -> None:
+        self.inner, self.go = inner, go
+
+    def tools(self) -> Any:
+        return self.inner.tools()
+
+    def reset(self, state: Any) -> Any:
+        assert self.go.wait(60), "the other episodes stood still"
+        return self.inner.reset(state)
+
+
+class _Judged:
+    """A goal that says when a turn has been judged."""
+
+    def __init__(self, inner: Any, go: threading.Event) -> None:
+        self.inner, self.go = inner, go
+
+    def verdict(self, instance: Any, need: Any) -> Any:
+        self.go.set()
+        return self.inner.verdict(instance, need)
+
+
+def test_slow_environments_do_not_hold_up_the_other_episodes() -> None:
+    local, go = engine(), threading.Event()
+    quick = jobs()[4]  # it gets through its first turn
+    slow = replace(quick, environment=_Held(quick.environment, go))  # type: ignore[arg-type]
+    judged = replace(quick, goal=_Judged(quick.goal, go))  # type: ignore[arg-type]
+    with served(deepcopy(local.model).eval()) as state:
+        found = through(state, local).rollouts([slow] * 20 + [judged], random_seed=1, greedy=True)
+    assert len(found[0].spans) > 1 and all(one == found[0] for one in found)
+
+
+def test_a_call_that_never_comes_back_costs_its_rollout_and_not_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    local, never, lanes = engine(), threading.Event(), []
+
+    def impatient(count: int, name: str) -> Lanes:
+        lanes.append(Lanes(count, name, patience=0.5))
+        return lanes[-1]
+
+    monkeypatch.setattr("trainer.engines.served.Lanes", impatient)
+    sound = jobs()[4]
+    world = _Held(sound.environment, never)
+    hung = replace(sound, environment=world)  # type: ignore[arg-type]
+    unjudged = replace(sound, goal=SharedGroundTruth(world, sound.task))  # type: ignore[arg-type]
+    try:
+        with served(deepcopy(local.model).eval()) as state:
+            found = through(state, local).rollouts([sound, hung, *[unjudged] * 10], random_seed=1, greedy=True)
+    finally:
+        never.set()
+    assert found[0] == local.rollouts([sound], random_seed=1, greedy=True)[0]
+    assert {one.trace.end for one in found[1:]} == {"infrastructure"}
+    assert lanes[0].lost == 2  # the ground truth once, for all of its rollouts
+
+
+def test_a_server_that_is_gone_is_waited_for_as_long_as_it_says_and_no_longer() -> None:
+    local = engine()
+    with served(local.model) as state:
+        through_server = through(state, local, retry_seconds=1.0)
+    found = through_server.rollouts(jobs()[:8], random_seed=1)  # with no patience of its own it would wait for ever
+    assert {one.trace.end for one in found} == {"infrastructure"}

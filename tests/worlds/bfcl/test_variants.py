@@ -1,0 +1,92 @@
+"""What a variant of a BFCL task is: new calls, words and world in the seed's shape, good in the benchmark's eyes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from evaluation.bfcl.parity import oracle
+from rods.analysis.profile import profile
+from rods.environments import load
+from rods.environments.workers.worker import Worker
+from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task
+from tests.worlds.bfcl.writing import seeds, variant, variants, written
+from worlds.bfcl import export, wheel
+
+
+def functions(task: Task) -> Counter[str]:
+    return Counter(call.name for turn in task.calls for call in turn)
+
+
+def test_nearly_every_seed_of_every_type_gives_a_variant() -> None:
+    lost = Counter(seed.type for seed, made in written() if isinstance(made, str))
+    assert lost.total() <= 3, [(seed.provenance["id"], made) for seed, made in written() if isinstance(made, str)]
+    assert all(lost[kind] <= 3 for kind in TASK_TYPES)
+
+
+def test_variants_have_other_functions_other_words_and_another_world() -> None:
+    for seed, made in variants():
+        assert functions(made) != functions(seed)
+        assert made.calls != seed.calls and made.state != seed.state
+        assert not set(seed.script) & set(made.script) - {RETURN_SENTENCE}
+
+
+def test_variants_keep_type_classes_tools_turns_and_side_of_the_split() -> None:
+    for seed, made in variants():
+        assert (made.type, made.split, made.tools) == (seed.type, seed.split, seed.tools)
+        assert made.state is not None and seed.state is not None
+        assert made.state["classes"] == seed.state["classes"]
+        assert made.state["long_context"] == (seed.type == "long_context")
+        assert [bool(turn) for turn in made.calls] == [bool(turn) for turn in seed.calls]
+        assert profile(load("bfcl"), made).depth == profile(load("bfcl"), seed).depth
+
+
+def test_one_job_always_gives_the_same_variant_and_another_random_seed_another_one() -> None:
+    seed, made = variants()[3]
+    again, other = variant(seed), variant(seed, random_seed=1)
+    assert isinstance(again, Task) and again.id == made.id
+    assert isinstance(other, Task) and other.id != made.id
+
+
+def test_long_contexts_show_much_more_than_their_seed_would_without_padding() -> None:
+    for _, made in variants():
+        if made.type == "long_context":
+            assert made.state is not None
+            plain = load("bfcl").reset({**made.state, "long_context": False})
+            shown = sum(len(text) for texts in made.provenance["results"] for text in texts)
+            short = sum(len(plain.call(call).text) for turn in made.calls for call in turn)
+            assert shown > short or len(str(made.state)) > 1500
+
+
+def test_a_missing_tool_or_value_is_there_in_the_next_turn() -> None:
+    for _, made in variants():
+        for gap in made.provenance.get("missing", []):
+            turn = gap["turn"]
+            assert not made.calls[turn] and made.calls[turn + 1]
+            if made.type == "miss_func":
+                assert gap["tool"] in made.held_out[turn + 1] and gap["tool"] not in made.tools_at(turn)
+                assert any(call.name == gap["tool"] for call in made.calls[turn + 1])
+            else:
+                assert any(call.arguments.get(gap["argument"]) == gap["value"] for call in made.calls[turn + 1])
+
+
+def test_the_official_checker_accepts_every_ground_truth_and_refuses_it_with_a_turn_left_out() -> None:
+    true, false = [], []
+    for place, (_, made) in enumerate(variants()):
+        entry, truth = export.entry(made, 1000 + place), export.answer(made, 1000 + place)["ground_truth"]
+        turns = [[calls] if calls else [] for calls in truth]
+        last = max(turn for turn, calls in enumerate(truth) if calls)
+        true.append([entry, truth, turns])
+        false.append([entry, truth, [*turns[:last], [], *turns[last + 1 :]]])
+    judge = Worker(oracle.TARGET, seconds=120, memory=1 << 33, reply_bytes=1 << 24)
+    request = {"do": "check", "wheel": str(wheel.path())}
+    try:
+        assert all(judge.call({**request, "rollouts": true}))
+        assert not any(judge.call({**request, "rollouts": false}))
+    finally:
+        judge.close()
+
+
+def test_the_seeds_cover_all_eight_classes() -> None:
+    assert {name for seed in seeds() for name in (seed.state or {})["classes"]} == {
+        tool.group for tool in load("bfcl").tools().values()
+    }

@@ -1,0 +1,145 @@
+"""Who rolls out the policy, and how a vLLM gets its weights. Like the modules named trl_*, it knows TRL.
+
+| configuration | rollouts | weights |
+|---|---|---|
+| nothing | the trainer's own model | |
+| `operation.rollout_servers` | a vLLM server | a folder that the server loads |
+| the same, `weight_transfer = "nccl"` | a vLLM server | TRL streams them over vLLM's NCCL engine |
+| `operation.colocated` | vLLM in the trainer's processes | TRL loads them in place |
+
+TRL asks for the weights to be brought over once a batch, before it asks for rollouts (`vllm_generation.sync_weights`);
+where they go over a folder, its own object for that is replaced. From there on all vLLMs are one to TRL: it recomputes
+the log-probabilities of what they drew and corrects the loss by the ratio (`training.engine_correction`).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+from zlib import crc32
+
+import structlog
+import torch
+
+from buffers.run.run import Run
+from rods.config import Config
+from rods.errors import UserError
+from trainer.adapters import save_plain
+from trainer.engines.colocated import ColocatedEngine
+from trainer.engines.conversations import RolloutEngine
+from trainer.engines.local import Engine
+from trainer.engines.served import ServedEngine
+from trainer.ranks import Ranks
+
+FAR, UNLIKE = 0.1, 1.0  # mean distance of log-probabilities, in nats: worth a word; no longer the same model
+log = structlog.get_logger()
+
+
+def vllm_arguments(config: Config) -> dict[str, Any]:
+    """What TRL's GRPOConfig is told about vLLM. Raises UserError for what cannot run here."""
+    training, operation = config.training, config.operation
+    arguments: dict[str, Any] = {"vllm_importance_sampling_correction": training.engine_correction != "none"}
+    if training.engine_correction != "none":
+        arguments["vllm_importance_sampling_mode"] = training.engine_correction
+        arguments["vllm_importance_sampling_clip_max"] = training.engine_correction_max
+    if operation.colocated:
+        _needs_vllm("operation.colocated")
+        return arguments | {
+            "use_vllm": True,
+            "vllm_mode": "colocate",
+            "vllm_gpu_memory_utilization": operation.colocated_memory,
+            "vllm_max_model_length": config.rollouts.max_context_tokens,
+        }
+    if operation.rollout_servers and operation.weight_transfer == "nccl":
+        _needs_vllm("operation.weight_transfer")
+        if not torch.cuda.is_available():
+            raise UserError(
+                "weights go over NCCL between GPUs, and this machine has none",
+                where="operation.weight_transfer",
+                remedy='use weight_transfer = "disk"',
+            )
+        base = operation.rollout_servers[0].urls[0].removesuffix("/").removesuffix("/v1")
+        return arguments | {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": base}
+    return arguments
+
+
+def rollout_engine(trainer: Any, run: Run, own: Engine, ranks: Ranks) -> RolloutEngine:
+    """The engine of the configuration, for TRL's `trainer` once it is built."""
+    operation = run.config.operation
+    if operation.colocated:
+        return ColocatedEngine(own.chat, own.limits, trainer.vllm_generation.llm)
+    if not operation.rollout_servers:
+        return own
+    served = ServedEngine(own.chat, own.limits, operation.rollout_servers[0])
+    if operation.weight_transfer == "nccl":
+        theirs = trainer.vllm_generation
+        trainer.vllm_generation = Transfer(served, ranks, lambda: served.servers.mark(), theirs.sync_weights)
+    else:
+        apart = f"{run.name}-{crc32(bytes(run.path.resolve())):08x}"  # runs may share the folder
+        folder = Path(operation.weights_folder).resolve() / apart if operation.weights_folder else run.path / "served"
+        # What TRL would set up with use_vllm, had vLLM to be installed beside it for that.
+        trainer.use_vllm, trainer._last_loaded_step = True, -1
+        trainer.vllm_generation = Transfer(served, ranks, lambda: by_disk(own, served, folder), trainer.shards.gather)
+    return served
+
+
+class Transfer:
+    """Stands where TRL keeps its VLLMGeneration: brings the weights over and lets every process know the mark left with
+    them. `give` works in the first process alone, `everybody` before it in all of them."""
+
+    def __init__(
+        self, served: ServedEngine, ranks: Ranks, give: Callable[[], str], everybody: Callable[[], None] | None = None
+    ) -> None:
+        self.served, self.ranks, self.give, self.everybody = served, ranks, give, everybody
+
+    def sync_weights(self) -> None:
+        """Raises InfrastructureError when the server does not take them."""
+        if self.everybody is not None:
+            self.everybody()
+        self.served.mark = self.ranks.together(self.give)
+
+
+def by_disk(own: Engine, served: ServedEngine, folder: Path) -> str:
+    """Has the servers load the weights of `own` from a folder of its own in `folder`; the mark left with them. Raises
+    InfrastructureError when they do not take them, or nobody answers for `retry_seconds`."""
+    shutil.rmtree(folder, ignore_errors=True)  # what a killed trainer left
+    written = folder / token_hex(4)  # a name that no cache of a shared disk has seen
+    written.mkdir(parents=True)
+    try:
+        save_plain(own.model, written, torch.bfloat16 if own.bf16 else None)  # as the policy's products see them
+        return served.servers.load(written.resolve())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def compare(output: dict[str, torch.Tensor], ranks: Ranks) -> None:
+    """Looks at a batch of TRL's: how far the log-probabilities that a vLLM drew with lie from the policy's, a token.
+    Raises UserError where they are those of something else."""
+    own, old, drawn = output["tool_mask"], output.get("old_per_token_logps"), output["sampling_per_token_logps"]
+    if old is None:
+        return
+    parts = ranks.gathered([(float(((old - drawn) * own).abs().sum()), int(own.sum()))])
+    apart = sum(distance for distance, _ in parts) / max(1, sum(count for _, count in parts))
+    if apart > FAR:
+        log.warning("rollouts were drawn from another distribution than the policy's", nats_a_token=round(apart, 3))
+    if apart > UNLIKE:
+        raise UserError(
+            f"what vLLM drew lies {apart:.1f} nats a token from the policy: it serves other weights, or reports raw "
+            "log-probabilities",
+            where="operation.rollout_servers",
+            remedy="serve the folder of policy.model, with --logprobs-mode processed_logprobs",
+        )
+
+
+def _needs_vllm(where: str) -> None:
+    if find_spec("vllm") is None:
+        raise UserError(
+            "vLLM is not installed beside the trainer",
+            where=where,
+            remedy="install what trl[vllm] names here, or let a server in an environment of its own do the rollouts "
+            '([[operation.rollout_servers]], weight_transfer = "disk")',
+        )

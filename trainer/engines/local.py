@@ -1,0 +1,185 @@
+"""Rolls out many episodes in lock-step with a local causal language model: token in, token out.
+
+Works for every folder that transformers loads as a causal language model with plain attention and a chat template.
+The prompt is prefilled once for all rollouts that share it, the cache of keys and values is kept across turns, and
+finished episodes leave the batch.
+
+Every rollout draws from a stream of its own, keyed by (random seed, place in the batch), whatever else is in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rods import config
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import NeedText, Reply
+from trainer.chat import Chat
+from trainer.engines.conversations import Conversation, Sample
+from trainer.engines.kv_cache import RowCache
+
+BELOW_ONE = 1 - 2**-22  # float32 keeps it, times any total, below that total
+
+
+class Engine:
+    """A model with its tokenizer and the limits of a rollout. The model may be trained between calls."""
+
+    def __init__(self, model: Any, chat: Chat, limits: config.Rollouts, *, bf16: bool = False) -> None:
+        self.model, self.chat, self.limits, self.bf16 = model, chat, limits, bf16
+
+    @staticmethod
+    def load(folder: Path, limits: config.Rollouts, *, bf16: bool = False) -> Engine:
+        """Loads weights and tokenizer from `folder`; `bf16`: matrix products in bfloat16. Raises UserError when it has
+        none or no chat template."""
+        chat = Chat.load(folder)
+        return Engine(chat.load_model(), chat, limits, bf16=bf16)
+
+    def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
+        """Runs `jobs` as one batch (trainer.engines.conversations.RolloutEngine)."""
+        batch = _Batch(self, range(first, first + len(jobs)), random_seed, greedy)
+        training = self.model.training
+        self.model.eval()
+        try:
+            lower = torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16)
+            with torch.inference_mode(), lower:
+                traces = run_lockstep(jobs, batch.complete)
+        finally:
+            self.model.train(training)
+        return [row.sample(trace) for trace, row in zip(traces, batch.rows, strict=True)]
+
+
+class _Batch:
+    """The state of one call of `Engine.rollouts`."""
+
+    def __init__(self, engine: Engine, places: Sequence[int], random_seed: int, greedy: bool) -> None:
+        self.model, self.chat, self.limits, self.greedy = engine.model, engine.chat, engine.limits, greedy
+        self.rows = [Conversation() for _ in places]
+        self.uniforms = [np.random.Generator(np.random.Philox(key=[random_seed % 2**64, place])) for place in places]
+        self.cache = RowCache()
+        self.cached: list[int] = []  # the job of every cache row
+        self.device = next(self.model.parameters()).device
+
+    def complete(self, waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
+        """One reply for every waiting episode (the callback of the lock-step driver)."""
+        replies: dict[int, Reply] = {}
+        active: list[int] = []
+        for job, need in waiting:
+            row = self.rows[job]
+            row.ask(self.chat, need)
+            if row.room(self.limits) < 1:
+                replies[job] = Reply("", "context")
+            else:
+                active.append(job)
+        if active:
+            logits = self._feed(active) if self.cached else self._prefill(active)
+            replies.update(self._generate(active, logits))
+        return [replies[job] for job, _ in waiting]
+
+    def _prefill(self, active: list[int]) -> torch.Tensor:
+        """Runs every distinct prompt once and copies its cache row to the rollouts that share it."""
+        distinct: dict[tuple[int, ...], int] = {}
+        source = [distinct.setdefault(tuple(self.rows[job].prompt), len(distinct)) for job in active]
+        self.cache.start(len(distinct), self.device)
+        logits = self._forward([list(prompt) for prompt in distinct])
+        self.cache.take(source)
+        self.cached = active
+        return logits[torch.tensor(source, device=self.device)]
+
+    def _feed(self, active: list[int]) -> torch.Tensor:
+        """Runs what the running episodes were shown since their last reply."""
+        if active != self.cached:
+            place = {job: row for row, job in enumerate(self.cached)}
+            self.cache.take([place[job] for job in active])
+            self.cached = active
+        return self._forward([self.rows[job].pending for job in active])
+
+    def _forward(self, blocks: list[list[int]]) -> torch.Tensor:
+        """Appends a block of tokens to every cache row; the logits after each, [rows, vocabulary]."""
+        width = max(map(len, blocks))
+        ids = torch.tensor([[self.chat.pad] * (width - len(b)) + b for b in blocks], device=self.device)
+        return self._advance(ids, torch.tensor([len(block) for block in blocks], device=self.device))
+
+    def _advance(self, ids: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        positions, mask = self.cache.place(counts, ids.shape[1], self.model.dtype)
+        out = self.model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        self.cache.lengths += counts
+        logits: torch.Tensor = out.logits[:, -1].float()
+        return logits
+
+    def _generate(self, active: list[int], logits: torch.Tensor) -> dict[int, Reply]:
+        """Samples replies from `logits` on, until each has ended or reached its limit."""
+        rows = [self.rows[job] for job in active]
+        limits = [row.room(self.limits) for row in rows]
+        uniforms = [self.uniforms[job] for job in active]
+        written: list[list[int]] = [[] for _ in rows]
+        drawn: list[torch.Tensor] = []
+        open_rows = list(range(len(rows)))
+        while True:
+            chosen, chances = self._choose(logits, uniforms, open_rows)
+            drawn.append(chances)
+            for index in open_rows:
+                written[index].append(chosen[index])
+            open_rows = [i for i in open_rows if chosen[i] not in self.chat.ends and len(written[i]) < limits[i]]
+            if not open_rows:
+                break
+            # A reply that has ended waits: its row is fed padding that neither counts nor is ever seen.
+            ids = torch.tensor(chosen, device=self.device)[:, None]
+            counts = torch.zeros(len(rows), dtype=torch.long, device=self.device)
+            counts[open_rows] = 1
+            logits = self._advance(ids, counts)
+        logprobs = torch.stack(drawn, 1).tolist()
+        return {
+            job: row.take(self.chat, tokens, self.limits, found[: len(tokens)])
+            for job, row, tokens, found in zip(active, rows, written, logprobs, strict=True)
+        }
+
+    def _choose(
+        self, logits: torch.Tensor, uniforms: list[np.random.Generator], open_rows: list[int]
+    ) -> tuple[list[int], torch.Tensor]:
+        """The next token of every row: the likeliest, or by inverting the cumulated distribution at a uniform draw; and
+        the log-probabilities of these draws, on the device.
+
+        Only open rows draw, so that a rollout's stream does not depend on how long its neighbours' replies are.
+        """
+        if self.greedy:
+            best: list[int] = logits.argmax(-1).tolist()
+            return best, logits.new_zeros(len(best))
+        weights = (logits / self.limits.temperature).softmax(-1)
+        if self.limits.top_p < 1:
+            weights = nucleus(weights, self.limits.top_p)
+        cumulated = running_sums(weights)
+        draws = np.zeros(len(uniforms), dtype=np.float32)
+        for row in open_rows:
+            draws[row] = min(uniforms[row].random(), BELOW_ONE)
+        targets = torch.from_numpy(draws)[:, None].to(self.device) * cumulated[:, -1:]
+        places = torch.searchsorted(cumulated, targets, right=True)
+        logprobs = (weights.gather(-1, places) / cumulated[:, -1:]).log()[:, 0]
+        chosen: list[int] = places[:, 0].tolist()
+        return chosen, logprobs
+
+
+def nucleus(weights: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Zeroes what lies outside the smallest set of tokens whose weights reach `top_p`."""
+    ordered, index = weights.sort(-1, descending=True)
+    outside = running_sums(ordered) - ordered >= top_p
+    return weights.scatter(-1, index, ordered.masked_fill(outside, 0.0))
+
+
+def running_sums(weights: torch.Tensor) -> torch.Tensor:
+    """Cumulative sums along the last dimension. A GPU adds in an order of its own each time, which torch refuses in
+    deterministic mode; there the CPU adds, so that a run on a GPU draws the same tokens again."""
+    if weights.is_cuda and torch.are_deterministic_algorithms_enabled():
+        return weights.cpu().cumsum(-1).to(weights.device)
+    return weights.cumsum(-1)

@@ -1,0 +1,120 @@
+"""A policy with weights, as a run sees it.
+
+A checkpoint holds a folder that transformers and vLLM load, the optimizer's state, and torch's generators of every
+process. The rollouts' own draws are keyed by the step and need no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from buffers.checkpoints import ADOPTED
+from rods.config import Config
+from rods.errors import UserError
+from rods.tasks import Task
+from trainer.adapters import load_adapter, load_plain, save_adapter, save_plain
+from trainer.batches import validation_jobs
+from trainer.engines.conversations import RolloutEngine
+from trainer.engines.local import Engine
+from trainer.ranks import Ranks
+from trainer.sharding import Shards
+
+GENERATORS = "generators.pt"
+
+
+class Weights:
+    """Saved by the first process, restored by all of them. `rollouts` is who validates: whoever rolls out, after
+    `synchronise` has given it the weights of now."""
+
+    def __init__(
+        self,
+        config: Config,
+        engine: Engine,
+        rollouts: RolloutEngine,
+        synchronise: Callable[[], None],
+        shards: Shards,
+        ranks: Ranks,
+    ) -> None:
+        self.synchronise = synchronise
+        self.config, self.engine, self.rollouts, self.shards, self.ranks = config, engine, rollouts, shards, ranks
+        self._generators: list[torch.Tensor] | None = None
+        ranks.services = {
+            "gather": self._gather,
+            "generators": self._all_generators,
+            "restore": self._restore,
+            "validate": self._validate,
+        }
+
+    def save(self, folder: Path) -> None:
+        """Writes the policy into the empty `folder` (trainer.policy.Policy)."""
+        self.ranks.ask("gather", folder)
+        save_plain(self.engine.model, folder)
+        save_adapter(self.engine.model, folder)
+        self.engine.chat.tokenizer.save_pretrained(folder)
+        torch.save(self.ranks.ask("generators"), folder / GENERATORS)
+
+    def load(self, folder: Path) -> None:
+        """Restores what `save` wrote, in every process. Raises UserError when the files do not fit the policy."""
+        self.ranks.ask("restore", folder)
+
+    def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+        """Greedy rollouts, shared out over all processes (trainer.policy.Policy)."""
+        return self.ranks.ask("validate", tuple(tasks))  # type: ignore[no-any-return]
+
+    def restore_generators(self) -> None:
+        """Puts torch's generators where the latest checkpoint, taken or resumed, left them. Not before the next batch:
+        TRL draws from them while it starts up, and later to shuffle every batch."""
+        if self._generators is not None:
+            torch.set_rng_state(self._generators[0])
+            if torch.cuda.is_available() and len(self._generators) > 1:
+                torch.cuda.set_rng_state(self._generators[1])
+            self._generators = None
+
+    def _validate(self, tasks: Sequence[Task]) -> list[float | None]:
+        mine = tasks[self.ranks.index :: self.ranks.count]
+        self.synchronise()
+        samples = self.rollouts.rollouts(validation_jobs(mine, self.config), random_seed=0, greedy=True)
+        earned = [
+            None if one.trace.end == "infrastructure" else one.trace.resolved / one.trace.expected for one in samples
+        ]
+        found = dict(self.ranks.gathered([(task.id, score) for task, score in zip(mine, earned, strict=True)]))
+        return [found[task.id] for task in tasks]
+
+    def _gather(self, folder: Path) -> None:
+        self.shards.gather()
+        self.shards.save_optimizer(folder)
+
+    def _all_generators(self) -> list[list[torch.Tensor]]:
+        """A list a process: the generator of the CPU, then that of its GPU if it has one. It may see the others' GPUs,
+        which another start need not have. The next batch begins with them, here as after a resume: TRL may draw in
+        between."""
+        self._generators = [torch.get_rng_state()]
+        if torch.cuda.is_available():
+            self._generators.append(torch.cuda.get_rng_state())
+        return self.ranks.gathered([self._generators])
+
+    def _restore(self, folder: Path) -> None:
+        model, adopted = self.engine.model, (folder / ADOPTED).exists()
+        try:
+            generators = torch.load(folder / GENERATORS, weights_only=True)
+            if not load_adapter(model, folder):
+                load_plain(model, folder)
+            self.shards.scatter()
+            if adopted:  # the run's first start, or one that took no step
+                self.shards.begin_optimizer()
+            else:
+                self.shards.load_optimizer(folder)
+        except (OSError, RuntimeError, KeyError, ValueError) as error:
+            remedy = "remove that checkpoint folder; the run continues from the one before"
+            if adopted:  # there is none before, and without it the run would train policy.model
+                remedy = "fork without --weights, and name this folder in policy.model of the new run's configuration"
+            raise UserError(
+                f"the checkpoint does not fit this policy ({str(error).splitlines()[0]})",
+                where=str(folder),
+                remedy=remedy,
+            ) from error
+        if self.ranks.index < len(generators):  # a start with more processes than before has new ones for the rest
+            self._generators = generators[self.ranks.index]

@@ -1,0 +1,235 @@
+"""New states of the trading account, and what may be chosen in one."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rods.composing.catalogue import Domain, Scene, Worded
+from worlds.bfcl.catalogue import pools
+from worlds.bfcl.catalogue.notation import Wish
+
+GROUP = "TradingBot"
+# By the names under which the class looks them up. Two are left out: one ends in a full stop, one says its symbol.
+SYMBOLS = {
+    "Apple": "AAPL",
+    "Google": "GOOG",
+    "Tesla": "TSLA",
+    "Microsoft": "MSFT",
+    "Nvidia": "NVDA",
+    "Alpha Tech": "ALPH",
+    "Omega Industries": "OMEG",
+    "Neptune Systems": "NEPT",
+    "Synex Solutions": "SYNX",
+}
+PRICES = {  # about which a new state's prices lie
+    "AAPL": 227,
+    "GOOG": 284,
+    "TSLA": 668,
+    "MSFT": 310,
+    "NVDA": 220,
+    "ZETA": 22,
+    "ALPH": 132,
+    "OMEG": 457,
+    "QUAS": 726,
+    "NEPT": 88,
+    "SYNX": 346,
+}
+OTHERS = (
+    "BRKT",
+    "CYPR",
+    "DELV",
+    "ELMO",
+    "FRGO",
+    "HALO",
+    "IRIS",
+    "KORA",
+    "LUMA",
+    "MIRA",
+    "NOVA",
+    "ORBT",
+    "PRSM",
+    "RUNE",
+)
+
+
+def make(wish: Wish) -> dict[str, Any]:
+    """An account with money, some finished and open orders, a watchlist; logged in unless a recipe logs in."""
+    rng = wish.rng
+    symbols = [*PRICES, *wish.fresh(OTHERS, 2)]
+    stocks = {symbol: _quote(PRICES.get(symbol, rng.randint(30, 400)), rng) for symbol in symbols}
+    number = rng.randint(20_000, 98_000)
+    orders = _orders(number, rng.randint(2, 3), stocks, rng)
+    return {
+        "orders": orders,
+        "account_info": {
+            "account_id": rng.randint(10_000, 99_999),
+            "balance": float(rng.randrange(60_000, 150_000, 500)),
+            "binding_card": rng.randint(10**15, 10**16 - 1),
+        },
+        "authenticated": not wish.calls("trading_login"),
+        "market_status": "Open" if wish.calls("withdraw_funds") or rng.random() < 0.5 else "Closed",
+        "order_counter": number + 1,
+        "stocks": stocks,
+        "watch_list": _watched(symbols, rng),
+        "transaction_history": [_transaction(rng) for _ in range(rng.randint(0, 2))],
+    }
+
+
+def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) -> None:
+    """Adds older orders and transactions behind those that are there."""
+    oldest = min(int(number) for number in scenario["orders"])
+    more = _orders(oldest - 1, 12, scenario["stocks"], rng)
+    scenario["orders"] |= {number: order for number, order in more.items() if number not in spoken}
+    scenario["transaction_history"] += [_transaction(rng) for _ in range(12)]
+
+
+def _orders(latest: int, count: int, stocks: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Completed orders, the latest one first."""
+    orders = {}
+    for _ in range(count):
+        symbol = rng.choice(list(stocks))
+        orders[str(latest)] = {
+            "id": latest,
+            "order_type": rng.choice(("Buy", "Sell")),
+            "symbol": symbol,
+            "price": stocks[symbol]["price"],
+            "amount": rng.randrange(5, 60, 5),
+            "status": "Completed",
+        }
+        latest -= rng.randint(1, 90)
+    return orders
+
+
+def _quote(about: float, rng: random.Random) -> dict[str, float]:
+    price = round(about * rng.uniform(0.85, 1.15) + rng.randint(1, 99) / 100, 2)
+    if price == int(price):
+        price = round(price + 0.35, 2)
+    return {
+        "price": price,
+        "percent_change": rng.randint(-45, 45) / 100 or 0.12,
+        "volume": rng.randint(500, 3500) / 1000,
+        "MA(5)": round(price * rng.uniform(0.995, 1.005), 2),
+        "MA(20)": round(price * rng.uniform(0.99, 1.01), 2),
+    }
+
+
+def _watched(symbols: Sequence[str], rng: random.Random) -> list[str]:
+    found: list[str] = rng.sample(symbols, rng.randint(2, 3))
+    return found
+
+
+def _transaction(rng: random.Random) -> dict[str, Any]:
+    day = f"2024-{rng.randint(1, 8):02d}-{rng.randint(1, 28):02d}"
+    time = f"{rng.randint(9, 17):02d}:{rng.randint(0, 59):02d}:00"
+    return {
+        "type": rng.choice(("deposit", "withdrawal")),
+        "amount": float(rng.randrange(200, 5000, 50)),
+        "timestamp": f"{day} {time}",
+    }
+
+
+def account(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = state.get("objects", {}).get(GROUP) or state["config"][GROUP]
+    return found
+
+
+def _symbol(scene: Scene) -> str | None:
+    """The stock that the recipe is about, where that is known already."""
+    if "company" in scene.chosen:
+        return SYMBOLS.get(scene.chosen["company"])
+    found = scene.chosen.get("symbol", scene.chosen.get("stock"))
+    return str(found) if found is not None else None
+
+
+def _price(scene: Scene) -> float:
+    """Its price; the highest there is where the stock is not known yet."""
+    stocks = account(scene.state)["stocks"]
+    known = stocks.get(_symbol(scene))
+    price: float = known["price"] if known else max(stock["price"] for stock in stocks.values())
+    return price
+
+
+def _shares(scene: Scene) -> list[int]:
+    most = account(scene.state)["account_info"]["balance"] / (_price(scene) * 1.1)
+    return [count for count in (*range(5, 100, 5), 12, 18, 24, 36, 120, 150) if count <= most] or [1, 2, 3]
+
+
+def _bids(scene: Scene) -> list[float]:
+    """Prices near the present one, as people name them."""
+    price = _price(scene)
+    step = 1 if price < 100 else 5
+    near = sorted({round(price * factor / step) * step for factor in (0.92, 0.95, 0.97, 1, 1.02, 1.04)})
+    return [bid for bid in near if bid > 0] + [round(price * 0.99, 2)]
+
+
+def _unwatched(scene: Scene) -> list[str]:
+    record = account(scene.state)
+    return [symbol for symbol in record["stocks"] if symbol not in record["watch_list"]]
+
+
+def _baskets(scene: Scene) -> list[list[str]]:
+    symbols = list(account(scene.state)["stocks"])
+    return [list(three) for three in itertools.combinations(symbols[::2], 3)]
+
+
+def _most(scene: Scene) -> list[int]:
+    low = scene.chosen.get("low", 0)
+    return [high for high in range(150, 900, 50) if high >= low + 100]
+
+
+def _money(scene: Scene) -> list[int]:
+    balance = account(scene.state)["account_info"]["balance"]
+    return [amount for amount in range(250, 9001, 250) if amount < balance / 4]
+
+
+def _days(scene: Scene) -> list[Worded]:
+    return [
+        Worded(f"2024-{month:02d}-{day:02d}", f"{pools.MONTHS[month - 1]} {day}, 2024")
+        for month in range(1, 9)
+        for day in (1, 5, 10, 15, 20, 25)
+    ]
+
+
+def _later_days(scene: Scene) -> list[Worded]:
+    return [day for day in _days(scene) if str(day.value) > str(scene.chosen.get("start", ""))] or [
+        Worded("2024-08-31", "August 31, 2024")
+    ]
+
+
+PASSWORDS = (
+    "Tulip#4471",
+    "granite-92",
+    "Quiet.River8",
+    "m4ple_Leaf",
+    "9bridges!",
+    "Copper&Clay",
+    "blue-Falcon7",
+    "s3renade",
+)
+DOMAINS: Mapping[str, Domain] = {
+    "symbol": lambda scene: list(account(scene.state)["stocks"]),
+    "other_symbol": lambda scene: [
+        symbol for symbol in account(scene.state)["stocks"] if symbol != scene.chosen.get("symbol")
+    ],
+    "watched": lambda scene: list(account(scene.state)["watch_list"]),
+    "unwatched": _unwatched,
+    "company": lambda scene: [name for name, code in SYMBOLS.items() if code in account(scene.state)["stocks"]],
+    "unwatched_company": lambda scene: [name for name, code in SYMBOLS.items() if code in _unwatched(scene)],
+    "basket": _baskets,
+    "sector": lambda scene: ("Technology", "Automobile"),
+    "low": lambda scene: range(50, 500, 50),
+    "high": _most,
+    "threshold": lambda scene: (0.05, 0.1, 0.15, 0.2, 0.25, 0.3),
+    "shares": _shares,
+    "bid": _bids,
+    "deposit": lambda scene: range(250, 9001, 250),
+    "withdrawal": _money,
+    "order_number": lambda scene: [int(each) for each in scene.state["config"][GROUP]["orders"]],
+    "trader": lambda scene: [f"{name.lower()}_{word}" for name in pools.FIRST_NAMES for word in ("trades", "invest")],
+    "trading_password": lambda scene: PASSWORDS,
+    "start": _days,
+    "end": _later_days,
+}

@@ -1,0 +1,178 @@
+"""Copying and comparing what API objects hold: plain data, and chance that can be copied.
+
+Objects of the seven plain classes hold JSON-like data (dicts may have integer keys, one attribute is a set) and a
+`Dice`. Nothing in them is shared between two attributes, so a copy needs no memory of what it has seen. The file
+system is a graph and has `trees` of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from functools import lru_cache
+from typing import Any
+
+from worlds.bfcl.jsontext import KeptDict
+
+ATOMS = frozenset({str, int, float, bool, type(None)})
+
+
+def copy_plain(value: Any) -> Any:
+    """An independent copy of plain data; anything else goes through `copy.deepcopy`."""
+    kind = type(value)
+    if kind is dict:
+        return {key: item if type(item) in ATOMS else copy_plain(item) for key, item in value.items()}
+    if kind is list:
+        return [item if type(item) in ATOMS else copy_plain(item) for item in value]
+    if kind in ATOMS:
+        return value
+    if kind is Dice:
+        return value.copy()
+    if kind is set:
+        return value.copy()  # of ids: numbers and texts
+    if kind is KeptDict:
+        return copy_plain(dict(value))  # a copy may be changed
+    return copy.deepcopy(value)
+
+
+def view(value: Any) -> Any:
+    """An object of its own that shares all attributes with `value`."""
+    fresh = object.__new__(type(value))
+    fresh.__dict__ = value.__dict__.copy()
+    return fresh
+
+
+def same_object(one: Any, expected: Any) -> bool:
+    """The benchmark's comparison: every public attribute of `expected` equals that of `one` by Python's `!=`."""
+    attributes = one.__dict__
+    for name, item in expected.__dict__.items():
+        if name[0] == "_":
+            continue
+        mine = attributes[name]
+        if mine is item and type(item) is not float:  # a container equals itself; NaN does not
+            continue
+        if mine != item:
+            return False
+    return True
+
+
+Draw = tuple[str, float, float]  # randint or uniform, low, high
+
+
+class Dice:
+    """`random.Random(seed)` that remembers its draws, so that it can be copied for nothing and written as JSON. Draws
+    the same numbers as `random.Random`. Raises ValueError for a seed that would not repeat itself."""
+
+    __slots__ = ("_outcome", "_random", "seed")
+
+    def __init__(self, seed: Any, draws: tuple[Draw, ...] = ()) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, (int, float, str)):
+            raise ValueError(f"random_seed must be a number or text, not {seed!r}")
+        self.seed = seed
+        self._random: random.Random | None = None  # past the outcomes that are kept: stands behind the last draw
+        self._outcome = _before_all(seed)
+        for draw in draws:
+            self._draw(draw)
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        return self._outcome.draws
+
+    def copy(self) -> Dice:
+        fresh = object.__new__(Dice)
+        fresh.seed, fresh._outcome, fresh._random = self.seed, self._outcome, None
+        return fresh
+
+    def randint(self, low: int, high: int) -> int:
+        return int(self._draw(("randint", low, high)))
+
+    def uniform(self, low: float, high: float) -> float:
+        return self._draw(("uniform", low, high))
+
+    def _draw(self, draw: Draw) -> float:
+        now = self._outcome
+        found = now.following.get(draw)
+        if found is None:
+            found = self._roll(now, draw)
+        self._outcome = found
+        return found.number
+
+    def _roll(self, now: _Outcome, draw: Draw) -> _Outcome:
+        if self._random is None:
+            self._random = random.Random(self.seed)
+            for name, low, high in now.draws:
+                getattr(self._random, name)(low, high)
+        found = _Outcome((*now.draws, draw), getattr(self._random, draw[0])(draw[1], draw[2]))
+        if len(now.draws) < _KEPT_DRAWS and len(now.following) < _KEPT_OUTCOMES:
+            now.following[draw] = found
+            self._random = None  # the next draw may be a kept one, which leaves it behind
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        return {"seed": self.seed, "draws": [list(draw) for draw in self.draws]}
+
+    @staticmethod
+    def from_json(record: dict[str, Any]) -> Dice:
+        return Dice(record["seed"], tuple((name, low, high) for name, low, high in record["draws"]))
+
+
+# Many episodes begin with the same draws, and seeding costs more than all else: outcomes are kept as a tree.
+_KEPT_DRAWS, _KEPT_OUTCOMES = 4, 4  # how deep, and how many ways on from each
+
+
+class _Outcome:
+    """The last `number` that some draws gave, and what comes of one more."""
+
+    __slots__ = ("draws", "following", "number")
+
+    def __init__(self, draws: tuple[Draw, ...], number: float) -> None:
+        self.draws, self.number = draws, number
+        self.following: dict[Draw, _Outcome] = {}
+
+
+@lru_cache(4_096, typed=True)
+def _before_all(seed: int | float | str) -> _Outcome:
+    return _Outcome((), 0)
+
+
+# Snapshots. JSON says everything but integer keys, sets and dice; these are wrapped in an object with one such key.
+_PAIRS, _SET, _DICE = "~pairs", "~set", "~dice"
+_WRAPPED = {_PAIRS, _SET, _DICE}
+
+
+def encode(value: Any) -> Any:
+    """`value` as JSON that `decode` turns back exactly. Raises ValueError for what has no such form."""
+    kind = type(value)
+    if kind in ATOMS:
+        return value
+    if kind is list:
+        return [encode(item) for item in value]
+    if kind is dict or kind is KeptDict:
+        if all(type(key) is str for key in value) and not (len(value) == 1 and _WRAPPED & value.keys()):
+            return {key: encode(item) for key, item in value.items()}
+        return {_PAIRS: [[key, encode(item)] for key, item in value.items()]}
+    if kind is set:
+        return {_SET: sorted(encode(item) for item in value)}
+    if kind is Dice:
+        return {_DICE: value.as_json()}
+    raise ValueError(f"{kind.__name__} has no JSON form")
+
+
+def decode(value: Any) -> Any:
+    """What `encode` was given. Raises ValueError for anything that it cannot have written."""
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        (tag, item), *_ = value.items()
+        try:
+            if tag == _PAIRS:
+                return {key: decode(part) for key, part in item}
+            if tag == _SET:
+                return set(item)
+            if tag == _DICE:
+                return Dice.from_json(item)
+        except (TypeError, KeyError) as error:
+            raise ValueError(f"not a snapshot: {tag} holds {item!r}") from error
+    return {key: decode(item) for key, item in value.items()}

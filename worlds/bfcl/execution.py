@@ -1,0 +1,208 @@
+"""One call of one tool on one object, with the texts of the benchmark's executor and typed errors.
+
+A tool's Python exception is its answer (`Error during execution: …`), as the benchmark has it. Where its texts depend
+on the hash seed of the process (an unordered set is printed), they are put in order.
+"""
+
+from __future__ import annotations
+
+from ast import literal_eval
+from collections.abc import Callable, Mapping
+from decimal import localcontext
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import mpmath
+
+from rods.environments.base import Result, Tool
+from worlds.bfcl.bounds import DIGITS_OF_AN_INTEGER, IN_PROCESS_DIGITS, MAX_DIGITS, digits, impossible_power
+from worlds.bfcl.effects import READING
+from worlds.bfcl.jsontext import value_of
+from worlds.bfcl.ownership import Take, takes
+from worlds.bfcl.trees import too_many_paths
+
+PREFIX = "Error during execution: "
+_NUMBERS = 1_024  # results with up to a thousand digits that are remembered
+_ROUNDED_AWAY = -400  # no 64-bit integer and no float has so many digits before its point
+
+Before = Callable[["Entry", Any, Mapping[str, Any]], Result | None]
+Method = Callable[..., Any]
+
+
+class Entry(NamedTuple):
+    """A tool, ready to be called. `takes` is None for a reading tool, else what the world must own first; `before` may
+    answer in the tool's stead; `write` puts a dict into JSON."""
+
+    tool: Tool
+    group: str
+    function: Callable[..., Any]
+    takes: tuple[Take, ...] | None
+    before: Before | None
+    write: Callable[[dict[str, Any]], str]
+
+
+def entry(kind: type, tool: Tool, precise: Before, write: Callable[[dict[str, Any]], str]) -> Entry:
+    """`precise` answers the calls of tools that compute with any number of digits, or returns None."""
+    before: dict[str, Before] = {
+        "power": _power,
+        "find": _recursive,
+        "du": _recursive,
+        "logarithm": precise,
+        "square_root": precise,
+    }
+    function = getattr(kind, tool.name)
+    return Entry(
+        tool,
+        tool.group,
+        _WRAPPERS[tool.name](function) if tool.name in _WRAPPERS else function,
+        None if tool.name in READING else takes(tool.name),
+        before.get(tool.name),
+        write,
+    )
+
+
+class Answer(Result):
+    """A result whose `value` is read from its text when somebody asks for it: training never does, and copying what
+    the state holds would cost more than most calls. As a tuple it has None in that place."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Any:
+        return value_of(self.text)
+
+
+answer: Callable[[tuple[str, None, str | None]], Result] = partial(tuple.__new__, Answer)  # half of Answer()'s cost
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def blame(tool: Tool, arguments: Mapping[str, Any], problem: Exception) -> str:
+    """The kind of error: the arguments do not fit the document, or the tool refused."""
+    if isinstance(problem, ValueError) and str(problem).startswith("Exceeds the limit"):
+        return "too_large"
+    known = {parameter.name: parameter for parameter in tool.parameters}
+    if not arguments.keys() <= known.keys():
+        return "bad_arguments"
+    for name, parameter in known.items():
+        if name not in arguments:
+            if parameter.required:
+                return "bad_arguments"
+        elif type(arguments[name]) not in _TYPES[parameter.schema["type"]]:
+            return "bad_arguments"
+    return "tool"
+
+
+def many_digits(arguments: Mapping[str, Any]) -> Result | None:
+    """The refusal of a call that asks for more digits than any process is given, or None."""
+    precision = arguments.get("precision")
+    if isinstance(precision, (int, float)) and precision > MAX_DIGITS:
+        return Result(f"{PREFIX}a precision of {precision}; at most {MAX_DIGITS}", None, "bounds")
+    return None
+
+
+def few_digits(arguments: Mapping[str, Any]) -> bool:
+    asked = digits(arguments)
+    return asked is not None and asked <= IN_PROCESS_DIGITS
+
+
+def _power(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
+    if not impossible_power(arguments.get("base"), arguments.get("exponent")):
+        return None
+    text = f"Exceeds the limit ({DIGITS_OF_AN_INTEGER} digits) for integer string conversion"
+    return Result(f"{PREFIX}{text}; use sys.set_int_max_str_digits() to increase the limit", None, "too_large")
+
+
+def _recursive(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
+    if too_many_paths(target.root) or too_many_paths(target._current_dir):
+        return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
+    return None
+
+
+def _precisely(method: Method) -> Method:
+    """The method with the precision of decimal and mpmath put back. Its number is put into words first, while the
+    precision still holds; and remembered, by its arguments as they are written (0.0 is not -0.0)."""
+
+    def compute(self: Any, arguments: Mapping[str, Any]) -> Any:
+        before = mpmath.mp.prec
+        try:
+            with localcontext():
+                value = method(self, **arguments)
+                return value if "error" in value else str(value)
+        finally:
+            mpmath.mp.prec = before
+
+    @lru_cache(_NUMBERS)
+    def remembered(written: str) -> Any:
+        return compute(None, literal_eval(written))
+
+    def call(self: Any, /, **arguments: Any) -> Any:
+        return compute(self, arguments) if digits(arguments) is None else remembered(str(arguments))
+
+    return call
+
+
+def _posting(method: Method) -> Method:
+    """The class would share its default lists between all worlds."""
+
+    def call(self: Any, /, **arguments: Any) -> Any:
+        return method(self, **{"tags": [], "mentions": [], **arguments})
+
+    return call
+
+
+def _rounding(method: Method) -> Method:
+    """`round(5, -10**9)` would compute 10**10**9 to find that nothing is left."""
+
+    def call(self: Any, /, **arguments: Any) -> Any:
+        places = arguments.get("decimal_places")
+        if type(places) is int and places < _ROUNDED_AWAY:
+            arguments["decimal_places"] = _ROUNDED_AWAY
+        return method(self, **arguments)
+
+    return call
+
+
+def _booking(method: Method) -> Method:
+    def call(self: Any, /, **arguments: Any) -> Any:
+        value = method(self, **arguments)
+        error = value.get("error")
+        if isinstance(error, str) and error.startswith("Invalid travel class. Must be one of "):
+            value["error"] = "Invalid travel class. Must be one of {'business', 'economy', 'first'}"
+        return value
+
+    return call
+
+
+def _editing(method: Method) -> Method:
+    def call(self: Any, /, **arguments: Any) -> Any:
+        value = method(self, **arguments)
+        head, found, fields = str(value.get("error", "")).partition("Invalid fields for update: ")
+        if found and not head:
+            value["error"] = found + ", ".join(sorted(fields.split(", ")))
+        return value
+
+    return call
+
+
+_WRAPPERS: Mapping[str, Callable[[Method], Method]] = {
+    "logarithm": _precisely,
+    "square_root": _precisely,
+    "round_number": _rounding,
+    "book_flight": _booking,
+    "edit_ticket": _editing,
+    "post_tweet": _posting,
+}
+
+
+def complains(value: list[Any]) -> bool:
+    first = value[0] if value else None
+    return (isinstance(first, dict) and "error" in first) or (isinstance(first, str) and first.startswith("Error: "))

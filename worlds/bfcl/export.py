@@ -1,0 +1,155 @@
+"""Tasks in BFCL's own format, and back: questions, answers and tool documents, as the wheel keeps them.
+
+A folder holds, as the wheel's `data/` does, for each category
+
+    BFCL_v4_multi_turn_<type>.json                  one entry a line: id, question, initial_config, path, …
+    possible_answer/BFCL_v4_multi_turn_<type>.json  one answer a line: id, ground_truth (call strings by turn)
+    multi_turn_func_doc/<module>.json               the tool documents of the classes in use, copied from the wheel
+
+so that BFCL's tools read our variants. What their format cannot say (our task's id, side of the split, provenance)
+stands in one more field, `rods`, which they ignore. Ids go on from 1000, clear of the benchmark's own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from rods.environments.base import reference
+from rods.errors import UserError
+from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
+from worlds.bfcl import wheel
+from worlds.bfcl.classes import MODULES
+from worlds.bfcl.tasks import conversation, ground_truth, missed
+from worlds.bfcl.world import environment
+
+FIRST_NUMBER = 1000
+_REMEDY = "export tasks of the environment 'bfcl' that start from a plain state"
+
+
+def entry(task: Task, number: int) -> dict[str, Any]:
+    """The task as an entry of its category's question file.
+
+    Raises UserError for a task that the format cannot say: of another environment, from a snapshot, or with tools that
+    are not exactly those of its classes.
+    """
+    state = task.state or {}
+    if task.environment.name != "bfcl" or not {"classes", "config"} <= state.keys() or "objects" in state:
+        raise UserError("not a task in a plain BFCL state", where=f"task {task.id}", remedy=_REMEDY)
+    classes = list(state["classes"])
+    if task.tools != environment().tools_of(classes):
+        raise UserError(
+            f"its tools are not exactly those of {', '.join(classes)}", where=f"task {task.id}", remedy=_REMEDY
+        )
+    if bool(state.get("long_context")) != (task.type == "long_context"):
+        raise UserError(f"its state does not fit the type {task.type}", where=f"task {task.id}", remedy=_REMEDY)
+    tools = environment().tools()
+    record: dict[str, Any] = {
+        "id": f"multi_turn_{task.type}_{number}",
+        "question": [
+            [] if turn in task.held_out and text == RETURN_SENTENCE else [{"role": "user", "content": text}]
+            for turn, text in enumerate(task.script)
+        ],
+        "initial_config": state["config"],
+        "path": [f"{tools[call.name].group}.{call.name}" for turn in task.calls for call in turn],
+        "involved_classes": classes,
+        "excluded_function": [],
+    }
+    if task.held_out:
+        record["missed_function"] = {str(turn): list(names) for turn, names in sorted(task.held_out.items())}
+    record["rods"] = {"id": task.id, "split": task.split, "provenance": dict(task.provenance)}
+    return record
+
+
+def answer(task: Task, number: int) -> dict[str, Any]:
+    """The task's ground truth as a line of its category's answer file."""
+    calls = [[str(call) for call in turn] for turn in task.calls]
+    return {"id": f"multi_turn_{task.type}_{number}", "ground_truth": calls}
+
+
+def write(tasks: Sequence[Task], folder: Path) -> Counter[str]:
+    """Writes `tasks` into `folder`, which is made where it is missing; returns how many there are of each type.
+
+    Raises UserError for a task that cannot be said, or a folder that cannot be written.
+    """
+    lines: dict[Path, list[bytes]] = {}
+    numbers: Counter[str] = Counter()
+    for task in tasks:
+        number = FIRST_NUMBER + numbers[task.type]
+        numbers[task.type] += 1
+        name = _file(task.type)
+        lines.setdefault(folder / name, []).append(orjson.dumps(entry(task, number)))
+        lines.setdefault(folder / "possible_answer" / name, []).append(orjson.dumps(answer(task, number)))
+    for group in {group for task in tasks for group in (task.state or {})["classes"]}:
+        name = f"multi_turn_func_doc/{MODULES[group]}.json"
+        lines[folder / name] = [wheel.read(environment().file, f"data/{name}").rstrip(b"\n")]
+    try:
+        for path, records in lines.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"\n".join(records) + b"\n")
+    except OSError as error:
+        raise UserError(
+            f"cannot write ({error.strerror})", where=str(folder), remedy="choose another folder"
+        ) from error
+    return numbers
+
+
+def read(folder: Path) -> list[Task]:
+    """The tasks in `folder`, whoever wrote it in this format, by type and in order.
+
+    Raises UserError naming the file and the entry at fault. Tool documents are not read: the pinned wheel's hold.
+    """
+    tasks: list[Task] = []
+    for kind in TASK_TYPES:
+        questions = folder / _file(kind)
+        if not questions.is_file():
+            continue
+        answers = {record["id"]: record["ground_truth"] for record in _lines(folder / "possible_answer" / _file(kind))}
+        for record in _lines(questions):
+            try:
+                tasks.append(_task(kind, record, answers[record["id"]]))
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                what = f"misses {error}" if isinstance(error, KeyError) else str(error)
+                where = f"{questions}, entry {record.get('id', '?')}"
+                raise UserError(what, where=where, remedy="mend or remove that entry and its answer") from error
+    if not tasks:
+        raise UserError(
+            "holds no tasks in BFCL's format", where=str(folder), remedy=f"it should hold {_file('base')} or the like"
+        )
+    return tasks
+
+
+def _task(kind: TaskType, record: Mapping[str, Any], truth: Sequence[Sequence[str]]) -> Task:
+    """Raises ValueError for another content than the recorded id says."""
+    bfcl = environment()
+    ours = record.get("rods", {})
+    classes = record["involved_classes"]
+    return Task(
+        environment=reference(bfcl),
+        type=kind,
+        script=conversation(record["question"]),
+        calls=ground_truth(truth, bfcl.parameters()),
+        tools=bfcl.tools_of(classes),
+        held_out=missed(record),
+        state={"classes": classes, "config": record["initial_config"], "long_context": kind == "long_context"},
+        split=ours.get("split", "train"),
+        provenance=ours.get("provenance") or {"source": "BFCL's format", "id": record["id"]},
+        id=ours.get("id", ""),
+    )
+
+
+def _file(kind: TaskType) -> str:
+    return f"BFCL_v4_multi_turn_{kind}.json"
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    try:
+        return [orjson.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
+    except OSError as error:
+        raise UserError(f"cannot read ({error.strerror})", where=str(path), remedy="check the folder") from error
+    except ValueError as error:
+        raise UserError(f"not JSON lines: {error}", where=str(path), remedy="mend that line") from error

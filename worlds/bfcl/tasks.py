@@ -1,0 +1,108 @@
+"""The 800 multi-turn tasks of the wheel as `Task` records, with the 400/400 split of the papers.
+
+The split (002, 004, Environment Tuning): `random.Random(42)` shuffles the numbers 0–199; the first 100 are for
+training, 25 for validation, 75 for the test, the same numbers in all four categories.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import cache as cached
+from pathlib import Path
+from typing import Any
+
+from rods.calls import Call, parse_python_call
+from rods.environments.base import reference
+from rods.tasks import RETURN_SENTENCE, TASK_TYPES, EnvironmentRef, Split, Task, TaskType
+from worlds.bfcl import wheel
+from worlds.bfcl.world import Bfcl, environment
+
+TASKS_A_TYPE = 200
+
+
+def tasks(cache: Path | None = None) -> list[Task]:
+    """All 800 tasks in the order base, long_context, miss_func, miss_param; read once a process.
+
+    Raises UserError when the wheel is missing or is not the pinned one.
+    """
+    return list(_tasks(wheel.path(cache)))
+
+
+def splits() -> dict[int, Split]:
+    """The side of each task number, 0–199."""
+    numbers = list(range(TASKS_A_TYPE))
+    random.Random(42).shuffle(numbers)
+    cuts: tuple[tuple[Split, int, int], ...] = (("train", 0, 100), ("validation", 100, 125), ("test", 125, 200))
+    return {number: side for side, start, end in cuts for number in numbers[start:end]}
+
+
+@cached
+def _tasks(file: Path) -> tuple[Task, ...]:
+    bfcl = environment(file.parent)
+    parameters = bfcl.parameters()
+    sides = splits()
+    found: list[Task] = []
+    for kind in TASK_TYPES:
+        entries, answers = records(file, kind)
+        for entry, answer in zip(entries, answers, strict=True):
+            found.append(_task(bfcl, reference(bfcl), parameters, kind, entry, answer, sides))
+    return tuple(found)
+
+
+def records(file: Path, kind: TaskType) -> tuple[list[dict[str, Any]], list[list[list[str]]]]:
+    """The wheel's own entries of one category, and their ground-truth call strings by turn, in the same order."""
+    name = f"BFCL_v4_multi_turn_{kind}.json"
+    entries = wheel.read_json_lines(file, f"data/{name}")
+    answers = {
+        answer["id"]: answer["ground_truth"] for answer in wheel.read_json_lines(file, f"data/possible_answer/{name}")
+    }
+    return entries, [answers[entry["id"]] for entry in entries]
+
+
+def conversation(question: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[str, ...]:
+    """The user's texts. A turn without a message is the one in which the held-out tools return."""
+    return tuple(" ".join(message["content"] for message in turn) if turn else RETURN_SENTENCE for turn in question)
+
+
+def ground_truth(
+    answer: Sequence[Sequence[str]], parameters: Mapping[str, Sequence[str]]
+) -> tuple[tuple[Call, ...], ...]:
+    """The calls of an answer. Raises ValueError for what is no call with literal arguments."""
+    return tuple(tuple(parse_python_call(text, parameters) for text in turn) for turn in answer)
+
+
+def missed(entry: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
+    """The held-out tools of an entry by the turn of their return."""
+    return {int(turn): tuple(names) for turn, names in entry.get("missed_function", {}).items()}
+
+
+def _task(
+    bfcl: Bfcl,
+    place: EnvironmentRef,
+    parameters: Mapping[str, Sequence[str]],
+    kind: TaskType,
+    entry: dict[str, Any],
+    answer: list[list[str]],
+    sides: Mapping[int, Split],
+) -> Task:
+    return Task(
+        environment=place,
+        type=kind,
+        script=conversation(entry["question"]),
+        calls=ground_truth(answer, parameters),
+        tools=bfcl.tools_of(entry["involved_classes"]),
+        held_out=missed(entry),
+        state={
+            "classes": entry["involved_classes"],
+            "config": entry["initial_config"],
+            "long_context": kind == "long_context",
+        },
+        split=sides[int(entry["id"].rsplit("_", 1)[1])],
+        provenance={
+            "source": wheel.PACKAGE,
+            "version": wheel.VERSION,
+            "id": entry["id"],
+            "category": f"multi_turn_{kind}",
+        },
+    )

@@ -1,0 +1,299 @@
+"""BFCL's multi-turn world: the benchmark's own API classes behind our executor.
+
+A task's state is {"classes": [names, in order], "config": {class: its scenario}, "long_context": bool}; a snapshot adds
+"objects" for what has changed since. `reset` builds the objects of a state once and keeps them, never to be written;
+a world shares them, and owns a copy of an object from its first write on. So a fresh world costs microseconds,
+reading costs no copy, and comparing two worlds skips whatever neither has touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from rods.calls import Call
+from rods.canonical import content_id
+from rods.composing.catalogue import Catalogue
+from rods.environments.base import Features, Instance, Result, Tool
+from rods.environments.workers.worker import Overrun, Worker
+from rods.errors import InfrastructureError, UserError
+from worlds.bfcl import wheel
+from worlds.bfcl.arithmetic import TARGET
+from worlds.bfcl.bounds import MAX_INTEGER, MAX_RESULT, MAX_TEXT, MIN_INTEGER, over, short
+from worlds.bfcl.classes import MODULES, STATELESS, load
+from worlds.bfcl.copies import ATOMS, copy_plain, decode, encode, same_object, view
+from worlds.bfcl.effects import FILE_SYSTEM, SCRATCH
+from worlds.bfcl.execution import PREFIX, Entry, answer, blame, complains, entry, few_digits, many_digits
+from worlds.bfcl.explaining import explain
+from worlds.bfcl.jsontext import KeptDict, value_of, write, write_padded
+from worlds.bfcl.remembered import keep_stocks
+from worlds.bfcl.state import check_state
+from worlds.bfcl.trees import decode_system, encode_system, same_tree
+
+BEHAVIOUR = 1  # to be raised when equal calls may give other results (the golden transcript's test forces it)
+MAX_NAME = 200  # characters of an unknown tool's name that are repeated
+KEPT_STATES = 1_024  # initial states whose objects are kept
+_UNWRITTEN = SCRATCH | {"_api_description"}
+
+
+class Bfcl:
+    """The environment. `file` is the wheel, checked by `wheel.path`."""
+
+    name = "bfcl"
+    features = Features()
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.apis = load(file)
+        self._tools = {name: tool for api in self.apis.values() for name, tool in api.tools.items()}
+        self.hash = content_id(
+            {
+                "wheel": wheel.SHA256,
+                "behaviour": BEHAVIOUR,
+                "tools": [[tool.group, tool.schema(), _bounds(tool)] for tool in self._tools.values()],
+            }
+        )
+        self._entries = cache(self._make_entries)
+        self._built = lru_cache(KEPT_STATES)(self._build)
+        self._worker = Worker(TARGET)
+
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def tools_of(self, classes: Sequence[str]) -> tuple[str, ...]:
+        """The names of the documented tools of `classes`, in the benchmark's order."""
+        return tuple(name for group in classes for name in self.apis[group].tools)
+
+    def parameters(self) -> dict[str, tuple[str, ...]]:
+        """The positional order of every tool's parameters."""
+        return {name: tool.parameter_names for name, tool in self._tools.items()}
+
+    def explain(self, call: Call, result: Result) -> str:
+        """The rule that a refused call has broken, for hints (rods.interfaces.hints)."""
+        return explain(call, result)
+
+    def catalogue(self) -> Catalogue:
+        """What `rods.composing` needs to write variants of these tasks."""
+        from worlds.bfcl.catalogue import catalogue  # which itself loads this environment
+
+        return catalogue()
+
+    def reset(self, state: Mapping[str, Any] | None) -> World:
+        if state is None:
+            state = {"classes": list(MODULES), "config": {}}
+        try:
+            key = orjson.dumps(state)
+        except TypeError as error:
+            raise ValueError(f"the state is not JSON: {error}") from error
+        return World(self._built(key))
+
+    def warm(self) -> None:
+        """Starts the worker process now, so that the first call of many digits does not pay for it."""
+        self._worker.warm()
+
+    def forget(self) -> None:
+        """Drops the objects kept for initial states (measurements of a cold start)."""
+        self._built.cache_clear()
+
+    def _build(self, key: bytes) -> _Initial:
+        state = orjson.loads(key)
+        check_state(state)
+        long_context = state.get("long_context", False)
+        objects: dict[str, Any] = {}
+        for name in state["classes"]:
+            instance = self.apis[name].type()
+            changed = state.get("objects", {}).get(name)
+            try:
+                if name not in STATELESS:
+                    scenario = {} if changed is not None else state["config"].get(name, {})
+                    instance._load_scenario(scenario, long_context=long_context)
+                if changed is not None and name == FILE_SYSTEM:
+                    decode_system(instance, changed)
+                elif changed is not None:
+                    instance.__dict__.update(decode(changed))
+                if name == "TradingBot":
+                    keep_stocks(instance)
+            except Exception as error:  # a scenario can break its class in any way
+                raise ValueError(f"state of {name}: {type(error).__name__}: {error}") from error
+            objects[name] = instance
+        return _Initial(key, tuple(objects), self._entries(tuple(objects), long_context), objects)
+
+    def _make_entries(self, classes: tuple[str, ...], long_context: bool) -> dict[str, Entry]:
+        return {
+            name: entry(self.apis[group].type, tool, self._precise, write_padded if long_context else write)
+            for group in classes
+            for name, tool in self.apis[group].tools.items()
+        }
+
+    def _precise(self, entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
+        """Few digits in-process, many in the worker, more not at all."""
+        if arguments.keys() != set(entry.tool.parameter_names):
+            return None  # all are required: the call itself will fail, and say how
+        if few_digits(arguments):
+            return None
+        if (refusal := many_digits(arguments)) is not None:
+            return refusal
+        request = {"wheel": str(self.file), "name": entry.tool.name, "arguments": dict(arguments)}
+        try:
+            found = self._worker.call(request)
+        except InfrastructureError as error:
+            return Result(str(error), None, "infrastructure")
+        except Overrun as overrun:
+            return Result(f"{PREFIX}{overrun}", None, "timeout" if overrun.kind == "timeout" else "too_large")
+        return Result(found["text"], value_of(found["text"]), "tool" if found["failed"] else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Initial:
+    """An initial state: its JSON bytes, and its objects, which are never written."""
+
+    key: bytes
+    classes: tuple[str, ...]
+    entries: Mapping[str, Entry]
+    objects: dict[str, Any]
+
+
+class World:
+    """One living world (`Instance`). Not for two threads at once."""
+
+    __slots__ = ("_equal", "_initial", "_objects", "_owned")
+
+    def __init__(self, initial: _Initial) -> None:
+        self._initial = initial
+        self._objects = initial.objects.copy()
+        self._owned: dict[str, set[str]] = {}  # classes whose object no other world holds, and what is owned in it
+        self._equal: dict[str, Any] = {}  # per class, the other world's object last found equal
+
+    def call(self, call: Call) -> Result:
+        """One call, in the words of the benchmark's executor. Written in one piece: it is what everything waits for."""
+        entry = self._initial.entries.get(call.name)
+        if entry is None:
+            return Result(f"{PREFIX}name '{call.name[:MAX_NAME]}' is not defined", None, "unknown_tool")
+        tool, group, function, takes, before, write = entry
+        arguments = call.arguments
+        nested = False
+        for value in arguments.values():
+            kind = type(value)
+            if kind is str:
+                if len(value) <= MAX_TEXT:
+                    continue
+            elif kind is int:
+                if MIN_INTEGER <= value <= MAX_INTEGER:
+                    continue
+            elif kind is bool:
+                continue
+            elif kind not in ATOMS:
+                nested = True
+                if kind is list and short(value):
+                    continue
+            if (why := over(value)) is not None:
+                return Result(f"{PREFIX}{call.name}: {why}", None, "bounds")
+        target = self._objects[group]
+        if takes is not None:
+            if nested:  # the tool may keep what it is given
+                arguments = copy_plain(arguments)
+            owned = self._owned.get(group)
+            if owned is None:
+                target = self._objects[group] = view(target)
+                owned = self._owned[group] = set()
+            for take in takes:
+                take(target, owned, arguments)
+            if self._equal and call.name != "cd":  # where one stands is not compared
+                self._equal.pop(group, None)
+        if before is not None and (result := before(entry, target, arguments)) is not None:
+            return result
+        error = None
+        try:
+            value = function(target, **arguments)
+            kind = type(value)
+            if kind is dict:
+                if "error" in value:
+                    error = "tool"
+                try:
+                    text = write(value)
+                except (TypeError, ValueError, RecursionError):
+                    text = str(value)
+            elif kind is str:
+                return Result(value, value)
+            elif kind is KeptDict:
+                text = value.json
+            else:
+                text = str(value)
+                if kind is list and complains(value):
+                    error = "tool"
+        except RecursionError:
+            return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
+        except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
+            return Result(f"{PREFIX}{problem}", None, blame(tool, arguments, problem))
+        if len(text) > MAX_RESULT:
+            return Result(f"{PREFIX}a result of {len(text)} characters; at most {MAX_RESULT}", None, "too_large")
+        return answer((text, None, error))
+
+    @property
+    def object_names(self) -> tuple[str, ...]:
+        return self._initial.classes
+
+    def object(self, name: str) -> Any:
+        """The API object of class `name`, to be read and never written."""
+        return self._objects[name]
+
+    def snapshot(self) -> dict[str, Any]:
+        state: dict[str, Any] = orjson.loads(self._initial.key)
+        for name, instance in self._objects.items():
+            if instance is self._initial.objects[name]:
+                continue
+            if name == FILE_SYSTEM:
+                record = encode_system(instance)
+            else:
+                record = encode({key: item for key, item in vars(instance).items() if key not in _UNWRITTEN})
+            state.setdefault("objects", {})[name] = record
+        return state
+
+    def fork(self) -> World:
+        self._owned.clear()
+        fresh = World.__new__(World)
+        fresh._initial = self._initial
+        fresh._objects = self._objects.copy()
+        fresh._owned = {}
+        fresh._equal = {}
+        return fresh
+
+    def same_state(self, other: Instance) -> bool:
+        """The benchmark's state check, class by class (FACTS: public attributes, by Python's `!=`)."""
+        if not isinstance(other, World) or self._initial.classes != other._initial.classes:
+            return False
+        theirs = other._objects
+        for name, mine in self._objects.items():
+            expected = theirs[name]
+            if mine is expected or self._equal.get(name) is expected:
+                continue
+            if name == FILE_SYSTEM:
+                if mine.long_context != expected.long_context or not same_tree(mine.root, expected.root):
+                    return False
+            elif not same_object(mine, expected):
+                return False
+            if name not in other._owned:  # what nobody owns is never written again
+                self._equal[name] = expected
+        return True
+
+
+def _bounds(tool: Tool) -> dict[str, Any]:
+    return {parameter.name: dict(parameter.bounds) for parameter in tool.parameters if parameter.bounds}
+
+
+@cache
+def _environment(file: Path) -> Bfcl:
+    return Bfcl(file)
+
+
+def environment(cache: Path | None = None) -> Bfcl:
+    """The environment over the fetched wheel, made once a process. Raises UserError when the data are missing."""
+    try:
+        return _environment(wheel.path(cache))
+    except ModuleNotFoundError as error:
+        raise UserError(f"no module {error.name!r}", where="environment 'bfcl'", remedy="pip install mpmath") from error

@@ -1,0 +1,40 @@
+"""Desk: a small office world of our own, for demonstrations, tests and docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rods.tasks import TASK_TYPES, Task, TaskType
+from worlds.desk.world import Desk
+
+if TYPE_CHECKING:
+    from rods.composing.records import Draft
+    from worlds.desk.generator import Size
+
+
+def environment() -> Desk:
+    return Desk()
+
+
+def generate(random_seed: int, train: int, held_out: int, size: Size = "full") -> list[Task]:
+    """See `generator.generate`: originals, then held-out tasks that match none of them."""
+    from worlds.desk import generator  # needs rods.composing, which needs the environments: only on demand
+
+    return generator.generate(random_seed, train, held_out, size)
+
+
+def fresh_tasks(
+    random_seed: int, purpose: str, types: Sequence[TaskType] = TASK_TYPES, size: Size = "full"
+) -> Iterator[tuple[Task, Draft]]:
+    """See `generator.fresh_tasks`: endlessly many tasks with their drafts."""
+    from worlds.desk import generator
+
+    return generator.fresh_tasks(random_seed, purpose, types, size)
+
+
+def words() -> list[str]:
+    """See `vocabulary.words`: every word that desk can show or ask for."""
+    from worlds.desk import vocabulary
+
+    return vocabulary.words()

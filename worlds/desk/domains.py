@@ -1,0 +1,117 @@
+"""Which values are sensible at a moment, by domain: what desk's users choose from when they ask for something.
+
+A domain looks at the state, but not at everything: that a file is locked or an account too poor shows only when the
+call runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from rods.composing.catalogue import Domain, Scene
+from worlds.desk import pools
+
+
+def _files(scene: Scene) -> dict[str, Any]:
+    files: dict[str, Any] = scene.state["files"]
+    return files
+
+
+def _lone(values: list[str]) -> list[str]:
+    """The values that occur exactly once, in order of the alphabet."""
+    return sorted(value for value, count in Counter(values).items() if count == 1)
+
+
+def _others(pool: Sequence[str], taken: set[str]) -> list[str]:
+    return [value for value in pool if value not in taken]
+
+
+def _subjects(scene: Scene) -> list[str]:
+    return [mail["subject"] for mail in scene.state["mail"]["inbox"].values()]
+
+
+def _titles(scene: Scene) -> list[str]:
+    return [event["title"] for event in scene.state["calendar"]["events"].values()]
+
+
+def _addresses(scene: Scene) -> set[str]:
+    return {contact["address"] for contact in scene.state["contacts"].values()}
+
+
+def _targets(scene: Scene) -> list[str]:
+    return [name for name in scene.state["ledger"]["accounts"] if name != scene.chosen.get("source")]
+
+
+def _vendors(scene: Scene) -> list[str]:
+    return _lone([bill["vendor"] for bill in scene.state["ledger"]["bills"].values() if not bill["paid"]])
+
+
+def _other_folder(scene: Scene) -> list[str]:
+    file = _files(scene).get(scene.chosen.get("file", ""), {})
+    return [name for name in pools.FOLDERS if name not in (file.get("folder"), scene.chosen.get("folder"))]
+
+
+def _other_team(scene: Scene) -> list[str]:
+    contact = scene.state["contacts"].get(scene.chosen.get("name", ""), {})
+    return [team for team in pools.TEAMS if team != contact.get("team")]
+
+
+def _new_text(scene: Scene) -> list[str]:
+    file = _files(scene).get(scene.chosen.get("file", ""), {})
+    return [text for text in pools.TEXTS if text != file.get("text")]
+
+
+def _hours(scene: Scene) -> list[int]:
+    """Those at which nothing begins on the day that was chosen, if one was."""
+    events = scene.state["calendar"]["events"].values()
+    full = {event["hour"] for event in events if event["day"] == scene.chosen.get("day")}
+    return [hour for hour in pools.HOURS if hour not in full]
+
+
+def _readers(scene: Scene) -> list[str]:
+    """Addresses of no contact with which the file is not shared yet."""
+    return _others(pools.ADDRESSES, {*_addresses(scene), *_files(scene)[scene.chosen["file"]]["shared"]})
+
+
+def _event(scene: Scene) -> dict[str, Any]:
+    event: dict[str, Any] = scene.state["calendar"]["events"].get(scene.chosen["event"], {"room": "", "guests": []})
+    return event
+
+
+DOMAINS: dict[str, Domain] = {
+    "contact": lambda scene: list(scene.state["contacts"]),
+    "new_name": lambda scene: _others(pools.NAMES, set(scene.state["contacts"])),
+    "address": lambda scene: _others(pools.ADDRESSES, _addresses(scene)),
+    "new_address": lambda scene: _others(pools.ADDRESSES, _addresses(scene)),
+    "team": lambda scene: pools.TEAMS,
+    "other_team": _other_team,
+    "lone_team": lambda scene: _lone([contact["team"] for contact in scene.state["contacts"].values()]),
+    "subject": lambda scene: _lone(_subjects(scene)),
+    "spare_subject": lambda scene: _others(_lone(_subjects(scene)), {scene.narrative.get("topic", "")}),
+    "new_subject": lambda scene: pools.TOPICS,
+    "text": lambda scene: pools.TEXTS,
+    "new_text": _new_text,
+    "title": lambda scene: _lone(_titles(scene)),
+    "spare_title": lambda scene: _others(_lone(_titles(scene)), {scene.narrative.get("topic", "")}),
+    "new_title": lambda scene: _others(pools.TOPICS, set(_titles(scene))),
+    "day": lambda scene: pools.DAYS,
+    "lone_day": lambda scene: _lone([event["day"] for event in scene.state["calendar"]["events"].values()]),
+    "hour": _hours,
+    "room": lambda scene: pools.ROOMS,
+    "other_room": lambda scene: _others(pools.ROOMS, {_event(scene)["room"]}),
+    "new_guest": lambda scene: _others(pools.ADDRESSES, {*_addresses(scene), *_event(scene)["guests"]}),
+    "file": lambda scene: list(_files(scene)),
+    "new_file": lambda scene: _others(pools.FILES, set(_files(scene))),
+    "new_reader": _readers,
+    "locked_file": lambda scene: [name for name, file in _files(scene).items() if file["locked"]],
+    "folder": lambda scene: pools.FOLDERS,
+    "other_folder": _other_folder,
+    "lone_folder": lambda scene: _lone([file["folder"] for file in _files(scene).values()]),
+    "account": lambda scene: list(scene.state["ledger"]["accounts"]),
+    "target": _targets,
+    "amount": lambda scene: pools.AMOUNTS,
+    "vendor": _vendors,
+    "new_vendor": lambda scene: _others(pools.VENDORS, set(_vendors(scene))),
+}

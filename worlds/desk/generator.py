@@ -1,0 +1,140 @@
+"""Desk's generator of tasks: originals for runs, and an endless stream for warm starts. Deterministic from a seed.
+
+The procedure is that of variants without a seed task: a keyed random shape is planned, given a world, executed, worded
+as a whole and put into the form of its type. At least one result feeds a later call, and at least one turn refers back
+to an earlier one. `provenance` is that of `rods.composing.task_types` (its docstring gives the format): the true flow
+of every argument, recorded results, recipes, and per turn the traits that a careless policy would trip over.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Literal
+
+from rods.canonical import keyed_random
+from rods.composing import bind, planning, states, task_types, wording
+from rods.composing.catalogue import Catalogue
+from rods.composing.plan_search import Shape
+from rods.composing.records import ComposeError, Draft
+from rods.environments import load
+from rods.environments.base import Environment
+from rods.gates import drafts
+from rods.gates.similarity import SimilarityIndex
+from rods.tasks import TASK_TYPES, Split, Task, TaskType
+from worlds.desk.catalogue import catalogue
+
+TRIES = 20  # candidate plans a task: any that fits will do
+REPAIRS = 4  # patches a world before a task is planned anew
+PEOPLE = 0.5  # share of the tasks for which contacts are wanted: most look-ups go through them
+CLASSES = ("contacts", "mail", "calendar", "files", "ledger")
+Size = Literal["full", "small"]  # small: what a policy of under a million parameters learns in minutes
+SMALL_SHOWN = 8  # tools shown with a small task
+
+
+def generate(random_seed: int, train: int, held_out: int, size: Size = "full") -> list[Task]:
+    """`train` originals, then `held_out` tasks apart from them; the four types in equal shares.
+
+    No two tasks match by the near-duplicate rule (DESIGN §5.6): not in ground truth, not in initial state, not in a
+    turn's own query. The held-out tasks do not depend on how many originals are asked for. One in five of them is for
+    validation, the others for the test. Equal arguments give equal bytes.
+    """
+    index = SimilarityIndex()
+    held = _apart(random_seed, "held-out", held_out, index, size)
+    originals = _apart(random_seed, "original", train, index, size)
+    # Types cycle with period 4, so a period of 5 gives each of them its share of the validation tasks.
+    splits: list[Split] = ["validation" if place % 5 == 0 else "test" for place in range(held_out)]
+    return originals + [replace(task, split=split) for task, split in zip(held, splits, strict=True)]
+
+
+def _apart(random_seed: int, purpose: str, count: int, index: SimilarityIndex, size: Size) -> list[Task]:
+    """`count` tasks that match nothing in `index`, which they join."""
+    tasks: list[Task] = []
+    for place in range(count):
+        type = TASK_TYPES[place % len(TASK_TYPES)]
+        for redraw in itertools.count():
+            task, _ = fresh_task(random_seed, f"{purpose} {redraw}", place, type, size)
+            if index.find(task) is None:
+                break
+        index.add(task)
+        tasks.append(task)
+    return tasks
+
+
+def fresh_tasks(
+    random_seed: int, purpose: str, types: Sequence[TaskType] = TASK_TYPES, size: Size = "full"
+) -> Iterator[tuple[Task, Draft]]:
+    """Endlessly many accepted tasks with their drafts, keyed by seed and purpose, cycling through `types`."""
+    for index in itertools.count():
+        yield fresh_task(random_seed, purpose, index, types[index % len(types)], size)
+
+
+def fresh_task(random_seed: int, purpose: str, index: int, type: TaskType, size: Size = "full") -> tuple[Task, Draft]:
+    """The `index`-th task of that type: the first of its attempts that composes and is accepted by the judge."""
+    book, environment = _book(size), load("desk")
+    for attempt in itertools.count():
+        try:
+            rng = keyed_random(random_seed, purpose, index, type, attempt)
+            task, draft = _compose(book, environment, type, size, rng)
+        except ComposeError:
+            continue
+        if not drafts.judge(book, task, draft):
+            return task, draft
+    raise AssertionError("unreachable: attempts never end")
+
+
+@cache
+def _book(size: Size) -> Catalogue:
+    return replace(catalogue(), shown=SMALL_SHOWN) if size == "small" else catalogue()
+
+
+def _compose(
+    book: Catalogue, environment: Environment, type: TaskType, size: Size, rng: random.Random
+) -> tuple[Task, Draft]:
+    usable = frozenset(rng.sample(CLASSES, rng.choice((2, 2, 3))))
+    if rng.random() < PEOPLE:
+        usable = frozenset(("contacts", *rng.sample(CLASSES[1:], rng.choice((1, 2)))))
+    plan = planning.sketch(
+        book, (_small_shape if size == "small" else _shape)(type, rng), type, usable=usable, tries=TRIES, rng=rng
+    )
+    state = states.fresh_state(book, plan, None, rng)
+    choices = rng.getrandbits(64)
+    for patches in range(REPAIRS + 1):
+        try:
+            draft = bind.realise(environment, book, plan, state, bind.by_chance(random.Random(choices)))
+            break
+        except ComposeError as error:
+            mended = states.repair(book, plan, state, error, rng) if patches < REPAIRS else None
+            if mended is None:
+                raise
+            state = mended
+    if not any(slot.repeats for calls in draft.turns[1:] for bound in calls for slot in bound.slots.values()):
+        raise ComposeError("no_pattern", "no turn refers back to an earlier one")
+    texts = wording.rewrite(book, draft, narrative=True, rng=rng)
+    return task_types.apply(book, environment, draft, texts, type, rng), draft
+
+
+def _shape(type: TaskType, rng: random.Random) -> Shape:
+    """Two to four turns of one to three calls; the types with a turn without calls get it on top."""
+    counts = [rng.choice((1, 2, 2, 3)) for _ in range(rng.choice((2, 3, 3, 4)))]
+    if type in ("miss_func", "miss_param"):
+        if len(counts) == 4:
+            counts.pop()
+        counts.insert(rng.randrange(len(counts)), 0)
+    return Shape(tuple(counts), depth=rng.choice((2, 2, 2, 3)))
+
+
+def _small_shape(type: TaskType, rng: random.Random) -> Shape:
+    """Two or three turns of one or two calls, with a result that feeds a later call; the types
+    with a turn without calls get it on top of two turns."""
+    counts = [rng.choice((1, 1, 2)) for _ in range(rng.choice((2, 2, 2, 3)))]
+    if type in ("miss_func", "miss_param"):
+        del counts[2:]
+    if 2 not in counts:
+        counts[rng.randrange(len(counts))] = 2
+    if type in ("miss_func", "miss_param"):
+        counts.insert(rng.randrange(len(counts)), 0)
+    return Shape(tuple(counts), depth=2)

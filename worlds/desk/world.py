@@ -1,0 +1,106 @@
+"""Desk as an `Environment`: a small office of contacts, mail, calendar, files and ledger.
+
+The state is a plain JSON object; classes that a state leaves out are empty. There is no clock: `today` stands in the
+state. Equal states and calls give equal results, byte for byte. Desk is made for demonstrations, tests and docs, and
+small enough to be learnt by a policy of half a million parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from rods.calls import Call
+from rods.canonical import content_id
+from rods.environments.base import Features, Result, Tool
+from worlds.desk import calendar, contacts, files, ledger, mail, pools  # noqa: F401  (they register tools)
+from worlds.desk.explaining import explain
+from worlds.desk.legality import completed
+from worlds.desk.registry import REGISTRY, Refused, State, fault
+
+if TYPE_CHECKING:
+    from rods.composing.catalogue import Catalogue
+
+BEHAVIOUR = 1  # raise it whenever a call may give another result or state than before (the golden transcript tells)
+_REMEMBERED = 1024  # checked states kept, so that the rollouts of a group check their task's state once
+
+
+class DeskInstance:
+    """One desk. `state` is its own; nothing in it is shared."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def call(self, call: Call) -> Result:
+        registered = REGISTRY.get(call.name)
+        if registered is None:
+            return Result('{"error":"no such tool"}', {"error": "no such tool"}, "unknown_tool")
+        arguments = call.arguments
+        wrong = fault(registered, arguments)
+        if wrong is not None:
+            kind, message = wrong
+            return Result(f'{{"error":"{message}"}}', {"error": message}, kind)
+        try:
+            value = registered.function(self.state, **arguments)
+        except Refused as refusal:
+            return Result(f'{{"error":"{refusal}"}}', {"error": str(refusal)}, "tool")
+        return Result(orjson.dumps(value).decode(), value)
+
+    def snapshot(self) -> dict[str, Any]:
+        copy: dict[str, Any] = orjson.loads(orjson.dumps(self.state))
+        return copy
+
+    def fork(self) -> DeskInstance:
+        return DeskInstance(self.snapshot())
+
+    def same_state(self, other: object) -> bool:
+        return isinstance(other, DeskInstance) and self.state == other.state
+
+
+class Desk:
+    """The environment. `hash` covers schemas, data and `BEHAVIOUR`."""
+
+    name = "desk"
+    features = Features()
+
+    def __init__(self) -> None:
+        self._tools = {name: registered.tool for name, registered in REGISTRY.items()}
+        data = {name: list(value) for name, value in sorted(vars(pools).items()) if isinstance(value, (tuple, range))}
+        schemas = {name: tool.schema() for name, tool in self._tools.items()}
+        self.hash = content_id({"schemas": schemas, "data": data, "behaviour": BEHAVIOUR})
+        self._legal: dict[bytes, bytes] = {}
+
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def reset(self, state: Mapping[str, Any] | None) -> DeskInstance:
+        try:
+            given = orjson.dumps(state or {})
+        except (TypeError, orjson.JSONEncodeError) as error:
+            raise ValueError(f"the state is not JSON: {error}") from error
+        legal = self._legal.get(given)
+        if legal is None:
+            legal = _exactly(orjson.dumps(completed(orjson.loads(given))))
+            if len(self._legal) >= _REMEMBERED:
+                self._legal.clear()
+            self._legal[_exactly(given)] = legal
+        return DeskInstance(orjson.loads(legal))
+
+    def explain(self, call: Call, result: Result) -> str:
+        """The rule that a refused call has broken, for hints (rods.interfaces.hints)."""
+        return explain(call, result)
+
+    def catalogue(self) -> Catalogue:
+        """What composing needs to write tasks for desk."""
+        from worlds.desk.catalogue import catalogue  # composing imports environments, so only on demand
+
+        return catalogue()
+
+
+def _exactly(text: bytes) -> bytes:
+    """A copy without the slack of some kilobytes that orjson leaves behind its results: these are kept."""
+    return bytes(memoryview(text))
