@@ -15,12 +15,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
 from rods.calls import Call
-from rods.composing.records import Flow
 from rods.environments.base import Parameter, Result, Tool
 from rods.tasks import Task
 
@@ -33,6 +32,15 @@ SPELLED = (
 )
 # "one" is left out: it is seldom a number ("the one in drafts").
 IN_WORDS = {word: float(number) for number, word in enumerate(SPELLED) if word != "one"}
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Where one argument's value came from. `source` is `user` (said in this turn), `earlier` (said in an earlier
+    turn), `result` (turn and call index in `origin`), `state` (readable there), or `default`."""
+
+    source: Literal["user", "earlier", "result", "state", "default"]
+    origin: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

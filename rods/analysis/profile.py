@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from rods.analysis.flows import infer
-from rods.composing.records import Flow
+from rods.analysis.flows import Flow, infer
 from rods.environments.base import Environment, Result
 from rods.tasks import Task, TaskType
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.canonical import canonical
 from rods.composing.catalogue import LEFT_OUT, Catalogue, Got, Known, Recipe, Said, Scene, Slot, Source, Worded
-from rods.composing.records import BoundCall, ComposeError, Draft, Flow, Plan
+from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.environments.base import Environment, Instance, Result
 from rods.errors import InfrastructureError
 

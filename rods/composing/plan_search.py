@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rods.analysis.flows import Flow
 from rods.analysis.profile import Node, Profile
 from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Source
-from rods.composing.records import Flow
 from rods.tasks import TaskType
 
 DRAWS = 60  # recipes drawn for a place, before it stays empty

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.environments.base import Result
 
@@ -77,15 +78,6 @@ class Plan:
             "turns": [{"recipes": list(turn.recipes), "tools": list(turn.tools)} for turn in self.turns],
             "narrative": dict(self.narrative),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """Where one argument's value came from. `source` is `user` (said in this turn), `earlier` (said in an earlier
-    turn), `result` (turn and call index in `origin`), `state` (readable there), or `default`."""
-
-    source: Literal["user", "earlier", "result", "state", "default"]
-    origin: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

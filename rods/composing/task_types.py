@@ -25,9 +25,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rods.analysis.flows import Flow
 from rods.analysis.plausible_calls import shows
 from rods.composing.catalogue import Catalogue, Slot
-from rods.composing.records import BoundCall, ComposeError, Draft, Flow
+from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.environments.base import Environment, reference
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 

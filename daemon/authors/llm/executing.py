@@ -20,10 +20,10 @@ from daemon.authors.llm.choosing import EXAMPLES, Blank, Choosing, Key
 from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.querying import Querying
 from daemon.authors.llm.worlds import Worlds
-from rods.analysis.flows import infer
+from rods.analysis.flows import Flow, infer
 from rods.composing.bind import realise
 from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
-from rods.composing.records import ComposeError, Draft, Flow, Plan
+from rods.composing.records import ComposeError, Draft, Plan
 from rods.config.identity import Pipeline
 from rods.environments.base import Tool, reference
 from rods.tasks import Task

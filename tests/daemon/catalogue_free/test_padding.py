@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from daemon.authors.catalogue_free.plain import library
+from rods.analysis.flows import Flow
 from rods.composing import task_types
 from rods.composing.bind import realise
-from rods.composing.records import Draft, Flow, Plan, PlannedTurn
+from rods.composing.records import Draft, Plan, PlannedTurn
 from rods.environments import load
 from rods.environments.base import Result
 from rods.errors import InfrastructureError

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from rods.analysis.flows import Text
+from rods.analysis.flows import Flow, Text
 from rods.calls import Call
 from rods.composing import task_types
 from rods.composing.catalogue import catalogue_for
-from rods.composing.records import BoundCall, ComposeError, Draft, Flow, Plan, PlannedTurn
+from rods.composing.records import BoundCall, ComposeError, Draft, Plan, PlannedTurn
 from rods.environments import load
 from rods.errors import UserError
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType

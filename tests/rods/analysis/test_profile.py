@@ -4,9 +4,9 @@ import orjson
 import pytest
 
 from rods import environments
+from rods.analysis.flows import Flow
 from rods.analysis.profile import Node, Profile, distance, isomorphic, profile
 from rods.calls import Call
-from rods.composing.records import Flow
 from rods.environments.base import Result, reference
 from rods.tasks import Task
 from tests.rods.toy_environment import environment

@@ -7,8 +7,9 @@ import random
 
 import pytest
 
+from rods.analysis.flows import Flow
 from rods.composing import bind, states
-from rods.composing.records import ComposeError, Flow, Plan, PlannedTurn
+from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.composing.task_types import said
 from tests.rods.composing.drafts import DESK, STATE, desk, drafted, planned
 

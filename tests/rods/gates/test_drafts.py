@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from rods.analysis.flows import Flow
 from rods.calls import Call
-from rods.composing.records import Draft, Flow
+from rods.composing.records import Draft
 from rods.gates.drafts import Fault, judge
 from rods.tasks import RETURN_SENTENCE, Task
 from tests.rods.composing.drafts import desk, made, planned
