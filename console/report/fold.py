@@ -14,10 +14,11 @@ from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.run import Run
 from console.progress import outcome
-from console.report.history import ZONES, EpochRow, Groups, History, Variant
+from console.report.history import EpochRow, Groups, History, Variant
 from evaluation.heldout import scored
-from rods.observations import Group
-from rods.rules.selection import moments
+from rods.config import Zones
+from rods.observations import FORMAT_REWARDS, Group
+from rods.rules.zones import ZONES, group_signal, zone_of
 from rods.runfolder import EXPANDED, POOL, REJECTED, SEEDS
 from rods.tasks import Task
 
@@ -55,7 +56,7 @@ def _groups(run: Run, observations: Observations) -> Groups:
             tracker = observations.tracker
             rows = [row for row in rows if row[0] < step.step]
         for group in step.groups:
-            found = _reading(group, tracker.zone_of)
+            found = _reading(group, run.config.zones)
             if found is not None:
                 rows.append((step.step, step.epoch, group.task, *found, group.task not in originals, group.role))
     columns = list(zip(*rows, strict=True)) if rows else [()] * 8
@@ -71,16 +72,16 @@ def _groups(run: Run, observations: Observations) -> Groups:
     )
 
 
-def _reading(group: Group, zone_of: Any) -> tuple[float, float, int] | None:
+def _reading(group: Group, zones: Zones) -> tuple[float, float, int] | None:
     """Mean, variance and zone of a group; None for one that says nothing about the boundary."""
-    if group.reward in ("format", "format_codes"):
+    if group.reward in FORMAT_REWARDS:
         return None
-    if group.truncated:
+    signal = group_signal(group, "progress")
+    if signal.truncated:
         return float("nan"), float("nan"), ZONES.index("truncated")
-    found = moments(group, "progress")
-    if not group.counted or found is None:
+    if signal.moments is None:
         return None
-    return found.mean, found.variance, ZONES.index(zone_of(found.mean))
+    return *signal.moments, ZONES.index(zone_of(signal.moments.mean, zones))
 
 
 def _live(run: Run, observations: Observations) -> Iterator[Record]:

@@ -19,8 +19,6 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-ZONES = ("too_hard", "boundary", "mastered", "truncated")
-
 
 @dataclass(frozen=True, slots=True)
 class Groups:

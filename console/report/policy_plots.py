@@ -6,8 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from console.report import style
-from console.report.history import ZONES, History
+from console.report.history import History
 from evaluation.scoring import estimate
+from rods.rules.zones import ZONES
 
 
 def reward(history: History) -> Figure | None:

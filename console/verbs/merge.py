@@ -24,8 +24,7 @@ def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_jso
     from buffers.folds.pool import PoolView
     from buffers.merging.merger import Merger
     from buffers.run.run import Run
-    from rods.rules.curriculum import scheduled
-    from rods.rules.selection import stage_rules
+    from rods.rules.curriculum import scheduled, stage_rules
 
     opened = Run.open(run)
     number = stage if stage is not None else scheduled(opened.config.curriculum, epoch)
@@ -46,7 +45,7 @@ def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_jso
     slots = [{"role": slot.role, "task": view.task(slot.task_id).as_json()} for slot in made.slots]
     if as_json:
         facts = {"epoch": made.number, "stage": made.stage, "step": made.step, "recorded": made.recorded}
-        reward = stage_rules(opened.config, made.stage).reward
+        reward = stage_rules(opened.config.curriculum, made.stage).reward
         print_json({**facts, "reward": reward, "counts": made.counts, "order": made.order_hash, "slots": slots})
         return
     for slot in slots:

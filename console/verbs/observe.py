@@ -109,7 +109,7 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
 
 def _group(record: dict[str, Any], log: TrainerLog, stage: int, where: str) -> Group:
     from rods.episode.rewards import RANGES
-    from rods.rules.selection import stage_rules
+    from rods.rules.curriculum import stage_rules
 
     remedy = "see the group record in docs/protocol.md"
     try:
@@ -118,7 +118,7 @@ def _group(record: dict[str, Any], log: TrainerLog, stage: int, where: str) -> G
         raise UserError(
             f"task {record.get('task')!r} is not in this run", where=where, remedy="`rods merge` prints the tasks"
         ) from error
-    kind = stage_rules(log.run.config, stage).reward
+    kind = stage_rules(log.run.config.curriculum, stage).reward
     filled = {"stage": stage, "reward": {"kind": kind, "range": list(RANGES[kind])}, **record}
     try:
         if not isinstance(filled.get("rollouts"), list):

@@ -18,9 +18,9 @@ from console.main import run
 from console.report.build import build, examples
 from console.report.findings import findings, heldout_sentence, limits, numbers
 from console.report.fold import fold
-from console.report.history import ZONES
 from console.report.variant_plots import drift
 from rods.config import parse_config
+from rods.rules.zones import ZONES
 from rods.runfolder import EXPANDED, SEEDS
 from tests.console.conftest import rods
 from tests.console.test_verbs import said, said_json
