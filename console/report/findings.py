@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from console.report.history import History
-from console.report.pool_plots import RULE_NAMES
-from console.report.variant_plots import delays_and_moves, first_means
+from console.report.history import History, delays_and_moves, first_means
 from rods.rules.zones import ZONES, zone_of
+
+RULE_NAMES = {
+    "burn_in": "burn-in: too hard at once",
+    "drift_mastered": "drift: mastered",
+    "drift_too_hard": "drift: too hard",
+    "unsampled": "unsampled",
+    "capacity": "capacity: least variance",
+}
 
 
 def numbers(history: History) -> dict[str, Any]:

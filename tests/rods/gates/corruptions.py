@@ -22,7 +22,7 @@ from rods.composing.parse_wording import read
 from rods.config import Gates
 from rods.environments.base import Environment, Instance
 from rods.gates import SimilarityIndex, check
-from rods.gates.replay import brief, run
+from rods.gates.replay import brief
 from rods.tasks import RETURN_SENTENCE, Task
 
 KINDS = ("value swapped", "call dropped", "call added", "name leaked", "stale state", "raw JSON", "turns swapped")
@@ -36,11 +36,10 @@ def objections(environment: Environment, task: Task, catalogue: Catalogue | None
     """The gates that refuse `task`; with a catalogue also "reading", when its phrase book does not find the calls of
     each turn in the words and nothing else. Shape and neighbours are not asked."""
     gates = Gates(profile=False, duplicates=False, contamination=False)
-    refused: set[str] = {
-        each.gate for each in check(environment, task, NO_SHAPE, gates, pool=NOTHING, held_out=NOTHING)
-    }
-    if catalogue is not None and not refused & {"replay", "tools"}:
-        readings = read(catalogue, environment, task, run(environment, task))
+    checked = check(environment, task, NO_SHAPE, gates, pool=NOTHING, held_out=NOTHING)
+    refused: set[str] = {each.gate for each in checked.rejections}
+    if catalogue is not None and checked.results is not None and not refused & {"replay", "tools"}:
+        readings = read(catalogue, environment, task, checked.results)
         refused |= {"reading"} if not all(reading.understood for reading in readings) else set()
     return refused
 
