@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 
 from bench.figures import Figure, run
+from bench.fixtures.corruptions import KINDS, Corruptions, objections
 from daemon.authors.procedural import procedural_author
 from daemon.candidates import VariantJob
 from daemon.pipeline import Pipeline
@@ -24,7 +25,6 @@ from rods.config import Config
 from rods.environments import load
 from rods.gates import SimilarityIndex
 from rods.tasks import Task
-from tests.rods.gates.corruptions import KINDS, Corruptions, objections
 from worlds import desk
 from worlds.bfcl import tasks
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.base import Assignment, Author, Executor, Texts
 from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm import llm_author
@@ -18,7 +19,6 @@ from rods.llm import Usage
 from rods.tasks import Task
 from tests.daemon.llm.world import asker_at, playing
 from tests.daemon.pipelines import THREADS, Bench, settings
-from tests.llm_stub import Stub
 
 
 @dataclass
