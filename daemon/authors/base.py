@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from rods.analysis.profile import Profile
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.environments.base import Environment
+from rods.environments.base import Environment, Results
 from rods.tasks import Task, TaskType
 
 T = TypeVar("T")
@@ -102,10 +102,12 @@ class Author(Protocol):
         """Stage IV's refinement: the turn of `defect` in new words, the others as they are."""
 
     async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
-        """The draft as a task: in the plain form (`base`), and in stage V in the form of the seed's type."""
+        """The draft as a task: in the plain form (`base`), and in stage V in the form of the seed's type. Provenance
+        records the `results` of its calls, one list of texts a turn: the gates' run has to give them again."""
 
-    async def judge(self, given: Assignment, draft: Draft, task: Task) -> Judgement:
-        """Stage IV's last gate, asked again after stage V."""
+    async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:
+        """Stage IV's last gate, asked again after stage V. `results` are those of the gates' run (None: it did not
+        run)."""
 
 
 def in_thread(threads: Executor, function: Callable[[], T]) -> asyncio.Future[T]:

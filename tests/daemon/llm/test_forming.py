@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from rods.analysis.flows import Flow, Text
 from rods.calls import Call
 from rods.composing import task_types
@@ -18,7 +19,6 @@ from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.llm.later import later
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed, steady, tasks
-from tests.llm_stub import Stub
 from worlds.bfcl import wheel
 from worlds.bfcl.tasks import tasks as bfcl_tasks
 
