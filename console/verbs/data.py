@@ -8,7 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, plain, print_json
+from console.output import plain, print_json
+from rods.commands import Json
 from rods.errors import EXIT_FAILED, EXIT_OK
 
 Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into this file.")]

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, print_json
+from console.output import RunFolder, print_json
+from rods.commands import Json
 from rods.errors import UserError
 
 Number = Annotated[int, Parameter(help="The epoch to open, from 0; an open one is printed again as it was recorded.")]

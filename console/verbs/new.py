@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, print_json
+from console.output import RunFolder, print_json
+from rods.commands import Json
 
 if TYPE_CHECKING:
     from buffers.run.run import Run

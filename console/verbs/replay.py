@@ -7,7 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, plain, print_json
+from console.output import plain, print_json
+from rods.commands import Json
 from rods.errors import EXIT_FAILED, EXIT_OK
 
 Mutations = Annotated[int, Parameter(help="How many mutated rollouts to compare beside the 800 ground truths.")]
