@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 
 from bench.figures import Figure, run
-from daemon.authors.procedural import procedural_author
+from bench.fixtures.corruptions import KINDS, Corruptions, objections
+from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import VariantJob
 from daemon.pipeline import Pipeline
 from rods.canonical import keyed_random
@@ -24,7 +25,6 @@ from rods.config import Config
 from rods.environments import load
 from rods.gates import SimilarityIndex
 from rods.tasks import Task
-from tests.rods.gates.corruptions import KINDS, Corruptions, objections
 from worlds import desk
 from worlds.bfcl import tasks
 
@@ -83,7 +83,7 @@ def accepted(name: str, count: int, config: Config | None = None) -> list[Task]:
     """Variants as the daemon accepts them, of training tasks in turn."""
     seeds = [task for task in tasks() if task.split == "train"] if name == "bfcl" else desk.generate(7, 200, 0)
     threads = ThreadPoolExecutor(1)
-    pipeline, author = Pipeline(config or Config(), SimilarityIndex(), threads), procedural_author(name, threads)
+    pipeline, author = Pipeline(config or Config(), SimilarityIndex(), threads), ProceduralAuthor.of(name, threads)
 
     async def written() -> list[Task]:
         found: list[Task] = []
