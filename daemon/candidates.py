@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from daemon.authors.base import Defect, Judgement
 from rods.composing.records import BoundCall, ComposeError, Draft, ErrorType
-from rods.gates import OF_WORDS, Checked, Gate, GateRejection, Reason
+from rods.gates import (OF_WORDS, Gate, Reason)
+from rods.gates.records import (Checked, GateRejection)
 from rods.tasks import Task
 
 StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admission"]

@@ -25,7 +25,8 @@ from rods.composing.records import PATCHABLE, ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.environments.base import Environment
 from rods.errors import InfrastructureError
-from rods.gates import Checked, SimilarityIndex, abridged, check
+from rods.gates.records import (Checked)
+from rods.gates import (SimilarityIndex, abridged, check)
 from rods.llm import BudgetSpent
 from rods.tasks import Task, TaskType
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.canonical import canonical
-from rods.gates.contamination import held_out_index
+from rods.gates.similarity import (held_out_index)
 from rods.gates.similarity import Match, SimilarityIndex
 from rods.tasks import HELD_OUT_SPLITS, Task, read_tasks
 

@@ -27,7 +27,7 @@ from rods.composing import soundness
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.errors import Unsupported
-from rods.gates.replay import replay
+from rods.gates.ground_truth import replay
 from rods.tasks import Task
 
 ROUNDS = 10  # sampled calls a tool in every state

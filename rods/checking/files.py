@@ -15,10 +15,10 @@ from rods.checking.report import Fault, Report
 from rods.environments.base import Environment, Results
 from rods.errors import UserError
 from rods.gates import grounding, leaks, missing, requests
-from rods.gates.contamination import overlaps
-from rods.gates.reason import Reason
-from rods.gates.replay import StateRejected, faults, run
-from rods.gates.tools import tools
+from rods.gates.similarity import (overlaps)
+from rods.gates.records import Reason
+from rods.gates.ground_truth import StateRejected, faults, run
+from rods.gates.ground_truth import (tools)
 from rods.tasks import Task
 
 Doubts = dict[str, list[tuple[int, str]]]  # by gate: line and first reason

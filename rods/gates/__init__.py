@@ -14,17 +14,17 @@ from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
 from rods.config import Gates
 from rods.environments.base import Environment, Results
-from rods.gates.arguments import arguments
-from rods.gates.contamination import contamination, held_out_index, overlaps
-from rods.gates.duplicates import duplicates
+from rods.gates.ground_truth import (arguments)
+from rods.gates.similarity import (contamination, held_out_index, overlaps)
+from rods.gates.similarity import (duplicates)
 from rods.gates.grounding import grounding
 from rods.gates.leaks import leaks
 from rods.gates.missing import missing
-from rods.gates.reason import Reason
-from rods.gates.replay import abridged, replay, replayed
+from rods.gates.records import Reason
+from rods.gates.ground_truth import abridged, replay, replayed
 from rods.gates.requests import requests
 from rods.gates.similarity import Match, SimilarityIndex
-from rods.gates.tools import tools
+from rods.gates.ground_truth import (tools)
 from rods.tasks import Task
 
 __all__ = [
@@ -49,44 +49,7 @@ __all__ = [
     "requests",
     "tools",
 ]
-Gate = Literal[
-    "replay",
-    "tools",
-    "arguments",
-    "leaks",
-    "grounding",
-    "requests",
-    "missing",
-    "profile",
-    "duplicates",
-    "contamination",
-]
-# What these object to lies in the words of a turn, and other words may mend it; the others blame calls or neighbours.
-OF_WORDS: frozenset[Gate] = frozenset({"leaks", "grounding", "requests"})
 Reading = Callable[[Environment, Task, Results], list[Reason]]  # a gate that needs the results of the ground truth
-
-
-@dataclass(frozen=True, slots=True)
-class GateRejection:
-    """A gate that refuses a task, and why."""
-
-    gate: Gate
-    reasons: tuple[Reason, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        return {"gate": self.gate, "reasons": [str(reason) for reason in self.reasons]}
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What one fresh run of a task's ground truth gave, and the gates that refuse the task (none: it is accepted).
-
-    `results` is None when the ground truth could not be run at all (another environment, an illegal state), `profile`
-    when it could not, or calls tools that the environment lacks."""
-
-    results: Results | None
-    profile: Profile | None
-    rejections: tuple[GateRejection, ...]
 
 
 def check(

@@ -27,7 +27,7 @@ from rods.composing.task_types import said
 from rods.environments import load
 from rods.environments.base import Results
 from rods.gates.leaks import artefacts, secrets
-from rods.gates.replay import run
+from rods.gates.ground_truth import run
 from rods.tasks import RETURN_SENTENCE, Task
 
 WORD = re.compile(r"[^\W_]+(?:_[^\W_]+)*")

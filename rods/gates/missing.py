@@ -21,7 +21,7 @@ from rods.analysis.plausible_calls import Pool, Tried, attempts, plausible, show
 from rods.analysis.words import tells
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Result, Results, Tool
-from rods.gates.reason import Reason
+from rods.gates.records import Reason
 from rods.tasks import Task
 
 FIRST, NEAR, SECOND = 24, 4, 12
