@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.output import Json, RunFolder, plain, print_json
+from console.output import Json, RunFolder, print_json, print_lines
 
 
 def report(run: RunFolder, /, *, as_json: Json = False) -> None:
@@ -20,5 +20,4 @@ def report(run: RunFolder, /, *, as_json: Json = False) -> None:
         print_json({"report": str(page), **numbers(history)})
         return
     print(page)
-    for line in findings(history):
-        print(f"  {plain(line)}")
+    print_lines(findings(history), indent="  ")
