@@ -13,7 +13,6 @@ from cyclopts import Parameter
 from rods.errors import EXIT_FAILED, EXIT_OK
 
 RunFolder = Annotated[Path, Parameter(help="The run folder, for instance runs/demo.")]
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
 ConfigFile = Annotated[Path | None, Parameter(name="--config", help="The TOML file of the run's configuration.")]
 
 

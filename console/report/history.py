@@ -6,7 +6,7 @@ Only what is live counts: a restart of the trainer takes back the steps and epoc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,15 @@ from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.run import Run
 from evaluation.heldout import scored
-from rods.config import Config
-from rods.observations import Group
-from rods.rules.selection import moments
+from rods.config import Config, Zones
+from rods.observations import FORMAT_REWARDS, Group
+from rods.rules.zones import ZONES, group_signal, zone_of
 from rods.runfolder import EXPANDED, POOL, REJECTED, SEEDS
 from rods.tasks import Task
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-
-ZONES = ("too_hard", "boundary", "mastered", "truncated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ def _groups(run: Run, observations: Observations) -> Groups:
             tracker = observations.tracker
             rows = [row for row in rows if row[0] < step.step]
         for group in step.groups:
-            found = _measured(group, tracker.zone_of)
+            found = _measured(group, run.config.zones)
             if found is not None:
                 rows.append((step.step, step.epoch, group.task, *found, group.task not in originals, group.role))
     columns = list(zip(*rows, strict=True)) if rows else [()] * 8
@@ -148,16 +146,16 @@ def _groups(run: Run, observations: Observations) -> Groups:
     )
 
 
-def _measured(group: Group, zone_of: Callable[[float], str]) -> tuple[float, float, int] | None:
+def _measured(group: Group, zones: Zones) -> tuple[float, float, int] | None:
     """Mean, variance and zone (an index into `ZONES`) of a group; None where it counts for no zone."""
-    if group.reward in ("format", "format_codes"):
+    if group.reward in FORMAT_REWARDS:
         return None
-    if group.truncated:
+    signal = group_signal(group, "progress")
+    if signal.truncated:
         return float("nan"), float("nan"), ZONES.index("truncated")
-    found = moments(group, "progress")
-    if not group.counted or found is None:
+    if signal.moments is None:
         return None
-    return found.mean, found.variance, ZONES.index(zone_of(found.mean))
+    return *signal.moments, ZONES.index(zone_of(signal.moments.mean, zones))
 
 
 def _live(run: Run, observations: Observations) -> Iterator[Record]:

@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 
 from console.report import style
 from console.report.findings import RULE_NAMES
-from console.report.history import ZONES, History, delays_and_moves, first_means
+from console.report.history import History, delays_and_moves, first_means
 from evaluation.scoring import estimate
+from rods.rules.zones import ZONES
 
 
 def reward(history: History) -> Figure | None:

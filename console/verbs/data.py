@@ -12,7 +12,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, print_checked, print_json
+from console.output import print_checked, print_json
+from rods.commands import Json
 
 Name = Annotated[str, Parameter(help="desk, bfcl, or your own package.module:factory.")]
 Tasks = Annotated[Path | None, Parameter(help="A JSONL file of tasks of this environment; probes with their calls.")]

@@ -12,7 +12,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import ConfigFile, Json, print_json, print_lines
+from console.output import ConfigFile, print_json, print_lines
+from rods.commands import Json
 from rods.errors import EXIT_FAILED, EXIT_OK, UserError
 from rods.findings import Finding
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, print_json, print_lines
+from console.output import RunFolder, print_json, print_lines
 from console.verbs.verify import checked
+from rods.commands import Json
 from rods.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:

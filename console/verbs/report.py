@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from console.output import Json, RunFolder, print_json, print_lines
+from console.output import RunFolder, print_json, print_lines
+from rods.commands import Json
 
 
 def report(run: RunFolder, /, *, as_json: Json = False) -> None:

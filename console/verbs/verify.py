@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, print_checked
+from console.output import RunFolder, print_checked
+from rods.commands import Json
 from rods.errors import CorruptLogError
 
 if TYPE_CHECKING:
