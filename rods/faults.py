@@ -1,15 +1,18 @@
 """The kinds of fault, on one page, and how one vocabulary is told in another.
 
-| vocabulary | of what | where it stands | told on as |
-|---|---|---|---|
-| `CallError` | one tool call | `Result.error`, traces | a failed draft: `error_of_call`; broken machinery ends the episode |
-| `ErrorType` | a step of writing a variant (004 Appendix E) | `ComposeError.type`, rejected.jsonl | what the next plan avoids |
-| `Gate` | a finished variant (004 Appendix G) | `GateRejection`, rejected.jsonl | `error_of_gate` |
-| `Finish` | one answer of a language model | `Completion.finish`, the log of calls | `END_OF_FINISH`, where the model is the policy |
-| `End` | one episode | observations, traces | zone statistics: `CUT_ENDS`, `INVALID_ENDS` |
+- `CallError`, of one tool call: `Result.error`. In a draft it makes the ComposeError `vm_exec_failed`; in an episode it
+  is part of the trace, but `infrastructure` ends the episode and raises InfrastructureError while a draft is written.
+- `ErrorType`, of one step of writing a variant (004 Appendix E): `ComposeError.type`. The next plan avoids what it
+  names; those in `PATCHABLE` may first be mended in the state.
+- `Gate`, of a finished variant (004 Appendix G). `verdict_of_gate` says whether other words may mend it, and
+  `ERROR_OF_VERDICT` which ErrorType the next attempt is told; so does a judge's verdict.
+- `Failure`, of a candidate, whatever it was: `error` in rejected.jsonl.
+- `Finish`, of one answer of a language model. Where the model is the policy, `length` and `context` are the episode's
+  `End` too; in the pipeline they are asked again.
+- `End`, of one episode: zone statistics leave out `INVALID_ENDS`.
 
-One line goes through all of them: what the *policy* or an *author* did wrong is data and is counted; what the
-*machinery* broke (`infrastructure`, `InfrastructureError`) is nobody's failure and is counted nowhere.
+What a policy or an author did wrong is data, and counted. What the machinery broke (`infrastructure`, or an
+InfrastructureError) is nobody's failure, and counted nowhere.
 """
 
 from __future__ import annotations
@@ -61,17 +64,24 @@ Gate = Literal[
 ]
 # Gates whose objections lie in the words of a turn, so that other words may mend them; the others blame calls or
 # neighbours.
-OF_WORDS: frozenset[Gate] = frozenset({"leaks", "grounding", "requests"})
+OF_WORDS: frozenset[str] = frozenset({"leaks", "grounding", "requests"})
 # A fault of a finished variant lies in the words of a turn, or in the calls (004 Appendix G).
 Verdict = Literal["query_fixable", "gt_unfixable"]
 ERROR_OF_VERDICT: Mapping[Verdict, ErrorType] = {
     "query_fixable": "query_verify_failed",
     "gt_unfixable": "conversation_construct_failed",
 }
+
+
+def verdict_of_gate(gate: Gate) -> Verdict:
+    """Where a fault lies that `gate` finds."""
+    return "query_fixable" if gate in OF_WORDS else "gt_unfixable"
+
+
 # What a candidate can fail of besides: the judge, broken machinery, or a limit on what may be spent.
 Failure = ErrorType | Gate | Literal["judge_rejected", "infrastructure", "budget_spent"]
 # What no further attempt can mend: an environment without a catalogue, a limit on calls.
-FINAL: frozenset[Failure] = frozenset({"no_prompts", "budget_spent"})
+FINAL: frozenset[str] = frozenset({"no_prompts", "budget_spent"})
 
 # A model's answer. stop: it ended by itself. tools: with native tool calls. length: cut at max_tokens. context: the
 # prompt does not fit, nothing was generated. empty: no choice, or no text. other: a filter, or what else the server

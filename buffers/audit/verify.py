@@ -20,7 +20,7 @@ from buffers.log.tail import read, read_raw
 from buffers.run.run import Run
 from rods import environments, runfolder
 from rods.errors import CorruptLogError
-from rods.gates import ground_truth as ground_truth_faults
+from rods.gates import replay as ground_truth_faults
 
 __all__ = ["Report", "verify"]
 LOGS = (runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS, runfolder.EXPANDED, runfolder.REJECTED)

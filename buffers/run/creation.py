@@ -29,7 +29,7 @@ from rods.composing.records import ComposeError
 from rods.config import PROTOCOL, Config
 from rods.environments.base import reference
 from rods.errors import UserError, disk_error
-from rods.gates import ground_truth
+from rods.gates import replay
 from rods.rules.selection import reachable_maximum
 from rods.tasks import Task, task_lines
 
@@ -99,7 +99,7 @@ def check(config: Config, tasks: Sequence[Task]) -> list[str]:
                 where="tasks",
                 remedy="install that version, or write the tasks anew",
             )
-        if faults := ground_truth(environment, task):
+        if faults := replay(environment, task):
             raise UserError(
                 f"the ground truth of task {task.id} fails: {faults[0]}",
                 where="tasks",

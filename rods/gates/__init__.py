@@ -1,36 +1,29 @@
-"""The rules that a variant must pass before anybody judges its wording (004 Appendix G; DESIGN §5.4, §5.6).
+"""The rules that a variant must pass before anybody judges its wording (004 Appendix G).
 
-One file a gate; each is a pure function that returns reasons, and no reasons mean passed. `check` asks them in the
-paper's order, with the switches of the configuration (`[gates]`).
+Each gate is a pure function that returns reasons; no reasons mean that the task passed. `check` asks them all, in the
+paper's order and with the switches of the configuration (`[gates]`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
 
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
 from rods.config import Gates
 from rods.environments.base import Environment, Results
-from rods.gates.ground_truth import (arguments)
-from rods.gates.similarity import (contamination, held_out_index, overlaps)
-from rods.gates.similarity import (duplicates)
+from rods.faults import Gate
+from rods.gates.ground_truth import abridged, arguments, replay, replayed, tools
 from rods.gates.grounding import grounding
 from rods.gates.leaks import leaks
 from rods.gates.missing import missing
-from rods.gates.records import Reason
-from rods.gates.ground_truth import abridged, replay, replayed
+from rods.gates.records import Checked, GateRejection, Reason
 from rods.gates.requests import requests
-from rods.gates.similarity import Match, SimilarityIndex
-from rods.gates.ground_truth import (tools)
+from rods.gates.similarity import Match, SimilarityIndex, contamination, duplicates, held_out_index, overlaps
 from rods.tasks import Task
 
 __all__ = [
-    "OF_WORDS",
     "Checked",
-    "Gate",
     "GateRejection",
     "Match",
     "Reason",

@@ -1,12 +1,15 @@
-"""Gate 1 (004 Appendix G; DESIGN §5.4): the ground truth runs again, from the task's own state, in a fresh instance."""
+"""What holds for a ground truth by itself (004 Appendix G, gates 1 to 3): `replay` runs it again, from the task's own
+state, in a fresh instance; `tools` are visible where they are called; `arguments` are no larger than a policy writes.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rods.config import Gates
 from rods.environments.base import Environment, Results, reference
 from rods.errors import InfrastructureError
 from rods.gates.records import Reason

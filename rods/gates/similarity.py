@@ -1,4 +1,5 @@
-"""When two tasks are near duplicates, and an index that finds them (DESIGN §5.6).
+"""When two tasks are near duplicates, an index that finds them, and the two gates that ask it: `duplicates` against
+pool and staging, `contamination` against held-out tasks.
 
 Two tasks match when one of these holds:
 
@@ -21,7 +22,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from rods.canonical import canonical
-from rods.tasks import RETURN_SENTENCE, Task
+from rods.gates.records import Reason
+from rods.tasks import HELD_OUT_SPLITS, RETURN_SENTENCE, Task
 
 GRAM = 8  # words
 THRESHOLD = 0.5

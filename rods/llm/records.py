@@ -12,13 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from rods.errors import InfrastructureError, RodsError
+from rods.faults import Finish
 
 if TYPE_CHECKING:
     from rods.llm.budgets import Account
-
-# stop: the model ended by itself. tools: with native tool calls. length: cut at max_tokens. context: the prompt does
-# not fit, nothing was generated. empty: no choice, or no text. other: a filter or what else the server calls it.
-Finish = Literal["stop", "tools", "length", "context", "empty", "other"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from typing import Any
 
 import orjson
 
-from rods.llm.records import Completion, Finish, Request, ToolCall
+from rods.faults import Finish
+from rods.llm.records import Completion, Request, ToolCall
 
 CHARACTERS_A_TOKEN = 4  # a rough count, for servers that send none
 _FINISH: dict[Any, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tools", "function_call": "tools"}

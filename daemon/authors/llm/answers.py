@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rods.analysis.schemas import Checker
-from rods.composing.records import ErrorType
+from rods.faults import ErrorType
 from rods.llm import modeljson
 
 Schema = Mapping[str, Any]

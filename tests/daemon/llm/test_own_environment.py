@@ -11,7 +11,7 @@ from bench.fixtures.llm_stub import Stub
 from rods.calls import Call
 from rods.environments import load
 from rods.environments.base import reference
-from rods.gates import ground_truth
+from rods.gates import replay
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.llm.early import early
 
@@ -52,7 +52,7 @@ async def test_tools_and_schemas_are_enough_for_variants_of_every_type(
     variants = [one for one in outcomes if isinstance(one, Task)]
     assert len(variants) >= 2, (outcomes, [(one.error, one.evidence) for one in who.bench.rejections])
     for variant in variants:
-        assert variant.type == type and not ground_truth(load(f"{TOY}:{factory}"), variant)
+        assert variant.type == type and not replay(load(f"{TOY}:{factory}"), variant)
         assert variant.calls != seed.calls and [bool(calls) for calls in variant.calls] == [
             bool(calls) for calls in seed.calls
         ]

@@ -10,9 +10,9 @@ from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import Result, reference
 from rods.errors import InfrastructureError
-from rods.gates.records import (GateRejection)
-from rods.gates import (Reason, SimilarityIndex, abridged, arguments, check, ground_truth, tools)
+from rods.gates import Reason, SimilarityIndex, abridged, arguments, check, replay, tools
 from rods.gates.ground_truth import run
+from rods.gates.records import GateRejection
 from rods.tasks import EnvironmentRef, Task
 from tests.rods.toy_environment import Toy, World, environment
 
@@ -31,38 +31,38 @@ def task(**changes):
 
 
 def test_replay_passes_what_runs_and_names_what_fails():
-    assert ground_truth(TOY, task()) == []
+    assert replay(TOY, task()) == []
     failing = task(calls=((), (Call("read", {"note_id": 7}),)))
-    assert ground_truth(TOY, failing) == [Reason("read fails (tool): error: no note 7", 1, 0)]
+    assert replay(TOY, failing) == [Reason("read fails (tool): error: no note 7", 1, 0)]
 
 
 def test_replay_starts_from_the_tasks_own_state_each_time():
     own = task(calls=((), (Call("read", {"note_id": 7}),)), state={"notes": {"7": {"title": "a", "body": "b"}}})
-    assert ground_truth(TOY, own) == ground_truth(TOY, own) == []
-    assert "is rejected" in ground_truth(TOY, task(state={"other": 1}))[0].text
+    assert replay(TOY, own) == replay(TOY, own) == []
+    assert "is rejected" in replay(TOY, task(state={"other": 1}))[0].text
 
 
 def test_replay_must_reproduce_recorded_results():
     recorded = [['{"note_id":101}'], ['{"title":"milk","body":"two bottles"}']]
-    assert ground_truth(TOY, task(provenance={"results": recorded})) == []
-    assert "recorded was" in ground_truth(TOY, task(provenance={"results": [recorded[0], ["x"]]}))[0].text
-    assert "recorded was nothing" in ground_truth(TOY, task(provenance={"results": [recorded[0]]}))[0].text
+    assert replay(TOY, task(provenance={"results": recorded})) == []
+    assert "recorded was" in replay(TOY, task(provenance={"results": [recorded[0], ["x"]]}))[0].text
+    assert "recorded was nothing" in replay(TOY, task(provenance={"results": [recorded[0]]}))[0].text
     long = task(calls=((Call("write", {"title": "milk", "body": "b" * 60}),), (Call("read", {"note_id": 101}),)))
     texts = [[result.text for result in turn] for turn in run(TOY, long)]
     kept = abridged(replace(long, provenance={"results": texts, "seed": "s"}))
     assert kept.id == long.id and kept.provenance["seed"] == "s"
     assert kept.provenance["results"][0] == texts[0]  # short ones stay
-    assert kept.provenance["results"][1][0].startswith("sha256:") and ground_truth(TOY, kept) == []
+    assert kept.provenance["results"][1][0].startswith("sha256:") and replay(TOY, kept) == []
     other = replace(long, calls=((Call("write", {"title": "milk", "body": "c" * 60}),), long.calls[1]), id="")
-    assert "recorded was 'sha256:" in ground_truth(TOY, replace(other, provenance=kept.provenance))[0].text
-    assert "one list of texts" in ground_truth(TOY, task(provenance={"results": 5}))[0].text
+    assert "recorded was 'sha256:" in replay(TOY, replace(other, provenance=kept.provenance))[0].text
+    assert "one list of texts" in replay(TOY, task(provenance={"results": 5}))[0].text
     honest = environments.load("tests.rods.toy_environment:honestly_nondeterministic")
     drifting = task(environment=reference(honest), calls=((), (Call("total"),)), provenance={"results": [[], ["1"]]})
-    assert ground_truth(honest, drifting) == []
+    assert replay(honest, drifting) == []
 
 
 def test_replay_refuses_another_version_of_the_environment():
-    assert "written for" in ground_truth(TOY, task(environment=EnvironmentRef(TOY.name, "0")))[0].text
+    assert "written for" in replay(TOY, task(environment=EnvironmentRef(TOY.name, "0")))[0].text
 
 
 def test_broken_machinery_is_not_the_tasks_fault():
@@ -72,7 +72,7 @@ def test_broken_machinery_is_not_the_tasks_fault():
 
     dead = Toy("environment", Dead)
     with pytest.raises(InfrastructureError, match="worker died"):
-        ground_truth(dead, task())
+        replay(dead, task())
 
 
 def test_tools_must_be_visible_in_their_turn():
