@@ -12,6 +12,8 @@ Three families that are never mixed up:
 import contextlib
 import os
 import sys
+from dataclasses import asdict, dataclass
+from typing import Any
 
 EXIT_OK = 0
 EXIT_FAILED = 1  # a check that was asked for found something wrong (verify, data check, replay)
@@ -62,6 +64,24 @@ class InfrastructureError(RodsError):
 
 class Unsupported(RodsError):
     """An environment was asked for something that it declares it lacks (snapshot, fork, visible state)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One question about something outside (an endpoint, a file system, an installation) and its answer. `ok` None: no
+    fault, but good to know. `remedy` says what to do about it."""
+
+    name: str
+    ok: bool | None
+    text: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        mark = {True: "ok", None: "note", False: "FAIL"}[self.ok]
+        return f"{mark:<4} {self.name}: {self.text}" + (f" → {self.remedy}" if self.remedy else "")
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 def complain(program: str, text: str) -> None:

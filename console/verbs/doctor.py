@@ -13,8 +13,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from console.output import ConfigFile, Json, plain, print_json
-from rods.errors import EXIT_FAILED, EXIT_OK, UserError
-from rods.findings import Finding
+from rods.errors import EXIT_FAILED, EXIT_OK, Finding, UserError
 
 ROOMS = ("prompts", "rods", "buffers", "daemon", "trainer", "evaluation", "console")
 ENOUGH_FILES = 4096

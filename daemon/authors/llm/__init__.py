@@ -23,12 +23,12 @@ from daemon.authors.llm.rewriting import Rewriter
 from daemon.authors.llm.worlds import Worlds
 from prompts import FOLDER, load
 from rods.canonical import content_id
-from rods.config.identity import Pipeline
+from rods.config import PipelineSettings
 from rods.environments import load as load_environment
 
 
 def llm_author(
-    environment_name: str, asker: Asker, settings: Pipeline, threads: Threads, *, duplicates: bool = True
+    environment_name: str, asker: Asker, settings: PipelineSettings, threads: Threads, *, duplicates: bool = True
 ) -> Author:
     """The author of one variant; everything is asked through `asker`. `hashes` fills up as templates are used.
     `duplicates`: whether the gate of this name is on."""
