@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.figures import Figure, run
-from daemon.authors.procedural import procedural_author
+from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from evaluation.bfcl.parity import oracle
@@ -49,7 +49,7 @@ def write(seeds: Sequence[Task], random_seed: int = 0) -> tuple[list[Written], C
     threads = ThreadPoolExecutor(1)
     held_out = held_out_index([task for task in tasks() if task.split != "train"])
     config = Config.model_validate({"random_seeds": {"daemon": random_seed}})
-    pipeline, author = Pipeline(config, held_out, threads), procedural_author("bfcl", threads)
+    pipeline, author = Pipeline(config, held_out, threads), ProceduralAuthor.of("bfcl", threads)
     pool = SimilarityIndex()
     for task in tasks():
         if task.split == "train":

@@ -16,7 +16,7 @@ from itertools import cycle
 
 from bench.figures import Figure, run
 from bench.fixtures.corruptions import KINDS, Corruptions, objections
-from daemon.authors.procedural import procedural_author
+from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import VariantJob
 from daemon.pipeline import Pipeline
 from rods.canonical import keyed_random
@@ -83,7 +83,7 @@ def accepted(name: str, count: int, config: Config | None = None) -> list[Task]:
     """Variants as the daemon accepts them, of training tasks in turn."""
     seeds = [task for task in tasks() if task.split == "train"] if name == "bfcl" else desk.generate(7, 200, 0)
     threads = ThreadPoolExecutor(1)
-    pipeline, author = Pipeline(config or Config(), SimilarityIndex(), threads), procedural_author(name, threads)
+    pipeline, author = Pipeline(config or Config(), SimilarityIndex(), threads), ProceduralAuthor.of(name, threads)
 
     async def written() -> list[Task]:
         found: list[Task] = []

@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 
 from bench.figures import Figure, run
-from daemon.authors.procedural import procedural_author
+from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from rods.config import Config
@@ -119,7 +119,7 @@ def _became(work: Run) -> list[Figure]:
 async def _write(work: Run) -> None:
     threads = ThreadPoolExecutor(1)
     held_out = held_out_index([task for task in tasks() if task.split != "train"])
-    pipeline, author = Pipeline(Config(), held_out, threads), procedural_author("bfcl", threads)
+    pipeline, author = Pipeline(Config(), held_out, threads), ProceduralAuthor.of("bfcl", threads)
     seeds = [task for task in tasks() if task.split == "train"]
     try:
         for number in count():

@@ -17,7 +17,7 @@ from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
-from daemon.authors.procedural import IN_FLIGHT, procedural_author
+from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
@@ -51,7 +51,7 @@ async def _rate(jobs: int) -> list[Figure]:
 
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
         pipeline = Pipeline(Config(), held_out_index(tasks), threads)
-        author, environment = procedural_author("desk", threads), load("desk")
+        author, environment = ProceduralAuthor.of("desk", threads), load("desk")
         waiting = iter(range(jobs))
 
         async def work() -> None:

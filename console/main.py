@@ -7,15 +7,14 @@ Exit codes are those of `rods.errors`: 0 done, 1 a check found something wrong, 
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-from pathlib import Path
 from types import FrameType
 
-from cyclopts import App, CycloptsError
+from cyclopts import App
 
-from rods.errors import EXIT_OK, EXIT_REQUEUE, EXIT_USER, RodsError, complain
+from rods import commands
+from rods.errors import EXIT_REQUEUE
 from rods.signals import NUMBERS, Interrupted, ignore
 
 # verb: (module in console/verbs and function, what help says). The order is that of a run's life.
@@ -77,9 +76,7 @@ GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
 
 def application() -> App:
     """The command line with all verbs registered, none of them imported yet."""
-    app = App(
-        name="rods", help="Reward-driven online data synthesis for multi-turn tool-use RL.", help_format="plaintext"
-    )
+    app = commands.application("rods", "Reward-driven online data synthesis for multi-turn tool-use RL.")
     for verb, (target, text) in VERBS.items():
         app.command(f"console.verbs.{target}", name=verb, help=text)
     for group, (text, verbs) in GROUPS.items():
@@ -104,31 +101,11 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Runs one verb and returns the exit code. A verb returns its code, or None for 0."""
-    try:
-        code = application()(
-            arguments or ["--help"], exit_on_error=False, print_error=False, result_action="return_value"
-        )
-        sys.stdout.flush()
-    except CycloptsError as error:
-        return _say(" ".join(str(error).split()) + " → `rods --help` lists verbs and options", EXIT_USER)
-    except RodsError as error:
-        return _say(str(error), error.exit_code)
-    except Interrupted as stopped:
+    """Runs one verb and returns the exit code (rods.commands.run). Without arguments: the help."""
+
+    def interrupted(stopped: Interrupted) -> tuple[str, int]:
         if arguments[:1] == ["up"]:  # while it creates the run: nothing has been started
-            return _say("stopped; start the same command again", EXIT_REQUEUE)
-        return _say("interrupted", 128 + stopped.number)
-    except BrokenPipeError:  # the reader of our output has left (`rods status … | head`)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except OSError as error:  # a full disk, a folder that is not ours
-        from buffers.log.disk import disk_error
+            return "stopped; start the same command again", EXIT_REQUEUE
+        return "interrupted", 128 + stopped.number
 
-        known = disk_error(error, Path(error.filename or " ".join(arguments)))
-        return _say(str(known), known.exit_code)
-    return code if isinstance(code, int) else EXIT_OK
-
-
-def _say(text: str, code: int) -> int:
-    complain("rods", text)
-    return code
+    return commands.run(application(), arguments or ["--help"], interrupted)

@@ -11,7 +11,6 @@ import orjson
 from cyclopts import Parameter
 
 RunFolder = Annotated[Path, Parameter(help="The run folder, for instance runs/demo.")]
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
 ConfigFile = Annotated[Path | None, Parameter(name="--config", help="The TOML file of the run's configuration.")]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from console.output import Json, RunFolder, plain, print_json
+from console.output import RunFolder, plain, print_json
+from rods.commands import Json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

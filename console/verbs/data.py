@@ -12,7 +12,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, plain, print_json
+from console.output import plain, print_json
+from rods.commands import Json
 from rods.errors import EXIT_FAILED, EXIT_OK
 
 Name = Annotated[str, Parameter(help="desk, bfcl, or your own package.module:factory.")]

@@ -12,7 +12,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import ConfigFile, Json, plain, print_json
+from console.output import ConfigFile, plain, print_json
+from rods.commands import Json
 from rods.errors import EXIT_FAILED, EXIT_OK, Finding, UserError
 
 ROOMS = ("prompts", "rods", "buffers", "daemon", "trainer", "evaluation", "console")

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, print_json
+from console.output import RunFolder, print_json
+from rods.commands import Json
 from rods.errors import UserError
 from rods.observations import Group, turns
 

@@ -11,7 +11,8 @@ from cyclopts import Parameter
 from buffers.folds.observations import Observations
 from buffers.log.tail import read
 from buffers.run.run import Run
-from console.output import Json, RunFolder, plain, print_json
+from console.output import RunFolder, plain, print_json
+from rods.commands import Json
 from rods.errors import UserError
 from rods.rules.tracker import Window
 from rods.runfolder import EXPANDED, POOL, SEEDS

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, plain, print_json
+from console.output import RunFolder, plain, print_json
 from console.verbs.verify import checked
+from rods.commands import Json
 from rods.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from console.output import Json, RunFolder, plain, print_json
+from console.output import RunFolder, plain, print_json
+from rods.commands import Json
 
 
 def report(run: RunFolder, /, *, as_json: Json = False) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, plain, print_json
+from console.output import RunFolder, plain, print_json
+from rods.commands import Json
 from rods.errors import EXIT_FAILED, EXIT_OK, CorruptLogError
 
 if TYPE_CHECKING:

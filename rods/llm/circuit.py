@@ -50,7 +50,7 @@ class Circuit:
         return self.down_since is None or (not self._trial and time.monotonic() >= self._next_trial)
 
     async def passage(self) -> Passage | None:
-        """The permission to send, at once or after a pause; None after a pause in which things may have changed: ask again."""
+        """The permission to send, at once or after a pause. None: ask again, things may have changed in the pause."""
         if self.down_since is None:
             return Passage(trial=False)
         pause = self._next_trial - time.monotonic()

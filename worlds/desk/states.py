@@ -23,7 +23,7 @@ def make_state(
 ) -> dict[str, Any]:
     """A world with the classes that the recipes call, and none of the names that `avoid` holds."""
     groups = {REGISTRY[tool].tool.group for recipe in recipes for tool in recipe.tools}
-    maker = _Maker(rng, set(), avoided=_words(avoid) if avoid else set())
+    maker = StateMaker(rng, set(), avoided=_words(avoid) if avoid else set())
     topic = narrative.get("topic") if rng.random() < TOPICAL else None
     state: dict[str, Any] = {"today": rng.choice(pools.DAYS)}
     if "contacts" in groups:
@@ -42,7 +42,7 @@ def make_state(
 
 def patch(state: Mapping[str, Any], error: ComposeError, rng: random.Random) -> dict[str, Any] | None:
     """What to merge into the state so that the failed call, or the empty domain, works next time."""
-    maker = _Maker(rng, _words(state))
+    maker = StateMaker(rng, _words(state))
     if error.domain is not None:
         return _supplied(state, error.domain, maker)
     if error.call is None:
@@ -68,7 +68,7 @@ def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, A
     spoken of stay unique; where the request is about the only one of a team, folder or day, these stay as they are."""
     state = copy.deepcopy(dict(draft.state))
     lone = any("lone" in name or name == "clear_day" for turn in draft.plan.turns for name in turn.recipes)
-    maker = _Maker(rng, _words(state) | spoken, spoken if lone else frozenset())
+    maker = StateMaker(rng, _words(state) | spoken, spoken if lone else frozenset())
     if "contacts" in state:
         state["contacts"] |= maker.contacts(LONG["contacts"])
     if "mail" in state:
@@ -84,7 +84,7 @@ def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, A
     return state
 
 
-class _Maker:
+class StateMaker:
     """Makes entries from the pools. Names and ids in `taken` are never used, names in `avoided` only when the pool runs
     dry; `closed` are teams, folders and days that get nothing new."""
 
@@ -169,7 +169,7 @@ class _Maker:
         return self.rng.sample(free, min(count, len(free)))
 
 
-def _supplied(state: Mapping[str, Any], domain: str, maker: _Maker) -> dict[str, Any] | None:
+def _supplied(state: Mapping[str, Any], domain: str, maker: StateMaker) -> dict[str, Any] | None:
     """One more entry for an empty domain."""
     if domain in ("contact", "lone_team"):
         teams = {contact["team"] for contact in state["contacts"].values()}
