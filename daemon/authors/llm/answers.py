@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rods import model_json
-from rods.analysis.schemas import TYPES
+from rods.analysis.schemas import Checker
 from rods.composing.records import ErrorType
 
 Schema = Mapping[str, Any]
@@ -60,7 +60,7 @@ class Form:
             if name not in found:
                 if name not in self.optional:
                     raise Unreadable(f"{name} is missing")
-            elif name not in self.guiding and (what := fault(schema, found[name])):
+            elif name not in self.guiding and (what := Checker(schema).fault(found[name])):
                 raise Unreadable(f"{name} {what}")
         return found
 
@@ -100,55 +100,6 @@ def obj(fields: Mapping[str, Schema], optional: frozenset[str] = frozenset()) ->
         "required": [name for name in fields if name not in optional],
         "additionalProperties": False,
     }
-
-
-def fault(schema: Schema, value: Any) -> str:
-    """What keeps `value` from conforming to `schema`, as the rest of a sentence; empty when it does. Knows the words
-    that this project's schemas use."""
-    if "const" in schema and value != schema["const"]:
-        return f"must be {schema['const']!r}"
-    if "anyOf" in schema:
-        faults = [fault(way, value) for way in schema["anyOf"]]
-        return "" if not all(faults) else faults[0]
-    kind = schema.get("type")
-    if kind in TYPES and (not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind != "boolean")):
-        return f"must be of type {kind}"
-    if "enum" in schema and value not in schema["enum"]:
-        return f"must be one of {', '.join(map(str, schema['enum'][:40]))}, not {str(value)[:80]!r}"
-    if isinstance(value, str):
-        return _size(schema, "Length", len(value), "characters")
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        low, high = schema.get("minimum", value), schema.get("maximum", value)
-        return "" if low <= value <= high else f"must lie between {low} and {high}"
-    if isinstance(value, list):
-        what = _size(schema, "Items", len(value), "elements")
-        faults = [f"{number}: {each}" for number, item in enumerate(value) if (each := _item(schema, number, item))]
-        return what or (f"at {faults[0]}" if faults else "")
-    return _object_fault(schema, value) if isinstance(value, dict) else ""
-
-
-def _item(schema: Schema, number: int, item: Any) -> str:
-    places = schema.get("prefixItems", ())
-    return fault(places[number] if number < len(places) else schema.get("items", {}), item)
-
-
-def _object_fault(schema: Schema, value: Mapping[str, Any]) -> str:
-    known = schema.get("properties", {})
-    for name in schema.get("required", ()):
-        if name not in value:
-            return f"lacks {name!r}"
-    for name, item in value.items():
-        if name not in known:
-            if schema.get("additionalProperties") is False:
-                return f"has an unknown field {name[:80]!r}"
-        elif what := fault(known[name], item):
-            return f"in {name}: {what}"
-    return ""
-
-
-def _size(schema: Schema, what: str, size: int, unit: str) -> str:
-    low, high = schema.get(f"min{what}", 0), schema.get(f"max{what}", size)
-    return "" if low <= size <= high else f"has {size} {unit}, allowed are {low} to {high}"
 
 
 def _between(name: str, text: str) -> list[str]:
