@@ -1,4 +1,4 @@
-"""`rods data check FILE`: a user's own tasks, read line by line: first the shape of the record, then its ground truth, run.
+"""`rods data check FILE`: a user's own tasks, line by line: first the shape of the record, then its ground truth.
 
 The shape is checked field by field so that all faults of a record are named at once. `Task.from_json` holds the same
 rules and stops at the first; what it refuses and nothing here explains is passed on in its own words.
@@ -262,7 +262,7 @@ def _tools(record: dict[str, Any], turns: int | None) -> list[Found]:
         )
         return found
     returned: set[str] = set()
-    for turn, tools in held_out.items():
+    for turn, returning in held_out.items():
         where = f"tools.held_out.{turn}"
         if not (turn.isascii() and turn.isdigit()):
             found.append((where, "is not a turn number", "turns are counted from 0"))
@@ -270,11 +270,11 @@ def _tools(record: dict[str, Any], turns: int | None) -> list[Found]:
             found.append(
                 (where, f"names a turn outside 1–{turns - 1}", "the key is the turn in which the tools return")
             )
-        if not isinstance(tools, list) or not tools:
+        if not isinstance(returning, list) or not returning:
             found.append((where, "must be a list of tool names", "leave the turn out when nothing returns in it"))
             continue
-        found += _names(where, tools)
-        for name in (name for name in tools if isinstance(name, str)):
+        found += _names(where, returning)
+        for name in (name for name in returning if isinstance(name, str)):
             if names is not None and name not in names:
                 found.append((where, f"{name!r} is not in tools.names", "list it there too: it is a tool of the task"))
             if name in returned:

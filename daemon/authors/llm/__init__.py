@@ -22,7 +22,7 @@ from daemon.authors.llm.rewriting import Rewriter
 from daemon.authors.llm.worlds import Worlds
 from prompts import FOLDER, load
 from rods.canonical import content_id
-from rods.config.identity import Pipeline
+from rods.config import PipelineSettings
 from rods.environments import load as load_environment
 
 
@@ -31,7 +31,13 @@ class LLMAuthor:
     `duplicates`: whether the gate of this name is on."""
 
     def __init__(
-        self, environment_name: str, asker: Asker, settings: Pipeline, threads: Threads, *, duplicates: bool = True
+        self,
+        environment_name: str,
+        asker: Asker,
+        settings: PipelineSettings,
+        threads: Threads,
+        *,
+        duplicates: bool = True,
     ) -> None:
         catalogue, compute = library(environment_name), Compute(threads)
         generated = not all(is_plain(recipe) for recipe in catalogue.recipes.values())

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rods import model_json
 from rods.analysis.schemas import Checker
 from rods.faults import ErrorType
-from rods.llm import modeljson
 
 Schema = Mapping[str, Any]
 LONGEST = 100_000  # characters of an answer
@@ -66,7 +66,7 @@ class Form:
 
     def _object(self, text: str) -> dict[str, Any]:
         try:
-            value = modeljson.find(text)
+            value = model_json.find(text)
         except ValueError as error:
             raise Unreadable(f"no JSON object could be read: {error}") from None
         if not isinstance(value, dict):
@@ -120,6 +120,6 @@ def _inside(name: str, text: str, schema: Schema) -> Any:
     if schema.get("type") == "string":
         return text
     try:
-        return modeljson.find(text)
+        return model_json.find(text)
     except ValueError as error:
         raise Unreadable(f"<{name}> does not hold JSON: {error}") from None

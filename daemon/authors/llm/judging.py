@@ -18,7 +18,7 @@ from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.rewriting import functions
 from prompts import load
 from rods.composing.records import Draft
-from rods.config.identity import Pipeline
+from rods.config import PipelineSettings
 from rods.environments.base import Results
 from rods.gates import drafts
 from rods.tasks import RETURN_SENTENCE, Task
@@ -32,7 +32,7 @@ ISSUE: Schema = {"type": "string", "maxLength": REASON}  # lengths in common are
 class Judge:
     """`compute` runs what takes a moment in a thread."""
 
-    def __init__(self, asker: Asker, settings: Pipeline, compute: Compute) -> None:
+    def __init__(self, asker: Asker, settings: PipelineSettings, compute: Compute) -> None:
         self.asker, self.settings, self.compute = asker, settings, compute
 
     async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:

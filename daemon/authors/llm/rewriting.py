@@ -18,14 +18,14 @@ from daemon.authors.llm.answers import Form, Unreadable
 from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.querying import voices
 from rods.composing.records import Draft
-from rods.config.identity import Pipeline
+from rods.config import PipelineSettings
 
 
 class Rewriter:
     """`executor` writes the turns one by one before, in the paper's per-turn form; the rewrite then starts from these
     texts."""
 
-    def __init__(self, asker: Asker, settings: Pipeline, executor: Any) -> None:
+    def __init__(self, asker: Asker, settings: PipelineSettings, executor: Any) -> None:
         self.asker, self.settings, self.executor = asker, settings, executor
 
     async def rewrite(self, given: Assignment, draft: Draft) -> Texts:
