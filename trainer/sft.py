@@ -23,7 +23,7 @@ from cyclopts import Parameter
 
 from rods import dialects, environments
 from rods.canonical import keyed_random
-from rods.config import Config, Policy, read_config
+from rods.config import Config, PolicySettings, read_config
 from rods.dialects.base import Dialect
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
@@ -106,7 +106,7 @@ def _train(config: Config, traces: list[Trace], out: Path, passes: float, sequen
     chat.tokenizer.save_pretrained(out)
 
 
-def demonstrate(tasks: Sequence[Task], policy: Policy) -> list[Trace]:
+def demonstrate(tasks: Sequence[Task], policy: PolicySettings) -> list[Trace]:
     """One resolved episode a task. Raises UserError for a task whose ground truth does not resolve its turns."""
     dialect = dialects.load(policy.dialect)
     plans = [_replies(task, dialect) for task in tasks]

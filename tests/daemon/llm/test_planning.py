@@ -25,7 +25,7 @@ from tests.daemon.pipelines import seed
 async def test_a_plan_has_the_root_s_shape_and_other_functions(stub: Stub, type: TaskType, structured: bool) -> None:
     given = assignment(seed(type))
     async with early(stub, "good", structured=structured) as who:
-        made = await who.author.planner.plan(given, narrative=True, functions="other")
+        made = await who.author.plan(given, narrative=True, functions="other")
         assert made.narrative == {"story": "Somebody tidies up."}
     tools = load("desk").tools()
     for turn, wanted in zip(made.turns, given.profile.calls_per_turn, strict=True):
@@ -36,14 +36,14 @@ async def test_a_plan_has_the_root_s_shape_and_other_functions(stub: Stub, type:
 
 async def test_without_narrative_nobody_is_asked_for_a_story(stub: Stub) -> None:
     async with early(stub, "good") as who:
-        made = await who.author.planner.plan(assignment(), narrative=False, functions="other")
+        made = await who.author.plan(assignment(), narrative=False, functions="other")
     assert made.narrative == {}
 
 
 async def test_the_same_functions_may_be_demanded(stub: Stub) -> None:
     given = assignment()
     async with early(stub, "good") as who:
-        made = await who.author.planner.plan(given, narrative=True, functions="same")
+        made = await who.author.plan(given, narrative=True, functions="same")
     assert [turn.tools for turn in made.turns] == [tuple(call.name for call in calls) for calls in given.seed.calls]
 
 
@@ -85,5 +85,5 @@ def test_whatever_is_chosen_from_the_pattern_has_the_root_s_depth() -> None:
 async def test_a_plan_that_does_not_fit_is_said_why(stub: Stub, habit: str, told: str) -> None:
     async with early(stub, habit, structured=False) as who:
         with pytest.raises(ComposeError, match=told) as caught:
-            await who.author.planner.plan(assignment(seed("long_context")), narrative=True, functions="other")
+            await who.author.plan(assignment(seed("long_context")), narrative=True, functions="other")
         assert caught.value.said.startswith("<reason>") and who.stages() == ["plan"] * 3
