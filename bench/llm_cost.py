@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from bench.figures import Figure, run
-from buffers.folds.costs import Costs, costs
+from buffers.usage import Costs, costs
 from console.verbs.cost import lines
 from tests.daemon.synthesis import make_run, seeds, synthesise
 from tests.llm_stub import Script, Stub

@@ -17,10 +17,10 @@ from typing import Any
 import orjson
 
 from bench.figures import Figure, run
-from buffers.folds.costs import costs
 from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.creation import toml
+from buffers.usage import costs
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
 from tests.llm_stub import Script, Stub
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from console.output import plain, print_json
-from console.progress import Snapshot
+from console.progress import Look
 
 EVERY = 5.0  # seconds between plain lines
 
@@ -19,7 +19,7 @@ EVERY = 5.0  # seconds between plain lines
 class View(Protocol):
     """Where progress and events go."""
 
-    def show(self, now: Snapshot) -> None: ...
+    def show(self, now: Look) -> None: ...
 
     def say(self, text: str) -> None: ...
 
@@ -45,7 +45,7 @@ class Lines:
         self._last: object = None
         self._at = -EVERY
 
-    def show(self, now: Snapshot) -> None:
+    def show(self, now: Look) -> None:
         seen = now if self.json else now.line()
         due = time.monotonic() - self._at >= EVERY
         if seen == self._last or not (due or now.finished):
@@ -81,7 +81,7 @@ class Panel:
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, refresh_per_second=4, transient=False)
 
-    def show(self, now: Snapshot) -> None:
+    def show(self, now: Look) -> None:
         self._live.update(_table(now))
 
     def say(self, text: str) -> None:
@@ -98,7 +98,7 @@ class Panel:
 COLOURS = {"too_hard": "red", "boundary": "blue", "mastered": "green", "truncated": "bright_black"}
 
 
-def _table(now: Snapshot) -> Any:
+def _table(now: Look) -> Any:
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from console.report.history import ZONES, History, delays_and_moves, first_means
+from buffers.state import ZONES
+from console.report.history import History, delays_and_moves, first_means
 
 RULE_NAMES = {
     "burn_in": "burn-in: too hard at once",

@@ -10,9 +10,10 @@ from collections import Counter
 import numpy as np
 from matplotlib.figure import Figure
 
+from buffers.state import ZONES
 from console.report import style
 from console.report.findings import RULE_NAMES
-from console.report.history import ZONES, History, delays_and_moves, first_means
+from console.report.history import History, delays_and_moves, first_means
 from evaluation.scoring import estimate
 
 

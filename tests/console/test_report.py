@@ -14,9 +14,10 @@ from matplotlib.patches import Rectangle
 
 from buffers.log.tail import read
 from buffers.run.run import Run
+from buffers.state import ZONES
 from console.main import run
 from console.report.findings import findings, heldout_sentence, limits, numbers
-from console.report.history import ZONES, read_history
+from console.report.history import read_history
 from console.report.page import build, examples
 from console.report.plots import drift
 from rods.config import parse_config
