@@ -1,4 +1,9 @@
-"""Variants of BFCL's training tasks, written without a model: how many, how fast, how new, how varied, how official."""
+"""Variants of BFCL's training tasks, written without a model.
+
+Claim: nine in ten base seeds give an accepted variant in one attempt, in under 100 ms of CPU time, with other
+functions, varied queries, and ground truths that BFCL's own checker accepts. Anchor: BFCL's own tasks and its checker.
+Command: `python -m bench.bfcl_variants`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.figures import Figure, run
-from daemon.authors.procedural import procedural_author
+from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from evaluation.bfcl.parity import oracle
@@ -49,7 +54,7 @@ def write(seeds: Sequence[Task], random_seed: int = 0) -> tuple[list[Written], C
     threads = ThreadPoolExecutor(1)
     held_out = held_out_index([task for task in tasks() if task.split != "train"])
     config = Config.model_validate({"random_seeds": {"daemon": random_seed}})
-    pipeline, author = Pipeline(config, held_out, threads), procedural_author("bfcl", threads)
+    pipeline, author = Pipeline(config, held_out, threads), ProceduralAuthor.of("bfcl", threads)
     pool = SimilarityIndex()
     for task in tasks():
         if task.split == "train":

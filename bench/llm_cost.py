@@ -1,8 +1,10 @@
-"""What a variant costs in calls: all turns at once, and in the paper's form with a call for each step of each turn.
+"""What a variant costs in calls of language models: all turns in one call, and a call for each step of each turn.
+
+Claim: no more calls on a variant's own path than the paper. Anchor: the paper's 9 to 15 calls for a base variant of
+three turns, without parameter generation (004 Appendix N). Command: `python -m bench.llm_cost`.
 
 The stub plays all roles, so that what a model does badly costs nothing here; tokens are a quarter of the characters.
-The paper counts 9 to 15 calls for a base variant of three turns on its successful path, without parameter generation
-(004 Appendix N). Printed besides the figures: the table of `rods cost` for both forms.
+Printed besides the figures: the table of `rods cost` for both forms.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ import tempfile
 from pathlib import Path
 
 from bench.figures import Figure, run
+from bench.fixtures.llm_stub import Script, Stub
+from bench.fixtures.synthesis import make_run, seeds, synthesise
 from buffers.usage import Costs, costs
 from console.verbs.cost import lines
-from tests.daemon.synthesis import make_run, seeds, synthesise
-from tests.llm_stub import Script, Stub
 
 RUNS = Path(__file__).parent.parent / "runs"
 PAPER = 9.0  # calls, at least
@@ -34,7 +36,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def _costs(path: Path, form: str, count: int) -> Costs:
-    with Stub(Script(answer="tests.llm_stub.roles:answer")) as stub:
+    with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub:
         endpoint = {"model": "stub", "urls": [stub.url]}
         asyncio.run(synthesise(make_run(path, seeds(count), [endpoint], pipeline={"calls": form})))
     found = costs(path)

@@ -1,8 +1,11 @@
-"""An endpoint that misbehaves in every way at once: is any seed lost or doubled, does a task leak, does memory grow?
+"""An endpoint that fails in every way at once.
+
+Claim: every seed ends once and with a reason, no asyncio task is left over, and memory does not grow. Anchor: the
+number of seeds picked; memory in the second quarter of the run. Command: `python -m bench.llm_faults`.
 
 The stub plays all roles and injects each of ten faults into 5 % of the calls and a dozen more into 1 %, all in one run,
-so that more calls go wrong than well. Machinery that fails is asked again by the client; answers that cannot be used
-are asked for again by the author; what remains is a rejected candidate with its reason. Seeds are BFCL's and desk's.
+so that more calls fail than succeed. A failed request is repeated by the client; an answer that cannot be used is asked
+for again by the author; what remains is a rejected candidate with its reason. Seeds are BFCL's and desk's.
 """
 
 from __future__ import annotations
@@ -14,9 +17,9 @@ import tempfile
 from pathlib import Path
 
 from bench.figures import Figure, run
-from tests.daemon.synthesis import Ended, make_run, seeds, synthesise
-from tests.llm_stub import Script, Stub
-from tests.llm_stub.script import MACHINERY, MODEL
+from bench.fixtures.llm_stub import Script, Stub
+from bench.fixtures.llm_stub.script import MACHINERY, MODEL
+from bench.fixtures.synthesis import Ended, make_run, seeds, synthesise
 
 NAMED = ("429", "500", "reset", "stall", "truncated", "empty_choices", "wrong_tags", "prose", "surrogates", "huge")
 ODD = ("not_utf8", "no_usage", "chunked", "parts")
@@ -28,7 +31,7 @@ RUNS = Path(__file__).parent.parent / "runs"
 def measure(quick: bool) -> list[Figure]:
     """Seeds that ended, once; tasks left over; memory in the last quarter against the second."""
     count = 60 if quick else 1000
-    script = Script(answer="tests.llm_stub.roles:answer", latency=(0.0, 0.2), faults=FAULTS)
+    script = Script(answer="bench.fixtures.llm_stub.roles:answer", latency=(0.0, 0.2), faults=FAULTS)
     with tempfile.TemporaryDirectory(dir=RUNS) as folder, Stub(script) as stub:
         endpoint = {"model": "stub", "urls": [stub.url], "concurrency": 64, "read_seconds": 1.0}
         ended = asyncio.run(synthesise(make_run(Path(folder) / "run", seeds(count), [endpoint])))

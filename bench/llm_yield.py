@@ -1,4 +1,7 @@
-"""How far do a very small model and no model at all get under the same constraints? Seeds of BFCL and desk.
+"""What a very small model and no model at all reach under the same constraints. Seeds of BFCL and desk.
+
+Claim: half of the seeds reach a ground truth that runs, whoever answers. Anchor: random instances of the same schemas.
+Command: `python -m bench.llm_yield`.
 
 SmolLM2-135M-Instruct behind a real vLLM on this machine's CPU writes plans, values, words and verdicts, held to the
 author's schemas; beside it a policy that draws random instances of the same schemas. What both reach is owed to
@@ -15,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, run
-from tests.daemon.synthesis import Ended, make_run, seeds, synthesise
-from tests.llm_server import LlmServer, missing
-from tests.llm_server.server import NAME
-from tests.llm_stub import Script, Stub
+from bench.fixtures.llm_server import LlmServer, missing
+from bench.fixtures.llm_server.server import NAME
+from bench.fixtures.llm_stub import Script, Stub
+from bench.fixtures.synthesis import Ended, make_run, seeds, synthesise
 
 RUNS = Path(__file__).parent.parent / "runs"
 SECONDS = 2400.0  # for 60 seeds
@@ -29,7 +32,7 @@ def measure(quick: bool) -> list[Figure]:
     """Share of the seeds that reached a verified executable ground truth, and that became a variant."""
     count = 8 if quick else 60
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
-        with Stub(Script(answer="tests.llm_stub.random_answers:answer")) as stub:
+        with Stub(Script(answer="bench.fixtures.llm_stub.random_answers:answer")) as stub:
             figures = _measured("random answers", Path(folder) / "random", count, {"model": "stub", "urls": [stub.url]})
         if reason := "it takes minutes" if quick else missing():
             print(f"not measured: {NAME} ({reason})", file=sys.stderr)

@@ -1,9 +1,12 @@
-"""Does keeping the cache across turns pay? Tokens a second of the trainer's own rollouts, over generating afresh.
+"""Does keeping the cache across turns pay? Tokens a second of the trainer's own rollouts.
+
+Claim: 1.5 times as many as generating afresh each turn, with the same tokens. Anchor: `generate` of transformers on
+each conversation so far, batched and padded on the left, as a plain training loop does.
+Command: `python -m bench.rollout_engine [--model FOLDER]`.
 
 The same greedy episodes of desk with the same weights (the demonstration's nano, an untrained Llama of its size with
-`--quick`, or `--model FOLDER`, rolled out as in the CPU's recipe), once through the trainer's engine, once by rendering
-each conversation so far and calling `generate` of transformers on it, batched and padded on the left, as a plain
-training loop does. Both give the same tokens in float32; the bench stops with an error when they do not.
+`--quick`, or `--model FOLDER`, rolled out as in the recipe for a CPU), both ways. Both give the same tokens in float32;
+the bench stops with an error when they do not.
 """
 
 from __future__ import annotations

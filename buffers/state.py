@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import get_args
 
 from buffers.folds.observations import ClosedStep, Lineage, Observations, known_starts
 from buffers.folds.pool import Member, Pool, initial, live_merges, merges
@@ -31,12 +30,12 @@ from buffers.log.records import Record
 from buffers.log.tail import Tail, read
 from buffers.run.run import Run
 from rods.errors import CorruptLogError
-from rods.rules.tracker import Tracker, Zone
+from rods.rules.tracker import Tracker
+from rods.rules.zones import ZONES
 from rods.runfolder import OBSERVATIONS, POOL
 from rods.tasks import Task
 
-__all__ = ["ZONES", "ClosedStep", "Lineage", "LostVariant", "RunState", "lineage", "read_state"]
-ZONES: tuple[Zone, ...] = get_args(Zone)
+__all__ = ["ClosedStep", "Lineage", "LostVariant", "RunState", "lineage", "read_state"]
 
 
 class LostVariant(CorruptLogError):

@@ -12,6 +12,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from console.live import view
+from console.output import print_lines
 from console.verbs.up import prepare, supervise
 from rods.errors import EXIT_OK, RefusedError, RodsError
 
@@ -71,11 +72,9 @@ def _report() -> None:
     history = read_history(RUN)
     page = build(history, RUN / "report")
     print(f"\nThe report is {page}. It says:")
-    for line in findings(history):
-        print(f"  {line}")
+    print_lines(findings(history), indent="  ")
     print("It does not claim:")
-    for line in limits(history):
-        print(f"  {line}")
+    print_lines(limits(history), indent="  ")
     print(f"\nNext: rods inspect {RUN} TASK · rods verify {RUN} · jq . {RUN}/tracker.json · README.md")
 
 

@@ -6,7 +6,7 @@ Only what is live counts: a restart of the trainer takes back the steps and epoc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from buffers.log.records import Record
 from buffers.run.run import Run
-from buffers.state import ZONES, RunState
+from buffers.state import RunState
 from evaluation.heldout import scored
-from rods.config import Config
-from rods.observations import Group
-from rods.rules.selection import moments
+from rods.config import Config, Zones
+from rods.observations import FORMAT_REWARDS, Group
+from rods.rules.zones import ZONES, group_signal, zone_of
 from rods.runfolder import EXPANDED, REJECTED, SEEDS
 from rods.tasks import Task
 
@@ -128,7 +128,7 @@ def _groups(state: RunState) -> Groups:
             tracker = state.tracker
             rows = [row for row in rows if row[0] < step.step]
         for group in step.groups:
-            found = _measured(group, tracker.zone_of)
+            found = _measured(group, state.run.config.zones)
             if found is not None:
                 rows.append((step.step, step.epoch, group.task, *found, group.task not in originals, group.role))
     columns = list(zip(*rows, strict=True)) if rows else [()] * 8
@@ -144,16 +144,16 @@ def _groups(state: RunState) -> Groups:
     )
 
 
-def _measured(group: Group, zone_of: Callable[[float], str]) -> tuple[float, float, int] | None:
+def _measured(group: Group, zones: Zones) -> tuple[float, float, int] | None:
     """Mean, variance and zone (an index into `ZONES`) of a group; None where it counts for no zone."""
-    if group.reward in ("format", "format_codes"):
+    if group.reward in FORMAT_REWARDS:
         return None
-    if group.truncated:
+    signal = group_signal(group, "progress")
+    if signal.truncated:
         return float("nan"), float("nan"), ZONES.index("truncated")
-    found = moments(group, "progress")
-    if not group.counted or found is None:
+    if signal.moments is None:
         return None
-    return found.mean, found.variance, ZONES.index(zone_of(found.mean))
+    return *signal.moments, ZONES.index(zone_of(signal.moments.mean, zones))
 
 
 def _epochs(decisions: list[Record]) -> Iterator[EpochRow]:

@@ -10,11 +10,11 @@ from collections import Counter
 import numpy as np
 from matplotlib.figure import Figure
 
-from buffers.state import ZONES
 from console.report import style
 from console.report.findings import RULE_NAMES
 from console.report.history import History, delays_and_moves, first_means
 from evaluation.scoring import estimate
+from rods.rules.zones import ZONES
 
 
 def reward(history: History) -> Figure | None:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, print_json
+from console.output import RunFolder, print_json
+from rods.commands import Json
 from rods.errors import UserError
 from rods.observations import Group, turns
 
@@ -40,8 +41,7 @@ def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_jso
     from buffers.merging.merger import Merger
     from buffers.run.run import Run
     from buffers.state import read_state
-    from rods.rules.curriculum import scheduled
-    from rods.rules.selection import stage_rules
+    from rods.rules.curriculum import scheduled, stage_rules
 
     opened = Run.open(run)
     number = stage if stage is not None else scheduled(opened.config.curriculum, epoch)
@@ -60,7 +60,7 @@ def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_jso
     slots = [{"role": slot.role, "task": state.task(slot.task_id).as_json()} for slot in made.slots]
     if as_json:
         facts = {"epoch": made.number, "stage": made.stage, "step": made.step, "recorded": made.recorded}
-        reward = stage_rules(opened.config, made.stage).reward
+        reward = stage_rules(opened.config.curriculum, made.stage).reward
         print_json({**facts, "reward": reward, "counts": made.counts, "order": made.order_hash, "slots": slots})
         return
     for slot in slots:
@@ -149,7 +149,7 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
 
 def _group(record: dict[str, Any], log: TrainerLog, stage: int, where: str) -> Group:
     from rods.episode.rewards import RANGES
-    from rods.rules.selection import stage_rules
+    from rods.rules.curriculum import stage_rules
 
     remedy = "see the group record in docs/protocol.md"
     try:
@@ -158,7 +158,7 @@ def _group(record: dict[str, Any], log: TrainerLog, stage: int, where: str) -> G
         raise UserError(
             f"task {record.get('task')!r} is not in this run", where=where, remedy="`rods merge` prints the tasks"
         ) from error
-    kind = stage_rules(log.run.config, stage).reward
+    kind = stage_rules(log.run.config.curriculum, stage).reward
     filled = {"stage": stage, "reward": {"kind": kind, "range": list(RANGES[kind])}, **record}
     try:
         if not isinstance(filled.get("rollouts"), list):

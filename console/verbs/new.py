@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from console.output import ConfigFile, Json, RunFolder, print_json
+from console.output import ConfigFile, RunFolder, print_json
+from rods.commands import Json
 from rods.errors import UserError
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from rods.analysis.flows import Flow, infer
+from rods.canonical import rounded
 from rods.environments.base import Environment, Results
 from rods.tasks import Task, TaskType
 
@@ -164,7 +165,7 @@ def distance(a: Profile, b: Profile) -> float:
     rounds = [_unlike(x, y) for x, y in zip(_labels(a), _labels(b), strict=True)]
     depth = abs(a.depth - b.depth) / max(a.depth, b.depth, 1)
     sources = _unlike(a.sources, b.sources)
-    return round(TURNS * turns + GRAPH * sum(rounds) / len(rounds) + DEPTH * depth + SOURCES * sources, 12)
+    return rounded(TURNS * turns + GRAPH * sum(rounds) / len(rounds) + DEPTH * depth + SOURCES * sources)
 
 
 def isomorphic(root: Profile, variant: Profile, epsilon: float) -> list[str]:

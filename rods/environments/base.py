@@ -46,7 +46,8 @@ class Tool:
     """A typed function that the policy may call. `group` is its API class.
 
     `bounded` says that the bounds of the parameters (in `schema` or `bounds`) keep every legal call fast and small, so
-    that it may run in-process; what is not bounded runs in a worker that can be killed.
+    that it may run in-process; what is not bounded runs in a worker that can be killed. `result` is JSON Schema of the
+    value that a call gives when it succeeds, where the tool declares one. It is not shown to the policy.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Tool:
     description: str
     parameters: tuple[Parameter, ...] = ()
     bounded: bool = True
+    result: Mapping[str, Any] | None = None
 
     @property
     def parameter_names(self) -> tuple[str, ...]:

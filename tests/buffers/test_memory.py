@@ -11,7 +11,7 @@ import pytest
 from buffers.run.run import Run
 from buffers.state import RunState
 from buffers.trainer_log import TrainerLog, tracker_json
-from rods.rules.order import Slot, batch
+from rods.rules.order import EpochSlot, batch
 from tests.buffers.merging.test_merger import close, play
 from tests.buffers.world import BATCH, by_chance, group, make_run, retired
 
@@ -59,7 +59,7 @@ def test_a_step_leaves_a_few_bytes_in_the_folds(tmp_path: Path) -> None:
     assert (held(long) - held(short)) / 300 < 120  # an epoch's share included; its records alone take 800
 
 
-def mastered(step: int, slot: Slot, expected: int) -> list[int]:
+def mastered(step: int, slot: EpochSlot, expected: int) -> list[int]:
     return [expected] * 4
 
 

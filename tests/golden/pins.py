@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from buffers.log.tail import read
-from daemon.authors.procedural import procedural_author
+from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from evaluation.bfcl.parity.mutations import Mutations, Rollout
@@ -109,7 +109,7 @@ def variants(name: str, type: str, scratch: Path) -> list[str]:
 
     async def write(threads: ThreadPoolExecutor) -> list[str]:
         pipeline = Pipeline(Config(), held_out_index([task for task in tasks if task.split != "train"]), threads)
-        author, environment = procedural_author(name, threads), load(name)
+        author, environment = ProceduralAuthor.of(name, threads), load(name)
         lines: list[str] = []
         accepted = 0
         for number in range(TRIED):
