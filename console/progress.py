@@ -1,6 +1,6 @@
-"""Where a run stands, read from its files alone and kept up to date by polling. Feeds `rods up` and `rods status`.
+"""Where a run stands, read from its files and kept up to date by polling, for `rods up` and `rods status`.
 
-Every poll reads only what is new. Nothing is asked of the two processes, nothing is locked, and no torch is needed.
+A poll reads only what is new. No lock is taken, neither process is contacted, and no torch is needed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ RECENT = 10  # steps that the running mean of the reward covers
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """One look. `reward` is the mean progress reward of the last step's tasks, `recent` that of the last ten steps;
-    `zones` counts active tasks by the zone of their latest group. Two looks are equal when nothing has happened."""
+class ProgressSample:
+    """The state of a run at one poll. `reward` is the mean progress reward of the last step's tasks, `recent` that of
+    the last ten steps; `zones` counts active tasks by the zone of their latest group. Two samples are equal when
+    nothing has happened between them."""
 
     step: int
     steps: int
@@ -55,7 +56,7 @@ class Look:
         return asdict(self)
 
     def pace(self) -> str:
-        """How fast, and how long still, in words; empty before it is known."""
+        """Seconds a step and the time left, in words; empty before they are known."""
         if self.seconds_per_step is None or self.finished:
             return ""
         left = self.seconds_per_step * (self.steps - self.step)
@@ -93,8 +94,8 @@ class Progress:
     def step(self) -> int:
         return self._state.last_step
 
-    def poll(self, *, finished: bool = False) -> Look:
-        """Reads what is new. `finished` marks the last look of all."""
+    def poll(self, *, finished: bool = False) -> ProgressSample:
+        """Reads what is new. `finished` marks the last poll of all."""
         state, steps = self._state, 0
         rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         for step in state.steps():
@@ -112,7 +113,7 @@ class Progress:
         self._follow_daemon()
         counts = state.pool.totals
         generated = len(state.pool.generated)
-        return Look(
+        return ProgressSample(
             step=self.step,
             steps=self.run.config.training.steps,
             epoch=max(0, state.epoch),
@@ -140,7 +141,7 @@ class Progress:
         )
 
     def notes(self) -> list[str]:
-        """What a person should know who wonders why no variants come."""
+        """Reasons why no variants may come, for the user."""
         notes = list(self.run.manifest["warnings"])
         step, considered = self.step, self._considered
         if considered > step and self._state.attempt > 1:
@@ -157,8 +158,8 @@ class Progress:
         return notes
 
     def process(self, name: str) -> dict[str, Any]:
-        """What is known of `trainer` or `daemon`; `life` as buffers.run.heartbeat judges it. A process of another
-        machine is watched for some seconds."""
+        """What is known of `trainer` or `daemon`; `life` as buffers.run.heartbeat judges it. Takes some seconds for a
+        process of another machine, whose heartbeat is watched."""
         holder = owner(self.run.path, OBSERVATIONS if name == "trainer" else SEEDS)
         beat = read_heartbeat(self.run.path, holder.process if holder else name)
         return {
@@ -189,7 +190,7 @@ class Progress:
         self._failures += len(self._rejected.poll())
 
     def _preparing(self) -> str:
-        """What the trainer says that it does before its first step; empty once there is one."""
+        """What the trainer says it does before its first step; empty once there is a step."""
         if self._rewards:
             return ""
         beat = read_heartbeat(self.run.path, "trainer")
@@ -205,7 +206,7 @@ class Progress:
 
 
 def outcome(finished: dict[str, Any]) -> str:
-    """What became of a pick, in one word: accepted, discarded or dropped_stale."""
+    """The outcome of a pick: accepted, discarded or dropped_stale."""
     if finished.get("dropped_stale"):
         return "dropped_stale"
     return "accepted" if finished.get("accepted") else "discarded"
