@@ -3,7 +3,7 @@
 An object is shared between worlds until something is written. A reading tool (`READING`) needs no copy. A writing tool
 gets an object of the world's own, in which the attributes that the tool changes *in place* (`CHANGED_IN_PLACE`) are
 copies too; rebinding an attribute needs none. A name that ends in `*` has only its top level changed (something is
-added or removed); `cards[card_id]`: the entry named by that argument has something rebound besides; `cards[]`: any entry.
+added or removed); `cards[card_id]`: the entry named by that argument has something rebound besides; `cards[]`: any.
 A tool that stands in neither table gets a full copy. A test runs every tool and finds what it was not to change
 unchanged.
 
