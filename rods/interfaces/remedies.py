@@ -3,8 +3,8 @@ Appendix C: `parameter_constraint`, `format_mismatch`, `dependency_missing`, `st
 
 - `misuse`: what a tool's document asks of arguments that it did not get. Needs nothing but the document.
 - `lookups`: the catalogue knows which arguments its recipes take from the result of an earlier call.
-- `constraints`, `related`: where it knows nothing, or there is none, the words of the refusal are compared with those of
-  the tool's document, and of the other tools of its class.
+- `constraints`, `related`: where it knows nothing, or there is none, the words of the refusal are compared with those
+  of the tool's document, and of the other tools of its class.
 
 Only tools that the policy sees are named, and never a value that no document has.
 """
