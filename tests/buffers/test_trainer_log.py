@@ -177,7 +177,7 @@ def test_writing_the_tracker_is_held_to_its_share_of_the_time(tmp_path: Path, mo
     run = make_run(tmp_path / "run")
     players = start(run)
     now = [100.0]
-    monkeypatch.setattr(tracker.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("buffers.folds.tracker.time.monotonic", lambda: now[0])
     store = tracker.TrackerStore(run)
     observations, view = players.trainer.observations, players.trainer.view
 
