@@ -24,8 +24,8 @@ from rods.config import Config, read_config
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import GroundTruth
-from trainer.engines.conversations import Conversation, Sample
-from trainer.engines.local import Engine
+from trainer.engines.base import Conversation, Sample
+from trainer.engines.local import LocalEngine
 from trainer.nano.warm_start import warm_started
 from worlds import desk
 
@@ -41,7 +41,7 @@ def measure(quick: bool, model: str = "") -> list[Figure]:
     if quick and not model:
         policy = config.policy.model_copy(update={"warm_start_steps": 30})
         config = config.model_copy(update={"policy": policy})
-    engine = Engine.load(Path(model) if model else warm_started(config), config.rollouts)
+    engine = LocalEngine.load(Path(model) if model else warm_started(config), config.rollouts)
     engine.model.eval()
     jobs = _jobs(config, 12 if quick or model else 48)
     ratios, speeds = [], []
@@ -73,7 +73,7 @@ def _timed(work: Any) -> tuple[list[Sample], float]:
     return done, time.perf_counter() - began
 
 
-def _afresh(engine: Engine, jobs: Sequence[Job]) -> list[Sample]:
+def _afresh(engine: LocalEngine, jobs: Sequence[Job]) -> list[Sample]:
     """The same episodes without a cache between turns."""
     conversations = [Conversation() for _ in jobs]
     chat, limits = engine.chat, engine.limits

@@ -22,7 +22,7 @@ from rods.errors import InfrastructureError
 from rods.observations import Rollout
 from tests.trainer.runs import live_steps
 from trainer import advantages, batches, token_scores, trl_grpo
-from trainer.engines.conversations import Sample
+from trainer.engines.base import Sample
 from trainer.training_run import TrainingRun
 from worlds.sources import load_tasks
 
@@ -251,7 +251,7 @@ def test_our_group_advantages_are_those_that_trl_computes(home: Path, monkeypatc
     assert torch.allclose(ours[0], theirs[0], atol=1e-4)
 
 
-def nothing_learned(estimate: advantages.Estimate) -> list[np.ndarray]:
+def nothing_learned(estimate: advantages.AdvantageEstimate) -> list[np.ndarray]:
     return [np.zeros(seen.tokens) for seen in estimate.rollouts]
 
 
