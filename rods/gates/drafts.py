@@ -20,17 +20,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+from rods.analysis.says import Text, says
 from rods.composing.catalogue import Catalogue, Implied
 from rods.composing.parse_wording import read
 from rods.composing.records import BoundCall, Draft
-from rods.composing.task_types import said
 from rods.environments import load
 from rods.environments.base import Results
 from rods.gates.ground_truth import run
 from rods.gates.leaks import artefacts, secrets
 from rods.tasks import RETURN_SENTENCE, Task
 
-WORD = re.compile(r"[^\W_]+(?:_[^\W_]+)*")
 SLACK = 2  # words that a blur may add
 DOUBLED = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
 
@@ -95,24 +94,25 @@ def _longer(task: Task, draft: Draft) -> bool:
 
 def _missing(task: Task, draft: Draft, turn: int) -> bool:
     """Whether the turn after `turn` supplies a value that could be had in no way before."""
-    texts = [*task.script[: turn + 1], *(bound.result.text for calls in draft.turns[:turn] for bound in calls)]
+    texts = [Text.of(text) for text in task.script[: turn + 1]]
+    texts += [Text.shown(bound.result.text) for calls in draft.turns[:turn] for bound in calls]
     supplied = (
         bound.call.arguments[argument]
         for bound in draft.turns[turn + 1]
         for argument, flow in bound.flows.items()
-        if flow.source in ("user", "earlier") and said(bound.call.arguments[argument], task.script[turn + 1])
+        if flow.source in ("user", "earlier") and says(task.script[turn + 1], bound.call.arguments[argument])
     )
-    return any(not any(said(value, text) for text in texts) for value in supplied)
+    return any(not any(text.says(value) for text in texts) for value in supplied)
 
 
 def alignment(catalogue: Catalogue, task: Task, draft: Draft, results: Results | None = None) -> list[DraftFault]:
     """Whether texts and calls ask for the same: nothing missing, nothing unasked."""
     faults: list[DraftFault] = []
-    shown: list[str] = []  # results of the calls so far
+    shown: list[Text] = []  # what the calls so far gave
     for turn, calls in enumerate(draft.turns):
         for bound in calls:
             faults += _unfounded(catalogue, task, draft, turn, bound, shown)
-            shown.append(bound.result.text)
+            shown.append(Text.shown(bound.result.text))
     environment = load(catalogue.environment)
     if results is None:
         results = run(environment, task)
@@ -125,13 +125,14 @@ def alignment(catalogue: Catalogue, task: Task, draft: Draft, results: Results |
 
 
 def _unfounded(
-    catalogue: Catalogue, task: Task, draft: Draft, turn: int, bound: BoundCall, shown: Sequence[str]
+    catalogue: Catalogue, task: Task, draft: Draft, turn: int, bound: BoundCall, shown: Sequence[Text]
 ) -> list[DraftFault]:
     """Arguments of a call that nobody could know."""
     faults = []
     steps = catalogue.recipes[bound.recipe].steps
     implied = [source.value for step in steps for source in step.arguments.values() if isinstance(source, Implied)]
     tool = load(catalogue.environment).tools()[bound.call.name]
+    texts = [Text.of(text) for text in task.script[: turn + 1]]
     defaults = {parameter.name: parameter.default for parameter in tool.parameters}
     for argument, value in bound.call.arguments.items():
         flow = bound.flows.get(argument)
@@ -139,14 +140,14 @@ def _unfounded(
         if flow is None:
             faults.append(DraftFault(f"nobody knows where {argument}={value!r} came from", "calls", turn))
         elif flow.origin is not None:
-            if not said(value, draft.turns[flow.origin[0]][flow.origin[1]].result.text):
+            if not Text.shown(draft.turns[flow.origin[0]][flow.origin[1]].result.text).says(value):
                 faults.append(DraftFault(f"{argument}={value!r} is not in the result that it came from", "calls", turn))
         elif flow.source == "state":
-            if not said(value, " ".join(_words(draft.state))):
+            if not Text.holding(draft.state).says(value):
                 faults.append(DraftFault(f"{argument}={value!r} is not in the state", "calls", turn))
         elif value in implied or value == defaults.get(argument):
             continue
-        elif not any(said(words, text) for text in (*task.script[: turn + 1], *shown) for words in (value, *other)):
+        elif not any(text.says(words) for text in (*texts, *shown) for words in (value, *other)):
             faults.append(DraftFault(f"nobody says {argument}={value!r}", "query", turn))
     return faults
 
@@ -192,19 +193,6 @@ def _size(state: Any) -> int:
     if isinstance(state, Mapping):
         return 1 + sum(_size(value) for value in state.values())
     return 1
-
-
-def _words(value: Any) -> Iterator[str]:
-    """The lower-case words of all keys and texts in a JSON value."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from WORD.findall(str(key).lower())
-            yield from _words(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _words(item)
-    else:
-        yield from WORD.findall(str(value).lower())
 
 
 @lru_cache(maxsize=8)

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rods.analysis.says import COMMON, stem
 from rods.analysis.shapes import at, is_map
-from rods.analysis.words import COMMON, stem
 from rods.composing.records import Draft
 from rods.environments import load
 from rods.environments.base import Environment

@@ -12,7 +12,7 @@ from typing import Any
 
 from daemon.authors.base import Assignment, Texts
 from daemon.authors.llm import showing, spoken
-from rods.analysis.flows import is_small
+from rods.analysis.says import is_small
 from rods.composing import task_types
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, ComposeError, Draft

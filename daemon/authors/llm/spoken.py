@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from daemon.authors.llm.showing import compact, turn_lines
-from rods.analysis.flows import Text, is_small
-from rods.analysis.words import tells
+from rods.analysis.says import Text, is_small
 from rods.canonical import canonical
 from rods.composing.catalogue import Slot
 from rods.composing.records import BoundCall, Draft
@@ -38,7 +37,7 @@ class Said:
 
     def by(self, texts: Iterable[str]) -> bool:
         """Whether one of `texts` says it, as it is or in the slot's words."""
-        return any(tells(Text.of(text), words) for text in texts for words in (self.value, self.slot.text))
+        return any(Text.of(text).tells(words) for text in texts for words in (self.value, self.slot.text))
 
 
 def said(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[Said]:
@@ -85,7 +84,7 @@ def given_away(tools: Mapping[str, Tool], draft: Draft, texts: Sequence[str], tu
     return [
         f"turn {turn + 1} must not say {compact(value)}, which is found out by a call"
         for value in found_out(draft.turns[turn])
-        if not is_small(value) and tells(text, value) and not any(one.value == value for one in own)
+        if not is_small(value) and text.tells(value) and not any(one.value == value for one in own)
     ]
 
 
