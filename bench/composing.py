@@ -1,4 +1,9 @@
-"""Desk and composing: how fast the world runs and tasks are written, and what becomes of seeds in one attempt."""
+"""Desk: how fast its tools run, and how fast and how well tasks are written for it without a model.
+
+Claim: 100,000 checked calls and 500 fresh tasks a second; a variant for four in five seeds in one attempt. Anchor: the
+bare Python function with JSON in and out; variants that call the seed's own functions.
+Command: `python -m bench.composing`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ from rods.composing.records import ComposeError
 from rods.environments import load
 from rods.gates import drafts
 from rods.tasks import Task
-from worlds.desk import fresh_tasks, generate, ledger
+from worlds.desk import fresh_tasks, generate, tools
 from worlds.desk.registry import State
 
 REPAIRS = 3  # of the state, as the daemon allows
@@ -69,7 +74,7 @@ def _calls_per_second() -> tuple[float, float]:
     began = time.process_time()
     for _ in range(repeats):
         for each in arguments:
-            orjson.dumps(ledger.transfer_money(state, **each)).decode()
+            orjson.dumps(tools.transfer_money(state, **each)).decode()
     return ours, 2 * repeats / (time.process_time() - began)
 
 

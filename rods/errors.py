@@ -15,7 +15,7 @@ import contextlib
 import errno
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +69,23 @@ class InfrastructureError(RodsError):
 
 class Unsupported(RodsError):
     """An environment was asked for something that it declares it lacks (snapshot, fork, visible state)."""
+
+
+class Finding(NamedTuple):
+    """One question about something outside (an endpoint, a file system, an installation) and its answer. `ok` None: no
+    fault, but good to know. `remedy` says what to do about it."""
+
+    name: str
+    ok: bool | None
+    text: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        mark = {True: "ok", None: "note", False: "FAIL"}[self.ok]
+        return f"{mark:<4} {self.name}: {self.text}" + (f" → {self.remedy}" if self.remedy else "")
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict()
 
 
 def disk_error(error: OSError, path: Path) -> RodsError:

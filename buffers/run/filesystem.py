@@ -15,8 +15,7 @@ import time
 from pathlib import Path
 
 from buffers.log.disk import sync_folder
-from rods.errors import UserError, disk_error
-from rods.findings import Finding
+from rods.errors import Finding, UserError, disk_error
 
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "9p", "fuse.sshfs"})
 VOLATILE = frozenset({"tmpfs", "ramfs"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.output import RunFolder, plain, print_json
+from console.output import RunFolder, print_json, print_lines
 from rods.commands import Json
 
 
@@ -21,5 +21,4 @@ def report(run: RunFolder, /, *, as_json: Json = False) -> None:
         print_json({"report": str(page), **numbers(history)})
         return
     print(page)
-    for line in findings(history):
-        print(f"  {plain(line)}")
+    print_lines(findings(history), indent="  ")

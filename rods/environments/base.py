@@ -46,7 +46,8 @@ class Tool:
     """A typed function that the policy may call. `group` is its API class.
 
     `bounded` says that the bounds of the parameters (in `schema` or `bounds`) keep every legal call fast and small, so
-    that it may run in-process; what is not bounded runs in a worker that can be killed.
+    that it may run in-process; what is not bounded runs in a worker that can be killed. `result` is JSON Schema of the
+    value that a call gives when it succeeds, where the tool declares one. It is not shown to the policy.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Tool:
     description: str
     parameters: tuple[Parameter, ...] = ()
     bounded: bool = True
+    result: Mapping[str, Any] | None = None
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -93,18 +95,9 @@ class Tool:
         return f"{self.name}({', '.join(parts)})"
 
 
-ERRORS = frozenset(
-    {"unknown_tool", "hidden_tool", "bad_arguments", "bounds", "tool", "timeout", "too_large", "infrastructure"}
-)
-
-
 class Result(NamedTuple):
-    """What a call gave. `text` is what the policy sees and what verifiers compare; `value` the same as JSON.
-
-    `error` is None or one of `ERRORS`, the kind of failure: `unknown_tool`, `hidden_tool`, `bad_arguments` (missing,
-    extra or wrongly typed), `bounds` (over a declared bound), `tool` (the tool itself refused), `timeout`, `too_large`,
-    `infrastructure` (the machinery broke: the rollout is not the policy's failure).
-    """
+    """What a call gave. `text` is what the policy sees and what verifiers compare; `value` the same as JSON. `error` is
+    None or one of `rods.faults.CallError`, the kind of failure."""
 
     text: str
     value: Any = None

@@ -18,7 +18,7 @@ from daemon.authors.llm.worlds import Worlds
 from prompts import FOLDER, load
 from rods.canonical import content_id
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.config.identity import Pipeline
+from rods.config import PipelineSettings
 from rods.environments import load as load_environment
 from rods.environments.base import Results
 from rods.tasks import Task, TaskType
@@ -29,7 +29,13 @@ class LLMAuthor:
     `duplicates`: whether the gate of this name is on."""
 
     def __init__(
-        self, environment_name: str, asker: Asker, settings: Pipeline, threads: Executor, *, duplicates: bool = True
+        self,
+        environment_name: str,
+        asker: Asker,
+        settings: PipelineSettings,
+        threads: Executor,
+        *,
+        duplicates: bool = True,
     ) -> None:
         self.name, self.hashes = asker.backbone, asker.hashes
         self.context = Context(catalogue_with_tools(environment_name), asker, settings, threads)

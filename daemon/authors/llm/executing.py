@@ -18,9 +18,9 @@ from typing import Any
 from daemon.authors.base import Assignment
 from daemon.authors.catalogue_free import is_single_tool, linking, takes_free_text
 from daemon.authors.llm import showing
-from daemon.authors.llm.asking import AnswerForm, Context, mismatch, obj
+from daemon.authors.llm.asking import AnswerForm, Context, obj
 from daemon.authors.state_shapes import contents
-from rods.analysis.schemas import limits
+from rods.analysis.schemas import fits, limits
 from rods.canonical import canonical
 from rods.composing.bind import Choice, by_chance, meant, realise, spoken
 from rods.composing.catalogue import LEFT_OUT, Said, Scene, Worded
@@ -264,7 +264,7 @@ def _taken(blank: Blank, answer: Any) -> Any:
         one, other = meant(value), meant(answer)
         if _kind(one) is _kind(other) and one == other:
             return value
-    return None if blank.closed or mismatch(blank.schema, answer) else answer
+    return None if blank.closed or not fits(blank.schema, answer) else answer
 
 
 def _kind(value: Any) -> type:

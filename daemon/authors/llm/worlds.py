@@ -19,9 +19,10 @@ from daemon.authors.llm import showing
 from daemon.authors.llm.asking import AnswerForm, Context, Unreadable, obj
 from daemon.authors.state_shapes import PatchRefusal, Path, leaves, nested, refusals
 from rods.calls import Call
-from rods.composing.records import PATCHABLE, ComposeError, Plan
+from rods.composing.records import ComposeError, Plan
 from rods.composing.states import deep_merge, fresh_state
 from rods.environments.base import Environment
+from rods.faults import PATCHABLE
 
 SEED_ROOM = 6_000  # characters of the seed's state in a prompt
 PATCH_ROOM = 5_000  # and of the state that is to be patched

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from buffers.trainer_log import TrainerLog
-from rods.config import Pool, Zones
+from rods.config import PoolRules, Zones
 from rods.rules.order import EpochSlot
 from tests.buffers.world import Players, SyncDaemonLog, make_run
 
@@ -21,7 +21,7 @@ Group = tuple[int, Fraction, Fraction]  # step, mean, variance
 class Model:
     """The pool as a dictionary, the history as a list."""
 
-    def __init__(self, originals: list[str], rules: Pool, zones: Zones) -> None:
+    def __init__(self, originals: list[str], rules: PoolRules, zones: Zones) -> None:
         self.rules, self.zones = rules, zones
         self.active: dict[str, tuple[int, int]] = dict.fromkeys(originals, (0, 0))  # task → admitted, since
         self.originals = set(originals)

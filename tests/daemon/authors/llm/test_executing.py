@@ -11,8 +11,8 @@ import pytest
 
 from bench.fixtures.llm_stub import Stub
 from daemon.authors.catalogue_free import catalogue_with_tools
-from daemon.authors.llm.asking import mismatch
 from daemon.authors.llm.executing import Answers, Blank, ValueChooser
+from rods.analysis.schemas import fits
 from rods.composing.bind import Choice, realise
 from rods.composing.catalogue import Recipe, Said, Scene, Step
 from rods.composing.records import ComposeError
@@ -128,7 +128,9 @@ async def test_values_that_never_fit_are_given_up(stub: Stub) -> None:
 KEY = (0, 0, "amount")
 
 
-def chosen(options: list[Any], schema: dict[str, Any], answer: Any) -> tuple[Any, dict[Any, Blank]]:
+def chosen(
+    options: list[Any], schema: dict[str, Any], answer: Any, *, legal: bool = True
+) -> tuple[Any, dict[Any, Blank]]:
     """What is bound when a model answers `answer` for an argument with these options, and what is left to be asked."""
     tool = Tool("pour", "Kitchen", "Pours.", (Parameter("amount", schema),))
     recipe = Recipe("pour", (Step("pour", {"amount": Said("amount", "pour.amount")}),), ("pour {amount}",))
@@ -136,7 +138,7 @@ def chosen(options: list[Any], schema: dict[str, Any], answer: Any) -> tuple[Any
     asking = ValueChooser({"pour": tool}, Answers(), Random(1))
     asking(choice)
     blank = asking.blanks[KEY]
-    assert not mismatch(blank.as_schema(), answer), "what the schema lets pass must be what is meant here"
+    assert fits(blank.as_schema(), answer) == legal, "what the schema lets pass must be what is meant here"
     binding = ValueChooser({"pour": tool}, Answers({KEY: blank.value(answer)}), Random(1))
     return binding(choice), binding.blanks
 
@@ -149,7 +151,7 @@ def test_a_number_is_the_listed_one_whatever_its_form(answer: Any, value: Any) -
 
 @pytest.mark.parametrize(("options", "answer"), [([1, 2], True), ([1.0, 2.0], True), ([True, False], 1)])
 def test_a_truth_value_is_no_number(options: list[Any], answer: Any) -> None:
-    found, asked = chosen(options, {"enum": options}, answer)
+    found, asked = chosen(options, {"enum": options}, answer, legal=False)
     assert type(found) is type(options[0])
     assert "is not to be had" in asked[KEY].problem
 

@@ -13,8 +13,9 @@ from daemon.authors.catalogue_free import catalogue_with_tools
 from daemon.authors.llm.asking import Asker, Context, Unreadable
 from daemon.authors.llm.worlds import Worlds, effective, fitting, patch_of
 from rods.calls import Call
-from rods.composing.records import ComposeError, ErrorType
+from rods.composing.records import ComposeError
 from rods.environments import load
+from rods.faults import ErrorType
 from tests.daemon.authors.catalogue_free.test_own_environment import STATE, TOY, root
 from tests.daemon.authors.llm.early import early, planned
 from tests.daemon.authors.llm.world import asker_at, assignment, playing
