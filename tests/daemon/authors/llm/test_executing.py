@@ -14,7 +14,7 @@ from daemon.authors.catalogue_free import catalogue_with_tools
 from daemon.authors.llm.executing import Answers, Blank, ValueChooser
 from rods.analysis.schemas import fits
 from rods.composing.bind import Choice, realise
-from rods.composing.catalogue import Recipe, Said, Scene, Step
+from rods.composing.catalogue import Recipe, RecipeStep, Said, Scene
 from rods.composing.records import ComposeError
 from rods.environments import load
 from rods.environments.base import Parameter, Result, Tool
@@ -133,7 +133,7 @@ def chosen(
 ) -> tuple[Any, dict[Any, Blank]]:
     """What is bound when a model answers `answer` for an argument with these options, and what is left to be asked."""
     tool = Tool("pour", "Kitchen", "Pours.", (Parameter("amount", schema),))
-    recipe = Recipe("pour", (Step("pour", {"amount": Said("amount", "pour.amount")}),), ("pour {amount}",))
+    recipe = Recipe("pour", (RecipeStep("pour", {"amount": Said("amount", "pour.amount")}),), ("pour {amount}",))
     choice = Choice(0, 0, recipe, "amount", "pour.amount", options, Scene({}, {}, {}, {}), (), thematic=False)
     asking = ValueChooser({"pour": tool}, Answers(), Random(1))
     asking(choice)
