@@ -26,7 +26,8 @@ import numpy as np
 
 from rods.canonical import rounded
 from rods.config import Zones
-from rods.observations import FORMAT_REWARDS, INVALID_ENDS
+from rods.faults import INVALID_ENDS
+from rods.observations import FORMAT_REWARDS
 from rods.rules.zones import (
     BoundaryReward,
     Entry,

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import tomli_w
 
-from buffers.log.tail import Record, read
+from buffers.log.records import Record
+from buffers.log.tail import read
 from rods.config import identity_diff, read_config
 from rods.runfolder import POOL, SEEDS
 

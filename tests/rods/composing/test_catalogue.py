@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from rods.composing import bind, planning, states, task_types, wording
-from rods.composing.catalogue import Recipe, Step, catalogue_for
-from rods.composing.plan_search import Shape
+from rods.composing.catalogue import Recipe, RecipeStep, catalogue_for
+from rods.composing.plan_search import PlanShape
 from rods.composing.recipes import source
 from rods.composing.records import ComposeError
 from rods.composing.soundness import faults
@@ -32,8 +32,8 @@ def test_environment_without_a_catalogue_is_no_prompts() -> None:
     assert caught.value.type == "no_prompts"
 
 
-def step(tool: str, **sources: str) -> Step:
-    return Step(tool, {parameter: source(text) for parameter, text in sources.items()})
+def step(tool: str, **sources: str) -> RecipeStep:
+    return RecipeStep(tool, {parameter: source(text) for parameter, text in sources.items()})
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
     for seed in range(12):
         rng = random.Random(seed)
         try:
-            plan = planning.sketch(catalogue, Shape(counts), type, rng=rng)  # type: ignore[arg-type]
+            plan = planning.sketch(catalogue, PlanShape(counts), type, rng=rng)  # type: ignore[arg-type]
             state = states.fresh_state(catalogue, plan, None, rng)
             draft = bind.realise(environment, catalogue, plan, state, bind.by_chance(rng))
             texts = wording.rewrite(catalogue, draft, narrative=True, rng=rng)
