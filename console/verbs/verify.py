@@ -1,4 +1,4 @@
-"""`rods verify`: re-derives every decision of a run from its logs, and looks its checkpoints over."""
+"""`rods verify`: derives every decision of a run from its logs again and compares, and checks its checkpoints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def checked(path: Path, *, replay: bool = False) -> Report:
 
 
 def _check_checkpoints(path: Path, report: Report) -> None:
-    """A live checkpoint is intact, and was taken in an epoch whose record stands where it says, with its order."""
+    """Adds a problem for each live checkpoint that is not intact or names another epoch or order than the log."""
     from buffers.checkpoints import Checkpoints
     from buffers.folds.observations import Observations
     from buffers.log.tail import read
