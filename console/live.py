@@ -6,21 +6,21 @@ from __future__ import annotations
 
 import sys
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import ExitStack
 from typing import Any, Self
 
 from console.output import plain, print_json
-from console.progress import Snapshot
+from console.progress import ProgressSample
 
 LINE_SECONDS = 5.0  # between lines
 
 
-class View(ABC, ExitStack):
+class View(ExitStack):
     """Shows progress (`show`) and events (`say`); a context manager that restores the terminal."""
 
     @abstractmethod
-    def show(self, now: Snapshot) -> None: ...
+    def show(self, now: ProgressSample) -> None: ...
 
     @abstractmethod
     def say(self, text: str) -> None: ...
@@ -42,7 +42,7 @@ class Lines(View):
         self._last: object = None
         self._at = -LINE_SECONDS
 
-    def show(self, now: Snapshot) -> None:
+    def show(self, now: ProgressSample) -> None:
         seen = now if self.json else now.line()
         due = time.monotonic() - self._at >= LINE_SECONDS
         if seen == self._last or not (due or now.finished):
@@ -73,7 +73,7 @@ class Panel(View):
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, refresh_per_second=4, transient=False)
 
-    def show(self, now: Snapshot) -> None:
+    def show(self, now: ProgressSample) -> None:
         self._live.update(_table(now))
 
     def say(self, text: str) -> None:
@@ -87,7 +87,7 @@ class Panel(View):
 COLOURS = {"too_hard": "red", "boundary": "blue", "mastered": "green", "truncated": "bright_black"}
 
 
-def _table(now: Snapshot) -> Any:
+def _table(now: ProgressSample) -> Any:
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
