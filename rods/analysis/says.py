@@ -89,11 +89,9 @@ class Text:
     def holding(value: Any) -> Text:
         """What a JSON value says with its leaves and keys."""
         found = [leaf for _, leaf in leaves(value, keys=True)]
-        texts = [Text.of(leaf if isinstance(leaf, str) else str(leaf).casefold()) for leaf in found]
-        numbers = {float(leaf) for leaf in found if _is_number(leaf) and abs(leaf) < HUGE}
-        return Text(
-            "\n".join(text.folded for text in texts), frozenset(numbers.union(*(text.numbers for text in texts)))
-        )
+        text = _folded(" | ".join(map(str, found)))
+        exact = (float(leaf) for leaf in found if _is_number(leaf) and abs(leaf) < HUGE)
+        return Text(text.folded, text.numbers.union(exact))
 
     def says(self, value: Any) -> bool:
         """Whether the text contains `value` as a whole: a number as a number, a text between the boundaries of words,

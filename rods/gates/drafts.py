@@ -1,23 +1,22 @@
-"""Stage IV by rules: what is wrong with a finished task (004 Appendix G, gate 4). An empty list accepts it.
+"""Judges a task against the draft that it was made from (004 Appendix G, gate 4, by rules). No fault accepts it.
 
 Four parts, each usable alone:
 
-- `structure`: calls as drafted; the turns without calls of miss_func and miss_param really cannot be served before the
-  next turn; a long context is longer.
-- `alignment`: every argument is to be had (said so far, in an earlier result, a default, implied by the recipe), and
-  the phrase book, read backwards (`reading`), finds the calls of each turn in its words and nothing else.
-- `leaks`: no tool or parameter is named.
-- `naturalness`: prose, without raw JSON or artefacts of generation.
+- `structure`: the calls are those of the draft; a turn without calls of miss_func and miss_param is followed by one
+  that serves it and could not be served before; a long context is longer than the draft.
+- `alignment`: every argument can be known (said so far, in an earlier result, a default, implied by the recipe), and
+  the phrase book explains all calls of a turn with its words, and all of its words (`rods.composing.parse_wording`).
+- `leaks`: no tool or parameter is named, no artefact of generation is left.
+- `naturalness`: sentences of the length that users type.
 
-That the calls run and reproduce their results is gate 1's business (`rods.gates`).
+That the calls run and give the recorded results is the business of the other gates (`rods.gates.check`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 from rods.analysis.says import Text, says
@@ -27,7 +26,7 @@ from rods.composing.records import BoundCall, Draft
 from rods.environments import load
 from rods.environments.base import Results
 from rods.gates.ground_truth import run
-from rods.gates.leaks import artefacts, secrets
+from rods.gates.leaks import leaks as leaking
 from rods.tasks import RETURN_SENTENCE, Task
 
 SLACK = 2  # words that a blur may add
@@ -153,20 +152,22 @@ def _unfounded(
 
 
 def leaks(catalogue: Catalogue, task: Task) -> list[DraftFault]:
-    """Tools and parameters that the texts name."""
-    return [DraftFault(reason, "query", turn) for turn, text in _requests(task) for reason in leaked(catalogue, text)]
-
-
-def leaked(catalogue: Catalogue, text: str) -> list[str]:
-    """The tools and parameters that `text` names. Tools whose names are plain words may be said when the catalogue
-    lists them as ordinary, parameters that are plain words always."""
-    named = _secret_names(catalogue).intersection(re.findall(r"\w+", text))
-    return [f"the text names {name!r}" for name in sorted(named)]
+    """What the gate of this name holds against the texts: tools and parameters that they name, artefacts."""
+    return [
+        DraftFault(reason.text, "query", _served(task, turn))
+        for reason in leaking(load(catalogue.environment), task)
+        if (turn := reason.turn) is not None
+    ]
 
 
 def naturalness(task: Task, longest: int) -> list[DraftFault]:
     """Texts that no user would type, or of more than `longest` words."""
-    return [DraftFault(reason, "query", turn) for turn, text in _requests(task) for reason in unnatural(text, longest)]
+    return [
+        DraftFault(reason, "query", _served(task, turn))
+        for turn, text in enumerate(task.script)
+        if text != RETURN_SENTENCE
+        for reason in unnatural(text, longest)
+    ]
 
 
 def unnatural(text: str, longest: int) -> list[str]:
@@ -174,7 +175,6 @@ def unnatural(text: str, longest: int) -> list[str]:
     reasons = []
     if not text or text != text.strip() or "  " in text or text[-1] not in ".!?" or text[0].islower():
         reasons.append(f"not written in sentences: {text!r}")
-    reasons += artefacts(text)
     if found := DOUBLED.search(text):
         reasons.append(f"says {found[0]!r}")
     if len(text.split()) > longest:
@@ -182,19 +182,12 @@ def unnatural(text: str, longest: int) -> list[str]:
     return reasons
 
 
-def _requests(task: Task) -> Iterator[tuple[int, str]]:
-    """The texts that are the task's own, each with the turn in which it is served."""
-    for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
-        if text != RETURN_SENTENCE:
-            yield (turn if calls else turn + 1), text
+def _served(task: Task, turn: int) -> int:
+    """The turn whose calls do what the text of `turn` asks for."""
+    return turn if task.calls[turn] else turn + 1
 
 
 def _size(state: Any) -> int:
     if isinstance(state, Mapping):
         return 1 + sum(_size(value) for value in state.values())
     return 1
-
-
-@lru_cache(maxsize=8)
-def _secret_names(catalogue: Catalogue) -> frozenset[str]:
-    return secrets(load(catalogue.environment).tools(), catalogue.ordinary)
