@@ -22,13 +22,15 @@ from daemon.candidates import Job, Rejection
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
 from rods.config import Config, parse_config
-from rods.environments import load
+from rods.environments.loading import Environments
 from rods.gates import held_out_index
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
 from rods.runfolder import EXPANDED, OBSERVATIONS
 from rods.tasks import Task
 from worlds import desk
+
+load = Environments().load
 
 BATCH = 16
 
@@ -51,7 +53,7 @@ async def _rate(jobs: int) -> list[Figure]:
 
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
         pipeline = Pipeline(Config(), held_out_index(tasks), threads)
-        author, environment = procedural_author("desk", threads), load("desk")
+        author, environment = procedural_author(load("desk"), threads), load("desk")
         waiting = iter(range(jobs))
 
         async def work() -> None:

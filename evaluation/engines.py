@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from rods.config import Config
+from rods.environments.loading import Environments
 from rods.observations import Rollout
 from rods.tasks import Task
 from trainer import simulated
@@ -34,13 +35,13 @@ class Engine(Protocol):
         ...
 
 
-def load(config: Config, policy: Path) -> Engine:
+def load(config: Config, policy: Path, environments: Environments) -> Engine:
     """The engine for the files that a checkpoint holds in `policy`. Raises UserError when they do not fit."""
     if config.policy.kind == "simulated":
         return Simulated(config, policy)
     from evaluation.local_weights import LocalWeights  # torch only where weights are
 
-    return LocalWeights(config, policy)
+    return LocalWeights(config, policy, environments)
 
 
 class Simulated:

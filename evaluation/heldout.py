@@ -47,7 +47,7 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
             raise UserError(
                 "the run has no held-out tasks", where=str(path), remedy="create a run with data.held_out above 0"
             )
-        engine = engines.load(run.config, checkpoint.policy)
+        engine = engines.load(run.config, checkpoint.policy, run.environments)
         rolled_out = engine.rollouts(tasks, run.config.training.heldout_rollouts)
         _write(file, checkpoint, rolled_out)
     return _summed(file)

@@ -8,9 +8,10 @@ from pathlib import Path
 import torch
 
 from evaluation.engines import Scored
-from rods import dialects, environments
+from rods import dialects
 from rods.canonical import keyed_random
 from rods.config import Config
+from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.episode.goals import SharedGroundTruth
@@ -25,8 +26,8 @@ BATCH = 256  # rollouts in lock-step; a constant, because the draws of a rollout
 class LocalWeights:
     """A causal language model with its tokenizer, on a GPU if there is one, in the number format of `[operation]`."""
 
-    def __init__(self, config: Config, folder: Path) -> None:
-        self.config = config
+    def __init__(self, config: Config, folder: Path, environments: Environments) -> None:
+        self.config, self.environments = config, environments
         precision.settle_threads(config.operation)
         bf16 = precision.bf16(config.operation, config.policy.kind)
         self.engine = Engine.load(folder, config.rollouts, bf16=bf16)
@@ -41,7 +42,7 @@ class LocalWeights:
             part = tasks[first : first + per_batch]
             jobs = []
             for task in part:
-                environment = environments.load(task.environment.name)
+                environment = self.environments.load(task.environment.name)
                 goal = SharedGroundTruth(environment, task)
                 job = Job(task, environment, dialect, goal, max_steps=self.config.rollouts.max_steps)
                 jobs += [job] * count

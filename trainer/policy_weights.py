@@ -13,6 +13,7 @@ import torch
 
 from buffers.checkpoints import ADOPTED
 from rods.config import Config
+from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.tasks import Task
 from trainer.adapters import load_adapter, load_plain, save_adapter, save_plain
@@ -32,6 +33,7 @@ class Weights:
     def __init__(
         self,
         config: Config,
+        environments: Environments,
         engine: Engine,
         rollouts: RolloutEngine,
         synchronise: Callable[[], None],
@@ -39,7 +41,8 @@ class Weights:
         ranks: Ranks,
     ) -> None:
         self.synchronise = synchronise
-        self.config, self.engine, self.rollouts, self.shards, self.ranks = config, engine, rollouts, shards, ranks
+        self.config, self.environments = config, environments
+        self.engine, self.rollouts, self.shards, self.ranks = engine, rollouts, shards, ranks
         self._generators: list[torch.Tensor] | None = None
         ranks.services = {
             "gather": self._gather,
@@ -76,7 +79,9 @@ class Weights:
     def _validate(self, tasks: Sequence[Task]) -> list[float | None]:
         mine = tasks[self.ranks.index :: self.ranks.count]
         self.synchronise()
-        samples = self.rollouts.rollouts(validation_jobs(mine, self.config), random_seed=0, greedy=True)
+        samples = self.rollouts.rollouts(
+            validation_jobs(mine, self.config, self.environments), random_seed=0, greedy=True
+        )
         earned = [
             None if one.trace.end == "infrastructure" else one.trace.resolved / one.trace.expected for one in samples
         ]

@@ -19,6 +19,7 @@ import orjson
 
 from rods.canonical import keyed_random
 from rods.config import Config, read_config
+from rods.environments.loading import Environments
 from rods.episode.engine import Trace
 from rods.errors import EXIT_OK, UserError
 from trainer.demonstrations import as_chat, demonstrate
@@ -41,7 +42,7 @@ def run(arguments: list[str]) -> int:
         parser.error("nothing to do: give --out, --export, or both")
     config = read_config(asked.config)
     tasks = [task for task in load_tasks(config.data, asked.config.parent) if task.split == "train"]
-    traces = demonstrate(tasks, config.policy)
+    traces = demonstrate(tasks, config.policy, Environments(config.operation.sandbox))
     if asked.export is not None:
         lines = [orjson.dumps(as_chat(task, trace)) for task, trace in zip(tasks, traces, strict=True)]
         asked.export.write_bytes(b"".join(line + b"\n" for line in lines))

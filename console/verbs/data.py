@@ -17,8 +17,9 @@ Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into 
 def check(file: Annotated[Path, Parameter(help="A JSONL file of tasks.")], /, *, as_json: Json = False) -> int:
     """Check a file of tasks line by line: shape, tools, and that each ground truth really runs. Exits 1 on faults."""
     from rods.checking import check_file
+    from rods.environments.loading import Environments
 
-    report = check_file(file)
+    report = check_file(file, Environments())
     if as_json:
         print_json(report.as_json())
     else:

@@ -17,9 +17,10 @@ Tasks = Annotated[Path | None, Parameter(help="A JSONL file of tasks of this env
 def check(name: Name, /, *, tasks: Tasks = None, as_json: Json = False) -> int:
     """Probe an environment: determinism, snapshot purity, schemas and timing. Exits 1 on faults."""
     from rods.checking import check_environment
+    from rods.environments.loading import Environments
     from rods.tasks import read_tasks
 
-    report = check_environment(name, list(read_tasks(tasks)) if tasks else ())
+    report = check_environment(name, Environments(), list(read_tasks(tasks)) if tasks else ())
     if as_json:
         print_json(report.as_json())
     else:

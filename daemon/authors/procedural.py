@@ -17,6 +17,7 @@ from rods.canonical import content_id
 from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
+from rods.environments.base import Environment
 from rods.gates import drafts
 from rods.tasks import Task, TaskType
 
@@ -24,9 +25,9 @@ IN_FLIGHT = 2  # seeds that it can work on to any use: one composes while the ot
 T = TypeVar("T")
 
 
-def procedural_author(environment_name: str, threads: Executor) -> Author:
+def procedural_author(environment: Environment, threads: Executor) -> Author:
     """The author for one environment. Raises ComposeError("no_prompts") when it has no catalogue."""
-    catalogue = catalogue_for(environment_name)
+    catalogue = catalogue_for(environment)
     procedural = Procedural(catalogue, threads)
     return Author(
         name="procedural",
@@ -52,6 +53,7 @@ class Procedural:
         return await self._compute(
             lambda: planning.plan(
                 self.catalogue,
+                given.environment,
                 given.seed,
                 given.profile,
                 blocked=given.blocked,
@@ -103,7 +105,7 @@ class Procedural:
         )
 
     async def judge(self, given: Assignment, draft: Draft, task: Task) -> Judgement:
-        faults = await self._compute(lambda: drafts.judge(self.catalogue, task, draft))
+        faults = await self._compute(lambda: drafts.judge(self.catalogue, given.environment, task, draft))
         if not faults:
             return Judgement("no rule objects")
         return Judgement(

@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
-from rods import environments
 from rods.checking.records import Found, record_faults
 from rods.checking.report import Fault, Report
 from rods.environments.base import Environment
+from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.gates import grounding, leaks, missing, requests
 from rods.gates.contamination import overlaps
@@ -30,7 +30,7 @@ READING: dict[str, Callable[[Environment, Task, Results], list[Reason]]] = {
 }
 
 
-def check_file(path: Path) -> Report:
+def check_file(path: Path, environments: Environments) -> Report:
     """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot be read.
 
     Notes list tasks that stand on both sides of the split (DESIGN §5.6), and what the gates that read a variant's texts
@@ -61,7 +61,7 @@ def check_file(path: Path) -> Report:
                 faults_here.append(("", what, "remove one of the two lines"))
             else:
                 tasks[task.id] = (number, task)
-                faults_here += _world_faults(task, worlds)
+                faults_here += _world_faults(task, environments, worlds)
                 if not faults_here:
                     _doubt(task, worlds, number, doubts)
         found += [Fault(where, *fault) for fault in faults_here]
@@ -95,11 +95,11 @@ def _parse(line: bytes) -> tuple[Any, Found | None]:
         return None, ("", f"not JSON: {error.msg} (character {error.pos + 1})", "write one task as {…} on one line")
 
 
-def _world_faults(task: Task, worlds: dict[str, Environment | Found]) -> Iterator[Found]:
+def _world_faults(task: Task, environments: Environments, worlds: dict[str, Environment | Found]) -> Iterator[Found]:
     """What is wrong with a well-formed task once its environment is asked."""
     name = task.environment.name
     if name not in worlds:
-        worlds[name] = _load(name)
+        worlds[name] = _load(environments, name)
     world = worlds[name]
     if isinstance(world, tuple):
         yield world
@@ -144,7 +144,7 @@ def _doubt(task: Task, worlds: dict[str, Environment | Found], line: int, doubts
             doubts[gate].append((line, str(refused[0])))
 
 
-def _load(name: str) -> Environment | Found:
+def _load(environments: Environments, name: str) -> Environment | Found:
     try:
         return environments.load(name)
     except UserError as error:

@@ -17,14 +17,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 from rods.composing.catalogue import Catalogue, Implied
 from rods.composing.parse_wording import read
 from rods.composing.records import BoundCall, Draft
 from rods.composing.task_types import said
-from rods.environments import load
+from rods.environments.base import Environment, Tool
 from rods.gates.leaks import artefacts, secrets
 from rods.gates.replay import run
 from rods.tasks import RETURN_SENTENCE, Task
@@ -44,13 +43,15 @@ class Fault:
     turn: int | None = None
 
 
-def judge(catalogue: Catalogue, task: Task, draft: Draft) -> list[Fault]:
+def judge(catalogue: Catalogue, environment: Environment, task: Task, draft: Draft) -> list[Fault]:
     """The faults of `task`, made from `draft`; empty when it is accepted."""
     faults = structure(task, draft)
     if faults:  # the other parts take the structure for granted
         return faults
     return (
-        alignment(catalogue, task, draft) + leaks(catalogue, task) + naturalness(task, catalogue.book.longest + SLACK)
+        alignment(catalogue, environment, task, draft)
+        + leaks(catalogue, environment, task)
+        + naturalness(task, catalogue.book.longest + SLACK)
     )
 
 
@@ -101,15 +102,15 @@ def _missing(task: Task, draft: Draft, turn: int) -> bool:
     return any(not any(said(value, text) for text in texts) for value in supplied)
 
 
-def alignment(catalogue: Catalogue, task: Task, draft: Draft) -> list[Fault]:
+def alignment(catalogue: Catalogue, environment: Environment, task: Task, draft: Draft) -> list[Fault]:
     """Whether texts and calls ask for the same: nothing missing, nothing unasked."""
     faults: list[Fault] = []
     results: list[str] = []  # of the calls so far
+    tools = environment.tools()
     for turn, calls in enumerate(draft.turns):
         for bound in calls:
-            faults += _unfounded(catalogue, task, draft, turn, bound, results)
+            faults += _unfounded(catalogue, tools[bound.call.name], task, draft, turn, bound, results)
             results.append(bound.result.text)
-    environment = load(catalogue.environment)
     for turn, reading in enumerate(read(catalogue, environment, task, run(environment, task))):
         if reading.unexplained and not any(fault.turn == turn for fault in faults):
             call = task.calls[turn][reading.unexplained[0]]
@@ -119,13 +120,12 @@ def alignment(catalogue: Catalogue, task: Task, draft: Draft) -> list[Fault]:
 
 
 def _unfounded(
-    catalogue: Catalogue, task: Task, draft: Draft, turn: int, bound: BoundCall, results: Sequence[str]
+    catalogue: Catalogue, tool: Tool, task: Task, draft: Draft, turn: int, bound: BoundCall, results: Sequence[str]
 ) -> list[Fault]:
     """Arguments of a call that nobody could know."""
     faults = []
     steps = catalogue.recipes[bound.recipe].steps
     implied = [source.value for step in steps for source in step.arguments.values() if isinstance(source, Implied)]
-    tool = load(catalogue.environment).tools()[bound.call.name]
     defaults = {parameter.name: parameter.default for parameter in tool.parameters}
     for argument, value in bound.call.arguments.items():
         flow = bound.flows.get(argument)
@@ -145,16 +145,15 @@ def _unfounded(
     return faults
 
 
-def leaks(catalogue: Catalogue, task: Task) -> list[Fault]:
-    """Tools and parameters that the texts name."""
-    return [Fault(reason, "query", turn) for turn, text in _requests(task) for reason in leaked(catalogue, text)]
-
-
-def leaked(catalogue: Catalogue, text: str) -> list[str]:
-    """The tools and parameters that `text` names. Tools whose names are plain words may be said when the catalogue
-    lists them as ordinary, parameters that are plain words always."""
-    named = _secret_names(catalogue).intersection(re.findall(r"\w+", text))
-    return [f"the text names {name!r}" for name in sorted(named)]
+def leaks(catalogue: Catalogue, environment: Environment, task: Task) -> list[Fault]:
+    """Tools and parameters that the texts name. Tools whose names are plain words may be said when the catalogue lists
+    them as ordinary, parameters that are plain words always."""
+    secret = secrets(environment.tools(), catalogue.ordinary)
+    return [
+        Fault(f"the text names {name!r}", "query", turn)
+        for turn, text in _requests(task)
+        for name in sorted(secret.intersection(re.findall(r"\w+", text)))
+    ]
 
 
 def naturalness(task: Task, longest: int) -> list[Fault]:
@@ -199,8 +198,3 @@ def _words(value: Any) -> Iterator[str]:
             yield from _words(item)
     else:
         yield from WORD.findall(str(value).lower())
-
-
-@lru_cache(maxsize=8)
-def _secret_names(catalogue: Catalogue) -> frozenset[str]:
-    return secrets(load(catalogue.environment).tools(), catalogue.ordinary)

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from rods import environments
 from rods.analysis.flows import Output, Text, is_small
 from rods.analysis.words import stems
 from rods.calls import Call
 from rods.composing.catalogue import Got, Known, Source, catalogue_for
 from rods.composing.records import ComposeError
-from rods.environments.base import Result, Tool
+from rods.environments.base import Environment, Result, Tool, kept
 from rods.interfaces.base import Shown
 from rods.interfaces.misuse import MOST, named
 
@@ -45,10 +44,10 @@ class Dependencies:
     readers: frozenset[str]
 
 
-@cache
-def dependencies(environment: str) -> Dependencies:
-    """Of the environment called so; nothing for one without a catalogue. A parameter that no recipe of its tool looks
-    up is supplied as parameters of that name are in the other tools of its class."""
+@kept
+def dependencies(environment: Environment) -> Dependencies:
+    """What the catalogue of `environment` says; nothing for one without a catalogue. A parameter that no recipe of its
+    tool looks up is supplied as parameters of that name are in the other tools of its class."""
     try:
         catalogue = catalogue_for(environment)
     except ComposeError:
@@ -59,7 +58,7 @@ def dependencies(environment: str) -> Dependencies:
         for kind, gift in recipe.gives.items():
             if isinstance(gift.value, Got):
                 givers.setdefault(kind, Counter())[recipe.tools[gift.value.step]] += 1
-    tools = environments.load(environment).tools()
+    tools = environment.tools()
     found: dict[tuple[str, str], Counter[str]] = {}
     for recipe in recipes:
         for step in recipe.steps:

@@ -14,9 +14,9 @@ from daemon.candidates import Job, Rejection
 from daemon.pipeline import Pipeline
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, parse_config
-from rods.environments import load
 from rods.gates import SimilarityIndex
 from rods.tasks import Task, TaskType
+from tests.environments import load
 from worlds import desk
 
 THREADS = ThreadPoolExecutor(2)
@@ -36,7 +36,7 @@ def settings(**sections: Mapping[str, Any]) -> Config:
 
 
 def author() -> Author:
-    return procedural_author("desk", THREADS)
+    return procedural_author(load("desk"), THREADS)
 
 
 class Bench:

@@ -26,11 +26,11 @@ from daemon.service import Service
 from rods import logs
 from rods.calls import Call
 from rods.config import parse_config
-from rods.environments import load
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
 from rods.runfolder import EXPANDED, LOGS, REJECTED, SEEDS, usage
 from rods.tasks import Task
+from tests.environments import load
 from worlds import bfcl, desk
 
 BATCH = 20  # tasks a step at most, all of which are picked

@@ -12,11 +12,11 @@ from daemon.authors.base import Fault, Judgement
 from daemon.candidates import plain, with_blanks
 from rods.analysis.profile import distance, profile
 from rods.composing.records import ErrorType
-from rods.environments import load
 from rods.errors import InfrastructureError
 from rods.gates import SimilarityIndex, check
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.pipelines import Bench, Spoiled, author, failure, seed, settings, spoil, steady
+from tests.environments import load
 
 WHERE = {  # the author's stage and method in which each error type is made to happen
     "no_pattern": ("planner", "plan", "plan"),

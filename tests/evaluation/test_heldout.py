@@ -16,6 +16,7 @@ from evaluation.engines import Scored
 from evaluation.heldout import compare, per_task, score_run, scored, summary
 from evaluation.scoring import estimate, share
 from rods.config import Config
+from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
 from rods.tasks import Task
 from tests.trainer.runs import train, write_config
@@ -80,8 +81,8 @@ class Breaking:
         self._load = engines.load
         monkeypatch.setattr(engines, "load", self.load)
 
-    def load(self, config: Config, policy: Path) -> Breaking:
-        self._engine = self._load(config, policy)
+    def load(self, config: Config, policy: Path, environments: Environments) -> Breaking:
+        self._engine = self._load(config, policy, environments)
         return self
 
     def rollouts(self, tasks: Sequence[Task], count: int) -> Iterator[tuple[Task, list[Scored]]]:

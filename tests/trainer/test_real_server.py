@@ -18,12 +18,13 @@ import numpy as np
 import pytest
 import torch
 
-from rods import config, dialects, environments
+from rods import config, dialects
 from rods.config import Endpoint
 from rods.episode.drivers import Job
 from rods.episode.goals import GroundTruth
 from rods.episode.rewards import score
 from rods.llm import Client
+from tests.environments import load
 from tests.llm_server import LlmServer
 from tests.llm_server.server import MODEL, NAME
 from tests.trainer.runs import live_steps, write_config
@@ -80,7 +81,7 @@ def through(server: LlmServer, own: Engine, **settings: Any) -> ServedEngine:
 
 
 def jobs(rollouts: int) -> list[Job]:
-    world, dialect = environments.load("desk"), dialects.load("compact")
+    world, dialect = load("desk"), dialects.load("compact")
     tasks = desk.generate(3, 8, 0, "small")
     return [Job(task, world, dialect, GroundTruth(world, task), max_steps=3) for task in tasks for _ in range(rollouts)]
 

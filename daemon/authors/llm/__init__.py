@@ -24,15 +24,15 @@ from daemon.authors.llm.worlds import Worlds
 from prompts import FOLDER, load
 from rods.canonical import content_id
 from rods.config.identity import Pipeline
-from rods.environments import load as load_environment
+from rods.environments.base import Environment
 
 
 def llm_author(
-    environment_name: str, asker: Asker, settings: Pipeline, threads: Threads, *, duplicates: bool = True
+    environment: Environment, asker: Asker, settings: Pipeline, threads: Threads, *, duplicates: bool = True
 ) -> Author:
     """The author of one variant; everything is asked through `asker`. `hashes` fills up as templates are used.
     `duplicates`: whether the gate of this name is on."""
-    catalogue, compute = library(environment_name), Compute(threads)
+    catalogue, compute = library(environment), Compute(threads)
     generated = not all(is_plain(recipe) for recipe in catalogue.recipes.values())
     worlds = Worlds(catalogue, asker, compute, generated=generated, duplicates=duplicates)
     querying = Querying(catalogue, asker, settings)
@@ -50,10 +50,10 @@ def llm_author(
     )
 
 
-def prompt_hashes(environment_name: str) -> Mapping[str, str]:
+def prompt_hashes(environment: Environment) -> Mapping[str, str]:
     """The hash of every template that agents may be asked with about this environment."""
     names = sorted(path.stem for path in FOLDER.glob("*.txt") if not path.stem.startswith("policy_"))
-    own = getattr(load_environment(environment_name), "query_templates", {})
+    own = getattr(environment, "query_templates", {})
     return {
         **{name: load(name).hash for name in names},
         **{group: content_id(text)[:12] for group, text in own.items()},

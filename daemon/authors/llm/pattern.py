@@ -66,6 +66,7 @@ def _from_recipes(
     draw = partial(
         sketched,
         replace(catalogue, recipes=own),
+        given.environment,
         given.seed,
         given.profile,
         blocked=given.blocked,

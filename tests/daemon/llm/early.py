@@ -12,12 +12,12 @@ from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm import llm_author
 from daemon.candidates import Job
 from rods.composing.records import Draft, Plan, PlannedTurn
-from rods.environments import load
 from rods.environments.base import Environment
 from rods.llm import Usage
 from rods.tasks import Task
 from tests.daemon.llm.world import asker_at, playing
 from tests.daemon.pipelines import THREADS, Bench, settings
+from tests.environments import load
 from tests.llm_stub import Stub
 
 
@@ -49,7 +49,7 @@ async def early(
     calls: list[Usage] = []
     async with asker_at(stub, calls=calls, structured=structured) as asker:
         asker.tries = tries
-        author = llm_author(environment, asker, config.pipeline, THREADS, duplicates=config.gates.duplicates)
+        author = llm_author(load(environment), asker, config.pipeline, THREADS, duplicates=config.gates.duplicates)
         yield Early(Bench(config), author, load(environment), calls)
 
 
@@ -66,7 +66,7 @@ class Fixed:
 
 def planned(environment: str, *turns: tuple[str, ...]) -> Plan:
     """A plan of these functions, one tuple a turn."""
-    recipes = library(environment).recipes
+    recipes = library(load(environment)).recipes
     return Plan(
         tuple(PlannedTurn(names, tuple(tool for name in names for tool in recipes[name].tools)) for names in turns),
         {"story": "Somebody tidies up."},

@@ -19,6 +19,7 @@ from rods.llm import Usage
 from rods.tasks import Task
 from tests.daemon.llm.world import asker_at, playing
 from tests.daemon.pipelines import THREADS, Bench, seed, settings, steady
+from tests.environments import load
 from tests.llm_stub import Stub
 
 
@@ -51,8 +52,8 @@ async def later(
     async with asker_at(stub, calls=calls, structured=structured) as asker:
         task = of or seed()
         environment = task.environment.name
-        catalogue = catalogue_for(environment)
-        early = await steady(task) if environment == "desk" else procedural_author(environment, THREADS)
+        catalogue = catalogue_for(load(environment))
+        early = await steady(task) if environment == "desk" else procedural_author(load(environment), THREADS)
         author = Author(
             "stub",
             asker.hashes,

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from rods.composing.records import ComposeError
-from rods.environments import load
 from rods.tasks import Task
 from tests.daemon.llm import bare_environment, unfit_environments
 from tests.daemon.llm.early import Early, early, planned, with_plan
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed
+from tests.environments import load
 from tests.llm_stub import Stub
 
 UNFIT = "tests.daemon.llm.unfit_environments"

@@ -12,13 +12,13 @@ from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm.choosing import Choosing
 from rods.composing.bind import realise
 from rods.composing.records import ComposeError
-from rods.environments import load
 from rods.environments.base import Result
 from rods.errors import InfrastructureError
 from tests.daemon.llm import bare_environment
 from tests.daemon.llm.early import early, planned
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed
+from tests.environments import load
 from tests.llm_stub import Stub
 
 STATE: dict[str, Any] = {
@@ -38,7 +38,7 @@ STATE: dict[str, Any] = {
 
 def blanks(*turns: tuple[str, ...], environment: str = "desk") -> dict[str, Any]:
     """The blanks of a plan, by id."""
-    given, catalogue = assignment(), library(environment)
+    given, catalogue = assignment(), library(load(environment))
     run = Choosing(load(environment).tools(), {}, {}, given.rng("chance"))
     realise(load(environment), catalogue, planned(environment, *turns), STATE, run)
     return {blank.id: blank for blank in run.blanks.values()}

@@ -9,12 +9,12 @@ from daemon.authors.llm import linking
 from daemon.authors.llm.pattern import pattern
 from rods.analysis.profile import profile
 from rods.composing.records import ComposeError
-from rods.environments import load
 from tests.daemon.llm import bare_environment
 from tests.daemon.llm.early import early, planned
 from tests.daemon.llm.test_own_environment import TOY, root
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed
+from tests.environments import load
 from tests.llm_stub import Stub
 
 NAME = f"{TOY}:environment"
@@ -22,16 +22,16 @@ NAME = f"{TOY}:environment"
 
 def test_a_tool_feeds_another_when_its_result_holds_what_the_other_s_argument_is_called_like() -> None:
     given = assignment(root("environment", "base"), load(NAME))
-    found = linking.pairs(library(NAME), given, ["titles", "total", "write"], ["read", "label", "count"])
+    found = linking.pairs(library(load(NAME)), given, ["titles", "total", "write"], ["read", "label", "count"])
     assert set(found) == {("titles", "read"), ("titles", "label"), ("write", "read"), ("write", "label")}
 
 
 def test_where_the_root_s_calls_feed_each_other_only_tools_that_can_are_offered() -> None:
     given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
     ((one, place), (two, other), _), *_ = given.profile.edges
-    found = pattern(library(bare_environment.NAME), given, "other", given.rng("pattern"))
+    found = pattern(library(load(bare_environment.NAME)), given, "other", given.rng("pattern"))
     givers, takers = found.turns[one][place].options, found.turns[two][other].options
-    assert linking.pairs(library(bare_environment.NAME), given, givers, takers)
+    assert linking.pairs(library(load(bare_environment.NAME)), given, givers, takers)
     assert "add_contact" not in givers and "list_team" not in takers
 
 
@@ -41,7 +41,7 @@ async def test_a_plan_whose_calls_cannot_feed_each_other_is_refused_before_anyth
     name = bare_environment.NAME
     given = assignment(bare_environment.moved(seed("base")), load(name))
     turns = [["list_team"] * count for count in given.profile.calls_per_turn]
-    fault = linking.unfed(library(name), given, planned(name, *map(tuple, turns)))
+    fault = linking.unfed(library(load(name)), given, planned(name, *map(tuple, turns)))
     assert "list_team in turn" in fault and "can use nothing that list_team returns" in fault
     monkeypatch.setattr("daemon.authors.llm.pattern.pairs", lambda *_: [])  # offer what cannot feed, too
     async with early(stub, "aloof", name, structured=False) as who:

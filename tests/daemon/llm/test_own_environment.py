@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from rods.calls import Call
-from rods.environments import load
 from rods.environments.base import reference
 from rods.gates import replay
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.llm.early import early
+from tests.environments import load
 from tests.llm_stub import Stub
 
 TOY = "tests.rods.toy_environment"

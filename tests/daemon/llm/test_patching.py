@@ -13,10 +13,10 @@ from daemon.authors.llm.patching import Critic, effective, patch_of, refusals
 from daemon.authors.llm.worlds import Worlds
 from rods.calls import Call
 from rods.composing.records import ComposeError, ErrorType
-from rods.environments import load
 from tests.daemon.llm.early import planned
 from tests.daemon.llm.world import asker_at, assignment, playing
 from tests.daemon.pipelines import THREADS
+from tests.environments import load
 from tests.llm_stub import Stub
 
 FILE = {"folder": "old", "text": "needs work", "locked": True, "shared": []}
@@ -56,7 +56,7 @@ def test_calls_that_change_the_world_are_told_from_those_that_look() -> None:
 async def test_a_patch_may_not_do_in_advance_what_the_task_tests(stub: Stub) -> None:
     stub.use(playing("tests.daemon.llm.early_habits:zealous"))
     async with asker_at(stub) as asker:
-        catalogue, compute = library("desk"), Compute(THREADS)
+        catalogue, compute = library(load("desk")), Compute(THREADS)
         critic = Critic(catalogue, asker, compute, Worlds(catalogue, asker, compute, generated=True))
         before = (Call("change_team", {"name": "paul", "team": "legal"}),)
         plan = planned("desk", ("switch_team",), ("move_file",))
@@ -69,7 +69,7 @@ async def test_patches_are_remembered_for_the_worlds_to_come_where_they_fit(stub
     stub.use(playing("tests.daemon.llm.early_habits:mending"))
     async with asker_at(stub) as asker:
         asker.tries = 5
-        catalogue, compute = library("desk"), Compute(THREADS)
+        catalogue, compute = library(load("desk")), Compute(THREADS)
         worlds = Worlds(catalogue, asker, compute, generated=True)
         critic = Critic(catalogue, asker, compute, worlds)
         plan = planned("desk", ("move_file",))
@@ -87,7 +87,7 @@ async def test_patches_are_remembered_for_the_worlds_to_come_where_they_fit(stub
 async def test_only_what_a_state_can_mend_is_asked_about(stub: Stub) -> None:
     stub.use(playing("tests.daemon.llm.early_roles:good"))
     async with asker_at(stub) as asker:
-        catalogue, compute = library("desk"), Compute(THREADS)
+        catalogue, compute = library(load("desk")), Compute(THREADS)
         critic = Critic(catalogue, asker, compute, Worlds(catalogue, asker, compute, generated=True))
         assert await critic.mend(assignment(), planned("desk", ("move_file",)), STATE, error("duplicate_func")) is None
         assert asker.account.calls == 0
@@ -96,7 +96,7 @@ async def test_only_what_a_state_can_mend_is_asked_about(stub: Stub) -> None:
 async def test_a_critic_whose_patches_are_all_refused_gives_none(stub: Stub) -> None:
     stub.use(playing("tests.daemon.llm.early_habits:mending"))
     async with asker_at(stub) as asker:
-        catalogue, compute = library("desk"), Compute(THREADS)
+        catalogue, compute = library(load("desk")), Compute(THREADS)
         critic = Critic(catalogue, asker, compute, Worlds(catalogue, asker, compute, generated=True))
         assert await critic.mend(assignment(), planned("desk", ("move_file",)), STATE, error()) is None
         assert asker.account.calls == asker.tries

@@ -11,11 +11,11 @@ from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.worlds import Worlds, fitting
 from rods.composing.records import ComposeError
-from rods.environments import load
 from tests.daemon.llm.early import early, planned
 from tests.daemon.llm.test_own_environment import STATE, TOY, root
 from tests.daemon.llm.world import asker_at, assignment, playing
 from tests.daemon.pipelines import THREADS
+from tests.environments import load
 from tests.llm_stub import Stub
 
 NAME = f"{TOY}:environment"
@@ -27,7 +27,7 @@ async def made(
     """The world for a plan, and the calls that it took."""
     stub.use(playing(f"tests.daemon.llm.early_habits:{habit}"))
     async with asker_at(stub) as asker:
-        worlds = Worlds(library(NAME), asker, Compute(THREADS), generated=False, duplicates=duplicates)
+        worlds = Worlds(library(load(NAME)), asker, Compute(THREADS), generated=False, duplicates=duplicates)
         given = assignment(replace(root("environment", "base"), state=old, id=""), load(NAME))
         return await worlds.state(given, planned(NAME, ("titles",), ("count",))), asker.account.calls
 
@@ -69,7 +69,7 @@ async def test_nothing_is_paid_for_a_variant_after_its_world_has_failed(stub: St
 
 async def test_a_generated_world_costs_no_call_and_is_not_the_seed_s(stub: Stub) -> None:
     async with asker_at(stub) as asker:
-        worlds = Worlds(library("desk"), asker, Compute(THREADS), generated=True)
+        worlds = Worlds(library(load("desk")), asker, Compute(THREADS), generated=True)
         state = await worlds.state(assignment(), planned("desk", ("mail_person",), ("plan_event",)))
         assert asker.account.calls == 0 and state != assignment().seed.state
         load("desk").reset(state)

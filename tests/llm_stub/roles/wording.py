@@ -10,7 +10,7 @@ from typing import Any
 
 from rods.analysis.flows import Text
 from rods.composing.catalogue import Catalogue, Implied, Known, Recipe, Said, catalogue_for
-from rods.environments import load
+from tests.environments import load
 from tests.llm_stub.roles.reading import Asked
 
 Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call
@@ -44,7 +44,7 @@ def must_say(text: str) -> list[Any]:
 
 def request(calls: Sequence[Shown], values: Sequence[Any], chance: random.Random) -> str:
     """One turn's text: a phrase for each recipe that the calls make up, and whatever of `values` is still unsaid."""
-    catalogue = catalogue_for(environment_of([call["call"] for call in calls]))
+    catalogue = catalogue_for(load(environment_of([call["call"] for call in calls])))
     rest, sentences = list(calls), []
     while rest:
         recipe = _recipe(catalogue, rest, chance)

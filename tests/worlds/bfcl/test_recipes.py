@@ -13,7 +13,7 @@ from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plan_search import Shape
 from rods.composing.records import ComposeError, Plan
 from rods.composing.soundness import faults
-from rods.environments import load
+from tests.environments import load
 from worlds.bfcl import fetch
 from worlds.bfcl.catalogue import catalogue
 from worlds.bfcl.catalogue.notation import alternatives, recipe
@@ -26,7 +26,7 @@ def book() -> Catalogue:
 
 
 def test_it_holds_together(book: Catalogue) -> None:
-    assert faults(book) == []
+    assert faults(book, load("bfcl")) == []
 
 
 def test_every_tool_that_can_succeed_is_in_a_recipe(book: Catalogue) -> None:
@@ -72,6 +72,7 @@ def plans(book: Catalogue, group: str, count: int = 60) -> list[Plan]:
             found.append(
                 planning.sketch(
                     book,
+                    load("bfcl"),
                     Shape((2, 2, 2, 1)),
                     "base",
                     usable=frozenset({group}),
