@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.figures import Figure, run
-from daemon.authors.procedural import procedural_author
-from daemon.candidates import Job, Rejection
+from daemon.authors.procedural import ProceduralAuthor
+from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from evaluation.bfcl.parity import oracle
 from rods.analysis.profile import distance, profile
@@ -51,7 +51,7 @@ def write(seeds: Sequence[Task], random_seed: int = 0) -> tuple[list[Written], C
     threads = ThreadPoolExecutor(1)
     held_out = held_out_index([task for task in tasks() if task.split != "train"])
     config = Config.model_validate({"random_seeds": {"daemon": random_seed}})
-    pipeline, author = Pipeline(config, held_out, threads), procedural_author(load("bfcl"), threads)
+    pipeline, author = Pipeline(config, held_out, threads), ProceduralAuthor.of(load("bfcl"), threads)
     pool = SimilarityIndex()
     for task in tasks():
         if task.split == "train":
@@ -71,7 +71,7 @@ def write(seeds: Sequence[Task], random_seed: int = 0) -> tuple[list[Written], C
         found = []
         for seed in seeds:
             began = time.process_time()
-            job = Job(f"{random_seed}-{seed.id}", 0, seed, seed, 1)
+            job = VariantJob(f"{random_seed}-{seed.id}", 0, seed, seed, 1)
             got = await pipeline.write(job, author, load("bfcl"), admit, reject)
             spent = 1000 * (time.process_time() - began)
             variant, why = (got, "") if isinstance(got, Task) else (None, got)

@@ -20,7 +20,7 @@ from rods.composing.records import ComposeError
 from rods.environments.loading import Environments
 from rods.gates import drafts
 from rods.tasks import Task
-from worlds.desk import fresh_tasks, generate, ledger
+from worlds.desk import fresh_tasks, generate, tools
 from worlds.desk.registry import State
 
 load = Environments().load
@@ -71,7 +71,7 @@ def _calls_per_second() -> tuple[float, float]:
     began = time.process_time()
     for _ in range(repeats):
         for each in arguments:
-            orjson.dumps(ledger.transfer_money(state, **each)).decode()
+            orjson.dumps(tools.transfer_money(state, **each)).decode()
     return ours, 2 * repeats / (time.process_time() - began)
 
 

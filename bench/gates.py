@@ -15,8 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 
 from bench.figures import Figure, run
-from daemon.authors.procedural import procedural_author
-from daemon.candidates import Job
+from bench.fixtures.corruptions import KINDS, Corruptions, objections
+from daemon.authors.procedural import ProceduralAuthor
+from daemon.candidates import VariantJob
 from daemon.pipeline import Pipeline
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
@@ -24,7 +25,6 @@ from rods.config import Config
 from rods.environments.loading import Environments
 from rods.gates import SimilarityIndex
 from rods.tasks import Task
-from tests.rods.gates.corruptions import KINDS, Corruptions, objections
 from worlds import desk
 from worlds.bfcl import tasks
 
@@ -85,14 +85,17 @@ def accepted(name: str, count: int, config: Config | None = None) -> list[Task]:
     """Variants as the daemon accepts them, of training tasks in turn."""
     seeds = [task for task in tasks() if task.split == "train"] if name == "bfcl" else desk.generate(7, 200, 0)
     threads = ThreadPoolExecutor(1)
-    pipeline, author = Pipeline(config or Config(), SimilarityIndex(), threads), procedural_author(load(name), threads)
+    pipeline, author = (
+        Pipeline(config or Config(), SimilarityIndex(), threads),
+        ProceduralAuthor.of(load(name), threads),
+    )
 
     async def written() -> list[Task]:
         found: list[Task] = []
         for number, seed in enumerate(cycle(_mixed(seeds))):
             if len(found) == count:
                 return found
-            job = Job(f"{number}-{seed.id}", 0, seed, seed, 1)
+            job = VariantJob(f"{number}-{seed.id}", 0, seed, seed, 1)
             made = await pipeline.write(job, author, load(name), lambda _: [], lambda _: None)
             found += [made] if isinstance(made, Task) else []
         raise AssertionError("unreachable: a cycle never ends")

@@ -18,8 +18,8 @@ from itertools import count
 from pathlib import Path
 
 from bench.figures import Figure, run
-from daemon.authors.procedural import procedural_author
-from daemon.candidates import Job, Rejection
+from daemon.authors.procedural import ProceduralAuthor
+from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from rods.config import Config
 from rods.environments.loading import Environments
@@ -121,13 +121,13 @@ def _became(work: Run) -> list[Figure]:
 async def _write(work: Run) -> None:
     threads = ThreadPoolExecutor(1)
     held_out = held_out_index([task for task in tasks() if task.split != "train"])
-    pipeline, author = Pipeline(Config(), held_out, threads), procedural_author(load("bfcl"), threads)
+    pipeline, author = Pipeline(Config(), held_out, threads), ProceduralAuthor.of(load("bfcl"), threads)
     seeds = [task for task in tasks() if task.split == "train"]
     try:
         for number in count():
             for seed in seeds:
                 work.jobs += 1
-                job = Job(f"{number}-{seed.id}", 0, seed, seed, 1)
+                job = VariantJob(f"{number}-{seed.id}", 0, seed, seed, 1)
                 await pipeline.write(job, author, load("bfcl"), work.admit, work.reject)
                 if work.written >= work.size:
                     return

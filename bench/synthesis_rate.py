@@ -17,8 +17,8 @@ from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
-from daemon.authors.procedural import IN_FLIGHT, procedural_author
-from daemon.candidates import Job, Rejection
+from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
+from daemon.candidates import Rejection, VariantJob
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
 from rods.config import Config, parse_config
@@ -53,7 +53,7 @@ async def _rate(jobs: int) -> list[Figure]:
 
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
         pipeline = Pipeline(Config(), held_out_index(tasks), threads)
-        author, environment = procedural_author(load("desk"), threads), load("desk")
+        author, environment = ProceduralAuthor.of(load("desk"), threads), load("desk")
         waiting = iter(range(jobs))
 
         async def work() -> None:
@@ -61,7 +61,7 @@ async def _rate(jobs: int) -> list[Figure]:
             for number in waiting:
                 seed = seeds[number % len(seeds)]
                 began = time.perf_counter()
-                job = Job(f"{number}-{seed.id}", 0, seed, seed, 1)
+                job = VariantJob(f"{number}-{seed.id}", 0, seed, seed, 1)
                 outcome = await pipeline.write(job, author, environment, neighbours.admit, reject)
                 seconds.append(time.perf_counter() - began)
                 written += isinstance(outcome, Task)

@@ -12,6 +12,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from console.live import view
+from console.output import print_lines
 from console.verbs.up import prepare, supervise
 from rods.errors import EXIT_OK, RefusedError, RodsError
 
@@ -61,21 +62,19 @@ def make_room(config: Path) -> None:
 
 def _report() -> None:
     """Scores start and end on the held-out tasks, writes the report, and says where it is and what it says."""
-    from console.report.build import build
     from console.report.findings import findings, limits
-    from console.report.fold import fold
+    from console.report.history import read_history
+    from console.report.page import build
     from console.verbs.score import compare
 
     print("\nScoring the held-out tasks at start and end…", flush=True)
     compare(RUN)
-    history = fold(RUN)
+    history = read_history(RUN)
     page = build(history, RUN / "report")
     print(f"\nThe report is {page}. It says:")
-    for line in findings(history):
-        print(f"  {line}")
+    print_lines(findings(history), indent="  ")
     print("It does not claim:")
-    for line in limits(history):
-        print(f"  {line}")
+    print_lines(limits(history), indent="  ")
     print(f"\nNext: rods inspect {RUN} TASK · rods verify {RUN} · jq . {RUN}/tracker.json · README.md")
 
 

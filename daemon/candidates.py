@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from daemon.authors.base import Fault, Judgement
+from daemon.authors.base import Defect, Judgement
 from rods.composing.records import BoundCall, ComposeError, Draft, ErrorType
-from rods.gates import OF_WORDS, Gate, Reason
-from rods.gates import Rejection as GateRejection
+from rods.gates import OF_WORDS, Checked, Gate, GateRejection, Reason
 from rods.tasks import Task
 
 StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admission"]
@@ -19,7 +18,7 @@ Failure = ErrorType | Gate | Literal["judge_rejected", "infrastructure", "budget
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class VariantJob:
     """One variant to write: number `index` (from 0) of pick `pick`."""
 
     pick: str
@@ -30,12 +29,13 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A task on its way through the gates, with the draft and the texts that it was formed from."""
+class FormedTask:
+    """A task that the gates accept, with the draft and the texts that it was formed from."""
 
     draft: Draft
     texts: tuple[str, ...]
     task: Task
+    checked: Checked
     reason: str = "not judged"  # the judge's
 
 
@@ -62,7 +62,7 @@ class Rejected(Exception):
         raw: Any = None,
         *,
         cause: ComposeError | None = None,
-        wordings: Sequence[Fault] = (),
+        wordings: Sequence[Defect] = (),
     ) -> None:
         super().__init__(f"{stage}: {error}")
         self.stage, self.error, self.evidence, self.raw = stage, error, evidence, raw
@@ -81,12 +81,12 @@ class Rejected(Exception):
 
     @staticmethod
     def by_judge(stage: StageName, judgement: Judgement, raw: Any) -> Rejected:
-        faults = judgement.faults
+        faults = judgement.defects
         evidence = [{"verdict": fault.verdict, "turn": fault.turn, "reason": fault.reason} for fault in faults]
         return Rejected._of(stage, "judge_rejected", evidence, raw, faults)
 
     @staticmethod
-    def _of(stage: StageName, error: Failure, evidence: Any, raw: Any, faults: Sequence[Fault]) -> Rejected:
+    def _of(stage: StageName, error: Failure, evidence: Any, raw: Any, faults: Sequence[Defect]) -> Rejected:
         deep = [fault for fault in faults if fault.verdict == "gt_unfixable"]
         told = "; ".join(fault.reason for fault in deep or faults)
         type: ErrorType = "conversation_construct_failed" if deep else "query_verify_failed"
@@ -94,15 +94,15 @@ class Rejected(Exception):
         return Rejected(stage, error, evidence, raw, cause=cause, wordings=() if deep else _by_turn(faults))
 
 
-def _gate_fault(gate: Gate, reason: Reason) -> Fault:
-    return Fault("query_fixable" if gate in OF_WORDS else "gt_unfixable", f"{gate}: {reason.text}", reason.turn)
+def _gate_fault(gate: Gate, reason: Reason) -> Defect:
+    return Defect("query_fixable" if gate in OF_WORDS else "gt_unfixable", f"{gate}: {reason.text}", reason.turn)
 
 
-def _by_turn(faults: Sequence[Fault]) -> list[Fault]:
+def _by_turn(faults: Sequence[Defect]) -> list[Defect]:
     """One fault a turn, with all that is held against it."""
     turns = dict.fromkeys(fault.turn for fault in faults)
     told = {turn: "; ".join(fault.reason for fault in faults if fault.turn == turn) for turn in turns}
-    return [Fault("query_fixable", told[turn], turn) for turn in turns]
+    return [Defect("query_fixable", told[turn], turn) for turn in turns]
 
 
 def plain(draft: Draft) -> Draft:

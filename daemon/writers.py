@@ -16,9 +16,9 @@ import structlog
 from buffers.run.run import Run
 from buffers.usage import UsageLog
 from daemon.authors.base import Author
-from daemon.authors.llm import llm_author, prompt_hashes
+from daemon.authors.llm import LLMAuthor, prompt_hashes
 from daemon.authors.llm.asking import Asker
-from daemon.authors.procedural import IN_FLIGHT, procedural_author
+from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
 from rods.environments.base import Environment
@@ -86,13 +86,13 @@ class Writers:
         write for."""
         if self._client is None:
             if environment.name not in self._procedural:
-                self._procedural[environment.name] = procedural_author(environment, self.threads)
+                self._procedural[environment.name] = ProceduralAuthor.of(environment, self.threads)
             return self._procedural[environment.name]
         chance = keyed_random(self.config.random_seeds.daemon, "backbone", pick, index)
         account = self._client.account(f"{pick}#{index}")
         asker = Asker(self._client, self._client.draw(chance), account, self.config.pipeline.answer_tries)
         duplicates = self.config.gates.duplicates
-        return llm_author(environment, asker, self.config.pipeline, self.threads, duplicates=duplicates)
+        return LLMAuthor(environment, asker, self.config.pipeline, self.threads, duplicates=duplicates)
 
     def known(self) -> dict[str, Any]:
         """What the log of starts says of them: the synthesis model and the prompt hashes of every environment that can

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 import time
@@ -20,7 +19,7 @@ from evaluation.endpoint import EndpointPolicy, Slot
 from evaluation.episodes import Maker
 from evaluation.journal import NAME, Episode, Journal
 from evaluation.settings import Settings, remember
-from evaluation.sources import Source
+from evaluation.sources import Options, Source
 from rods import logs
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
 from rods.llm import Budget, Client
@@ -33,7 +32,7 @@ from worlds.bfcl.world import Bfcl, environment
 SAY_SECONDS = 10.0  # between two lines about progress
 
 
-def run(folder: Path, options: argparse.Namespace) -> int:
+def run(folder: Path, options: Options) -> int:
     """Runs the evaluation in `folder`, or goes on with it; returns the exit code. Raises UserError, RefusedError."""
     source = sources.find(options)
     settings = sources.settings(source, options)
@@ -66,7 +65,7 @@ class _Session:
         self.stopped: Counter[str] = Counter()
         self._said = time.monotonic()
 
-    def run(self, source: Source, options: argparse.Namespace) -> None:
+    def run(self, source: Source, options: Options) -> None:
         slots = [
             (task, sample)
             for sample in range(self.settings.samples)

@@ -24,6 +24,7 @@ from worlds.bfcl.world import Bfcl
 
 FILE = "evaluation.json"
 Protocol = Literal["official", "tags", "hermes", "compact"]
+SystemPrompt = Literal["plain", "resourceful"]
 Part = Literal["held-out", "test", "validation", "train", "all"]
 COLDEST = 0.001  # the harness's own temperature
 PARTS: dict[Part, tuple[Split, ...]] = {
@@ -45,7 +46,7 @@ class Settings:
     tasks_per_type: int = 0
     samples: int = 1
     protocol: Protocol = "official"
-    system_prompt: Literal["plain", "resourceful"] = "plain"  # of the tags dialect
+    system_prompt: SystemPrompt = "plain"  # of the tags dialect
     form: Form = "prompt"
     documents: Documents = "full"
     temperature: float = COLDEST

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rods.exact_json import MAX_DEPTH
+from rods.model_json import MAX_DEPTH
 
 MAX_CALL_TEXT = 20_000  # characters; longer text is refused before it is parsed
 _FIELDS = frozenset(("name", "arguments"))

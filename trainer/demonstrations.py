@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rods import dialects
-from rods.config import Policy
+from rods.config import PolicySettings
 from rods.dialects.base import Dialect
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
@@ -24,7 +24,7 @@ ASK = "I need one more detail before I can do that. Could you tell me?"
 LACK = "I have no tool for that at the moment."
 
 
-def demonstrate(tasks: Sequence[Task], policy: Policy, environments: Environments) -> list[Trace]:
+def demonstrate(tasks: Sequence[Task], policy: PolicySettings, environments: Environments) -> list[Trace]:
     """One resolved episode a task. Raises UserError for a task whose ground truth does not resolve its turns."""
     dialect = dialects.load(policy.dialect)
     plans = [_replies(task, dialect) for task in tasks]

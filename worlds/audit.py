@@ -51,6 +51,11 @@ class Audit:
     repeats: tuple[Pair, ...]
     names: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def ok(self) -> bool:
+        """Overlaps and duplicates inside the file are listed, a leak is a fault."""
+        return not self.leaks
+
     def as_json(self) -> dict[str, Any]:
         return {
             "subject": self.subject,

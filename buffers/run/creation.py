@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 import rods
-from buffers.log.disk import disk_error, sync_folder, write
+from buffers.log.disk import sync_folder, write
 from buffers.run.run import Run
 from rods import interfaces, runfolder
 from rods.canonical import content_id
@@ -29,7 +29,7 @@ from rods.composing.records import ComposeError
 from rods.config import PROTOCOL, Config
 from rods.environments.base import reference
 from rods.environments.loading import Environments
-from rods.errors import UserError
+from rods.errors import UserError, disk_error
 from rods.gates import replay
 from rods.rules.selection import reachable_maximum
 from rods.tasks import Task, task_lines

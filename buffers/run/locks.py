@@ -23,9 +23,8 @@ from typing import Any
 import orjson
 from filelock import FileLock, Timeout
 
-from buffers.log.disk import disk_error
 from buffers.run.heartbeat import WATCH, Heartbeat, Place, moves
-from rods.errors import RefusedError, RodsError
+from rods.errors import RefusedError, RodsError, disk_error
 from rods.runfolder import LOCKS
 
 PATIENCE = 1.0  # seconds that a start waits for a lock that a look at the owner may hold for a moment

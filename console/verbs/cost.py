@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from console.output import Json, RunFolder, plain, print_json
+from console.output import RunFolder, print_json, print_lines
+from rods.commands import Json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,7 @@ def cost(run: RunFolder, /, *, as_json: Json = False) -> None:
     if as_json:
         print_json(found.as_json())
     else:
-        print(plain("\n".join(lines(found))))
+        print_lines(lines(found))
 
 
 def lines(found: Costs) -> Iterator[str]:

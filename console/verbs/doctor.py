@@ -12,9 +12,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import ConfigFile, Json, plain, print_json
-from rods.errors import EXIT_FAILED, EXIT_OK, UserError
-from rods.findings import Finding
+from console.output import ConfigFile, print_json, print_lines
+from rods.commands import Json
+from rods.errors import EXIT_FAILED, EXIT_OK, Finding, UserError
 
 ROOMS = ("prompts", "rods", "buffers", "daemon", "trainer", "evaluation", "console")
 ENOUGH_FILES = 4096
@@ -53,8 +53,7 @@ def doctor(run: RunFolder = None, /, *, config: ConfigFile = None, as_json: Json
     else:
         for part, findings in parts.items():
             print(part)
-            for finding in findings:
-                print(plain(f"  {finding}"))
+            print_lines(map(str, findings), indent="  ")
     sound = all(finding.ok is not False for findings in parts.values() for finding in findings)
     return EXIT_OK if sound else EXIT_FAILED
 

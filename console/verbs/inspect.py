@@ -11,7 +11,8 @@ from cyclopts import Parameter
 from buffers.folds.observations import Observations
 from buffers.log.tail import read
 from buffers.run.run import Run
-from console.output import Json, RunFolder, plain, print_json
+from console.output import RunFolder, print_json, print_lines
+from rods.commands import Json
 from rods.errors import UserError
 from rods.rules.tracker import Window
 from rods.runfolder import EXPANDED, POOL, SEEDS
@@ -23,7 +24,7 @@ FACTS = ("rule", "groups", "mean", "variance", "detail", "score", "why", "accept
 
 
 @dataclass(frozen=True, slots=True)
-class Dossier:
+class TaskHistory:
     """A task, its line of seeds from the root to itself, its variants, its windows, and what happened to it."""
 
     task: Task
@@ -44,14 +45,14 @@ class Dossier:
 
 def inspect(run: RunFolder, task: TaskId, /, *, as_json: Json = False) -> None:
     """Show one task: conversation, ground truth, lineage from seed to variant, windows of rewards, and its history."""
-    found = dossier(run, task)
+    found = task_history(run, task)
     if as_json:
         print_json(found.as_json())
     else:
-        print(plain("\n".join(_lines(found))))
+        print_lines(_lines(found))
 
 
-def dossier(path: Path, prefix: str) -> Dossier:
+def task_history(path: Path, prefix: str) -> TaskHistory:
     """Raises UserError when `prefix` names no task of the run or more than one."""
     run = Run.open(path)
     tasks = {task.id: task for task in run.tasks}
@@ -74,7 +75,7 @@ def dossier(path: Path, prefix: str) -> Dossier:
     task = tasks[found[0]]
     observations = Observations(run)
     observations.poll()
-    return Dossier(
+    return TaskHistory(
         task,
         _lineage(task.id, tasks, seeds),
         [variant for variant, seed in seeds.items() if seed == task.id],
@@ -110,7 +111,7 @@ def _history(path: Path, observations: Observations, task_id: str) -> list[dict[
     ]
 
 
-def _lines(found: Dossier) -> list[str]:
+def _lines(found: TaskHistory) -> list[str]:
     task = found.task
     made = "original" if len(found.lineage) == 1 and "seed" not in task.provenance else "variant"
     lines = [f"{task.id}  {task.type}, {made}, {task.split}, environment {task.environment.name}"]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, plain, print_json
+from console.output import RunFolder, print_json, print_lines
 from console.verbs.verify import checked
+from rods.commands import Json
 from rods.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
     repairs = examine(opened)
     if not as_json:
         print(f"{run}: " + (f"{len(repairs)} to repair" if repairs else "nothing to recover"))
-        for repair in repairs:
-            print(plain(f"  {repair}"))
+        print_lines(map(str, repairs), indent="  ")
     done = bool(repairs) and (yes or _agreed())
     aside = carry_out(opened, repairs) if done else None
     checkpoints = _set_checkpoints_aside(opened) if done else []
@@ -53,7 +53,7 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
         for name in checkpoints:
             print(f"  checkpoint {name}: does not fit what the logs still say → moved to checkpoints/incomplete")
         if report is not None:
-            print("\n".join(plain(line) for line in report.lines()))
+            print_lines(report.lines())
         else:
             print("nothing was done: add --yes")
     return EXIT_OK if report is not None and report.ok else EXIT_FAILED

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, estimated, print_json
+from console.output import RunFolder, estimated, print_json
+from rods.commands import Json
 
 AtStep = Annotated[
     int | None, Parameter(help="Score the checkpoint of this step only. Default: start and end, paired.")

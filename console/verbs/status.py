@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from console.output import Json, RunFolder, plain, print_json
+from console.output import RunFolder, plain, print_json
+from rods.commands import Json
 
 
 def status(run: RunFolder, /, *, as_json: Json = False) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from types import FrameType
 
 from console.live import View, view
-from console.output import ConfigFile, Json, RunFolder
+from console.output import ConfigFile, RunFolder
 from console.progress import Progress
 from console.supervision import Supervisor, children
 from console.verbs.new import create
+from rods.commands import Json
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
 from rods.signals import NUMBERS
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, plain, print_json
-from rods.errors import EXIT_FAILED, EXIT_OK, CorruptLogError
+from console.output import RunFolder, print_checked
+from rods.commands import Json
+from rods.errors import CorruptLogError
 
 if TYPE_CHECKING:
     from buffers.audit.report import Report
@@ -19,12 +20,7 @@ Replay = Annotated[bool, Parameter(negative="", help="Also run every variant's g
 
 def verify(run: RunFolder, /, *, replay: Replay = False, as_json: Json = False) -> int:
     """Re-derive every injection, deferral and retirement from the logs and compare. Exits 1 on a difference."""
-    report = checked(run, replay=replay)
-    if as_json:
-        print_json(report.as_json())
-    else:
-        print("\n".join(plain(line) for line in report.lines()))
-    return EXIT_OK if report.ok else EXIT_FAILED
+    return print_checked(checked(run, replay=replay), as_json)
 
 
 def checked(path: Path, *, replay: bool = False) -> Report:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rods.analysis.sampling import Sampler, illegal
-from rods.analysis.schemas import tool_faults
+from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
 from rods.canonical import canonical, keyed_random
 from rods.checking.probe import Probe
@@ -48,7 +48,9 @@ def check_environment(
     tasks = list(tasks)
     with probe.guarded(name, "tools"):
         _identity(probe, name)
-        for tool_name, tool in environment.tools().items():
+        tools = environment.tools()
+        probe.results = {each: Checker(tool.result) for each, tool in tools.items() if tool.result is not None}
+        for tool_name, tool in tools.items():
             for fault in tool_faults(tool_name, tool):
                 probe.fault(tool_name, *fault)
     with probe.guarded(name, "catalogue"):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import canonical
 from rods.checking.report import Fault
@@ -29,6 +30,7 @@ class Probe:
         self.reached: set[str] = set()
         self.raises: set[tuple[str, type[Exception]]] = set()
         self.lenient: set[str] = set()  # arguments for which a wrong type is accepted
+        self.results: Mapping[str, Checker] = {}  # of the tools that declare a schema of their results
         self.calls = 0
         self.comparable = False  # two runs of the same calls were seen to agree
 
@@ -95,6 +97,10 @@ class Probe:
             canonical(result.value)
         except ValueError as error:
             self.fault(call.name, "value", f"is {error}", "return plain JSON values")
+        declared = self.results.get(call.name)
+        if declared is not None and result.error is None and (what := declared.fault(result.value)):
+            told = f"{what} for {_short(call)}, against the schema that the tool declares"
+            self.fault(call.name, "result", told, "correct the schema, or the result")
 
     def replies(self, instance: Instance, calls: Sequence[Call]) -> list[tuple[str, str | None]]:
         """What two runs must have in common: text and error of each call."""

@@ -8,7 +8,7 @@ answered with `Unsupported`, never guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -47,7 +47,8 @@ class Tool:
     """A typed function that the policy may call. `group` is its API class.
 
     `bounded` says that the bounds of the parameters (in `schema` or `bounds`) keep every legal call fast and small, so
-    that it may run in-process; what is not bounded runs in a worker that can be killed.
+    that it may run in-process; what is not bounded runs in a worker that can be killed. `result` is JSON Schema of the
+    value that a call gives when it succeeds, where the tool declares one. It is not shown to the policy.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Tool:
     description: str
     parameters: tuple[Parameter, ...] = ()
     bounded: bool = True
+    result: Mapping[str, Any] | None = None
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -110,6 +112,9 @@ class Result(NamedTuple):
     text: str
     value: Any = None
     error: str | None = None
+
+
+Results = Sequence[Sequence[Result]]  # of a task's calls, one sequence a turn
 
 
 class Instance(Protocol):

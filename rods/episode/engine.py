@@ -1,4 +1,4 @@
-"""The episode engine: a generator that does no I/O (DESIGN §3).
+"""The episode engine: a generator that does no I/O.
 
 `episode` walks a task's user turns and *asks* for what it needs: text from the policy (`NeedText`), results of calls
 (`NeedCalls`), a verdict at the end of a turn (`NeedVerdict`). A driver answers with `send`; the generator returns a

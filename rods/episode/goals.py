@@ -1,6 +1,6 @@
 """What a turn earned, judged by ground-truth calls: the state of the world and the results that were seen.
 
-000 §3.4 and Appendix D, with BFCL's reading of both (FACTS of the benchmark): the state is compared by the
+000 §3.4 and Appendix D, as BFCL's scorer reads both: the state is compared by the
 environment's own notion of equality, and the turn's expected results must all be among the results of the episode so
 far (a multiset subset). A turn without ground-truth calls is resolved by an answer without any call.
 """

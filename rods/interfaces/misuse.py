@@ -8,19 +8,14 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rods.analysis.schemas import TYPES
+from rods.analysis.schemas import Checker, limits
 from rods.analysis.words import stems
 from rods.environments.base import Parameter, Tool
 
 MOST = 3  # names in one hint
 LISTED = 12  # allowed values that are still listed
 LONGEST = 60  # characters of a name that a policy made up
-_RANGES = (
-    ("minimum", "maximum", ""),
-    ("minLength", "maxLength", " characters"),
-    ("minItems", "maxItems", " entries"),
-    ("minProperties", "maxProperties", " entries"),
-)
+_UNITS = {"imum": "", "Length": " characters", "Items": " entries", "Properties": " entries"}
 
 
 def misuse(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
@@ -64,20 +59,18 @@ def _about(parameter: Parameter) -> str:
 
 
 def _wrong(value: Any, parameter: Parameter) -> str:
-    """What the value should have been; empty where it is right."""
-    schema = {**parameter.schema, **parameter.bounds}
-    kind = str(schema.get("type"))
-    if kind in TYPES and type(value) not in TYPES[kind]:
-        article = "an" if kind[0] in "aio" else "a"
-        return f"{article} {kind}"
-    allowed = schema.get("enum") or schema.get("items", {}).get("enum")
-    given = value if isinstance(value, list) and "enum" not in schema else [value]
-    if allowed and any(item not in allowed for item in given) and len(allowed) <= LISTED:
-        return f"one of {', '.join(map(str, allowed))}"
-    size = value if isinstance(value, (int, float)) else len(value) if isinstance(value, (str, list, dict)) else 0
-    for least, most, unit in _RANGES:
-        low, high = schema.get(least), schema.get(most)
-        if (low is not None and size < low) or (high is not None and size > high):
+    """What the value should have been; empty where it conforms, or where that takes too long to say."""
+    checker = Checker(limits(parameter))
+    for error in checker.errors(value):
+        keyword, deep, schema = error.kind.name, len(error.instance_path), checker.at(error)
+        if keyword == "type" and not deep:
+            kind = schema["type"]
+            return f"{'an' if kind[0] in 'aio' else 'a'} {kind}"
+        if keyword == "enum" and deep < 2 and len(schema["enum"]) <= LISTED:
+            return f"one of {', '.join(map(str, schema['enum']))}"
+        if not deep and keyword[:3] in ("min", "max"):
+            low, high = schema.get(f"min{keyword[3:]}"), schema.get(f"max{keyword[3:]}")
+            unit = _UNITS[keyword[3:]]
             if low is not None and high is not None:
                 return f"between {low} and {high}{unit}"
             return f"at most {high}{unit}" if low is None else f"at least {low}{unit}"

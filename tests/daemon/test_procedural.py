@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from daemon.authors.base import Author
-from daemon.authors.procedural import Procedural
+from daemon.authors.procedural import ProceduralAuthor
 from rods.composing.catalogue import catalogue_for
 from tests.daemon.pipelines import THREADS, Bench, seed, tasks
 from tests.environments import load
@@ -20,8 +19,7 @@ async def test_a_seed_of_a_class_without_recipes_ends_as_no_prompts() -> None:
         for name, recipe in catalogue.recipes.items()
         if all(tools[tool].group != group for tool in recipe.tools)
     }
-    stages = Procedural(replace(catalogue, recipes=kept), THREADS)
-    who = Author("procedural", {}, stages, stages, stages, stages, stages, stages)
+    who = ProceduralAuthor(replace(catalogue, recipes=kept), THREADS)
     bench = Bench()
     assert await bench.write(seed(), who) == "no_prompts"
     assert bench.failures() == [("plan", "no_prompts")] and group in bench.rejections[0].evidence["detail"]

@@ -188,6 +188,7 @@ def test_an_environment_that_keeps_its_word_has_no_fault(name):
         ("misdescribed", "total", "has the type 'str'"),
         ("misdescribed", "titles", "no maxLength"),
         ("misdescribed", "alias", "lists it as 'alias'"),
+        ("misdescribed", "count", "lacks 'name' for"),
         ("neighbours", "count", "beside another instance"),
         ("runaway", "power", "did not end"),
         ("runaway", "repeat", "a result of 20000"),

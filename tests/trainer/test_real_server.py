@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 import torch
 
+from bench.fixtures.llm_server import LlmServer
+from bench.fixtures.llm_server.server import MODEL, NAME
 from rods import config, dialects
 from rods.config import Endpoint
 from rods.episode.drivers import Job
@@ -25,8 +27,6 @@ from rods.episode.goals import GroundTruth
 from rods.episode.rewards import score
 from rods.llm import Client
 from tests.environments import load
-from tests.llm_server import LlmServer
-from tests.llm_server.server import MODEL, NAME
 from tests.trainer.runs import live_steps, write_config
 from trainer import advantages, main, trl_grpo
 from trainer.chat import Chat

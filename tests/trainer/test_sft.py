@@ -9,7 +9,7 @@ from datasets import load_dataset
 from safetensors.torch import load_file
 from trl import data_utils
 
-from rods.config import Policy, read_config
+from rods.config import PolicySettings, read_config
 from rods.errors import EXIT_OK, EXIT_USER
 from tests.environments import ENVIRONMENTS
 from tests.trainer.nano_parts import chat
@@ -48,7 +48,7 @@ def config(folder: Path, base: Path, **changes: object) -> Path:
 def test_demonstrations_resolve_every_turn_of_all_four_types(dialect: str) -> None:
     tasks = desk.generate(5, 16, 0)
     assert {task.type for task in tasks} == {"base", "long_context", "miss_func", "miss_param"}
-    traces = demonstrate(tasks, Policy(kind="simulated", dialect=dialect), ENVIRONMENTS)
+    traces = demonstrate(tasks, PolicySettings(kind="simulated", dialect=dialect), ENVIRONMENTS)
     assert all(trace.binary and trace.end == "finished" for trace in traces)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Executor as Threads
 
-from daemon.authors.base import Author
 from daemon.authors.catalogue_free.plain import is_plain, library
 from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.computing import Compute
@@ -23,31 +22,37 @@ from daemon.authors.llm.rewriting import Rewriter
 from daemon.authors.llm.worlds import Worlds
 from prompts import FOLDER, load
 from rods.canonical import content_id
-from rods.config.identity import Pipeline
+from rods.config import PipelineSettings
 from rods.environments.base import Environment
 
 
-def llm_author(
-    environment: Environment, asker: Asker, settings: Pipeline, threads: Threads, *, duplicates: bool = True
-) -> Author:
+class LLMAuthor:
     """The author of one variant; everything is asked through `asker`. `hashes` fills up as templates are used.
     `duplicates`: whether the gate of this name is on."""
-    catalogue, compute = library(environment), Compute(threads)
-    generated = not all(is_plain(recipe) for recipe in catalogue.recipes.values())
-    worlds = Worlds(catalogue, asker, compute, generated=generated, duplicates=duplicates)
-    querying = Querying(catalogue, asker, settings)
-    former = Former(catalogue, asker, settings, compute)
-    executor = Executor(catalogue, asker, settings, compute, worlds, querying, former.fits)
-    return Author(
-        name=asker.backbone,
-        hashes=asker.hashes,
-        planner=Planner(catalogue, asker, compute, querying.check),
-        executor=executor,
-        critic=Critic(catalogue, asker, compute, worlds),
-        rewriter=Rewriter(asker, settings, executor),
-        former=former,
-        judge=Judge(asker, settings, compute),
-    )
+
+    def __init__(
+        self,
+        environment: Environment,
+        asker: Asker,
+        settings: PipelineSettings,
+        threads: Threads,
+        *,
+        duplicates: bool = True,
+    ) -> None:
+        catalogue, compute = library(environment), Compute(threads)
+        generated = not all(is_plain(recipe) for recipe in catalogue.recipes.values())
+        worlds = Worlds(catalogue, asker, compute, generated=generated, duplicates=duplicates)
+        querying = Querying(catalogue, asker, settings)
+        former = Former(catalogue, asker, settings, compute)
+        executor = Executor(catalogue, asker, settings, compute, worlds, querying, former.fits)
+        rewriter = Rewriter(asker, settings, self)
+        self.name, self.hashes = asker.backbone, asker.hashes
+        self.plan = Planner(catalogue, asker, compute, querying.check).plan
+        self.initial_state, self.execute, self.queries = executor.state, executor.realise, executor.queries
+        self.patch = Critic(catalogue, asker, compute, worlds).mend
+        self.rewrite, self.reword = rewriter.rewrite, rewriter.reword
+        self.form, self.fits = former.form, former.fits
+        self.judge = Judge(asker, settings, compute).judge
 
 
 def prompt_hashes(environment: Environment) -> Mapping[str, str]:

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rods.analysis.schemas import TYPES
+from rods import model_json
+from rods.analysis.schemas import Checker
 from rods.composing.records import ErrorType
-from rods.llm import modeljson
 
 Schema = Mapping[str, Any]
 LONGEST = 100_000  # characters of an answer
@@ -60,13 +60,13 @@ class Form:
             if name not in found:
                 if name not in self.optional:
                     raise Unreadable(f"{name} is missing")
-            elif name not in self.guiding and (what := fault(schema, found[name])):
+            elif name not in self.guiding and (what := Checker(schema).fault(found[name])):
                 raise Unreadable(f"{name} {what}")
         return found
 
     def _object(self, text: str) -> dict[str, Any]:
         try:
-            value = modeljson.find(text)
+            value = model_json.find(text)
         except ValueError as error:
             raise Unreadable(f"no JSON object could be read: {error}") from None
         if not isinstance(value, dict):
@@ -102,55 +102,6 @@ def obj(fields: Mapping[str, Schema], optional: frozenset[str] = frozenset()) ->
     }
 
 
-def fault(schema: Schema, value: Any) -> str:
-    """What keeps `value` from conforming to `schema`, as the rest of a sentence; empty when it does. Knows the words
-    that this project's schemas use."""
-    if "const" in schema and value != schema["const"]:
-        return f"must be {schema['const']!r}"
-    if "anyOf" in schema:
-        faults = [fault(way, value) for way in schema["anyOf"]]
-        return "" if not all(faults) else faults[0]
-    kind = schema.get("type")
-    if kind in TYPES and (not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind != "boolean")):
-        return f"must be of type {kind}"
-    if "enum" in schema and value not in schema["enum"]:
-        return f"must be one of {', '.join(map(str, schema['enum'][:40]))}, not {str(value)[:80]!r}"
-    if isinstance(value, str):
-        return _size(schema, "Length", len(value), "characters")
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        low, high = schema.get("minimum", value), schema.get("maximum", value)
-        return "" if low <= value <= high else f"must lie between {low} and {high}"
-    if isinstance(value, list):
-        what = _size(schema, "Items", len(value), "elements")
-        faults = [f"{number}: {each}" for number, item in enumerate(value) if (each := _item(schema, number, item))]
-        return what or (f"at {faults[0]}" if faults else "")
-    return _object_fault(schema, value) if isinstance(value, dict) else ""
-
-
-def _item(schema: Schema, number: int, item: Any) -> str:
-    places = schema.get("prefixItems", ())
-    return fault(places[number] if number < len(places) else schema.get("items", {}), item)
-
-
-def _object_fault(schema: Schema, value: Mapping[str, Any]) -> str:
-    known = schema.get("properties", {})
-    for name in schema.get("required", ()):
-        if name not in value:
-            return f"lacks {name!r}"
-    for name, item in value.items():
-        if name not in known:
-            if schema.get("additionalProperties") is False:
-                return f"has an unknown field {name[:80]!r}"
-        elif what := fault(known[name], item):
-            return f"in {name}: {what}"
-    return ""
-
-
-def _size(schema: Schema, what: str, size: int, unit: str) -> str:
-    low, high = schema.get(f"min{what}", 0), schema.get(f"max{what}", size)
-    return "" if low <= size <= high else f"has {size} {unit}, allowed are {low} to {high}"
-
-
 def _between(name: str, text: str) -> list[str]:
     """The contents of all pairs of tags called `name`. Raises Unreadable when they are not pairs."""
     opened, closed = f"<{name}>", f"</{name}>"
@@ -169,6 +120,6 @@ def _inside(name: str, text: str, schema: Schema) -> Any:
     if schema.get("type") == "string":
         return text
     try:
-        return modeljson.find(text)
+        return model_json.find(text)
     except ValueError as error:
         raise Unreadable(f"<{name}> does not hold JSON: {error}") from None

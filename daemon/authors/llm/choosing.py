@@ -15,8 +15,7 @@ from random import Random
 from typing import Any
 
 from daemon.authors.catalogue_free.plain import in_own_words, is_plain
-from daemon.authors.llm.answers import fault
-from rods.analysis.schemas import limits
+from rods.analysis.schemas import fits, limits
 from rods.canonical import canonical
 from rods.composing.bind import Choice, by_chance, meant, spoken
 from rods.composing.catalogue import LEFT_OUT, Said, Scene, Worded
@@ -101,7 +100,7 @@ class Choosing:
         for value in blank.values:
             if _equal(meant(value), meant(answer)):
                 return value
-        return None if blank.closed or fault(blank.schema, answer) else answer
+        return None if blank.closed or not fits(blank.schema, answer) else answer
 
     def _blank(self, key: Key, choice: Choice, problem: str = "") -> Blank:
         tool, argument = _filled(choice)

@@ -24,7 +24,7 @@ from rods.analysis.flows import Flow, infer
 from rods.composing.bind import realise
 from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.config.identity import Pipeline
+from rods.config import PipelineSettings
 from rods.environments.base import Tool, reference
 from rods.tasks import Task
 
@@ -50,7 +50,7 @@ class Executor:
         self,
         catalogue: Catalogue,
         asker: Asker,
-        settings: Pipeline,
+        settings: PipelineSettings,
         compute: Compute,
         worlds: Worlds,
         querying: Querying,

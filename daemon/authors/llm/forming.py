@@ -26,7 +26,7 @@ from daemon.authors.llm.gaps import Gap, Scene
 from rods.composing import task_types
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError, Draft
-from rods.config.identity import Pipeline
+from rods.config import PipelineSettings
 from rods.tasks import Task, TaskType
 
 CHOICES = 2  # so many are tried in a turn
@@ -35,7 +35,7 @@ CHOICES = 2  # so many are tried in a turn
 class Former:
     """`compute` runs what takes a moment in a thread."""
 
-    def __init__(self, catalogue: Catalogue, asker: Asker, settings: Pipeline, compute: Compute) -> None:
+    def __init__(self, catalogue: Catalogue, asker: Asker, settings: PipelineSettings, compute: Compute) -> None:
         self.catalogue, self.asker, self.settings, self.compute = catalogue, asker, settings, compute
 
     async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:

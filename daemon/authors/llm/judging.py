@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from daemon.authors.base import Assignment, Fault, Judgement
+from daemon.authors.base import Assignment, Defect, Judgement
 from daemon.authors.llm import showing, spoken
 from daemon.authors.llm.answers import REASON, Form, Schema, Unreadable
 from daemon.authors.llm.asking import Asker
@@ -18,7 +18,8 @@ from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.rewriting import functions
 from prompts import load
 from rods.composing.records import Draft
-from rods.config.identity import Pipeline
+from rods.config import PipelineSettings
+from rods.environments.base import Results
 from rods.gates import drafts
 from rods.tasks import RETURN_SENTENCE, Task
 
@@ -31,10 +32,10 @@ ISSUE: Schema = {"type": "string", "maxLength": REASON}  # lengths in common are
 class Judge:
     """`compute` runs what takes a moment in a thread."""
 
-    def __init__(self, asker: Asker, settings: Pipeline, compute: Compute) -> None:
+    def __init__(self, asker: Asker, settings: PipelineSettings, compute: Compute) -> None:
         self.asker, self.settings, self.compute = asker, settings, compute
 
-    async def judge(self, given: Assignment, draft: Draft, task: Task) -> Judgement:
+    async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:
         if faults := await self.compute(lambda: self._rules(given, draft, task)):
             return Judgement("; ".join(fault.reason for fault in faults), faults)
         joint = self.settings.calls == "batched"
@@ -45,25 +46,25 @@ class Judge:
             fault = await self._diagnosis(given, draft, task, issue)
         return Judgement(issue, (fault,))
 
-    def _rules(self, given: Assignment, draft: Draft, task: Task) -> tuple[Fault, ...]:
+    def _rules(self, given: Assignment, draft: Draft, task: Task) -> tuple[Defect, ...]:
         if faults := drafts.structure(task, draft):
-            return tuple(Fault("gt_unfixable", fault.reason, fault.turn) for fault in faults)
+            return tuple(Defect("gt_unfixable", fault.reason, fault.turn) for fault in faults)
         return tuple(
-            Fault("query_fixable", "; ".join(reasons), turn)
+            Defect("query_fixable", "; ".join(reasons), turn)
             for turn, text in enumerate(task.script)
             if text != RETURN_SENTENCE and (reasons := spoken.amiss(given.environment, draft.turns[turn], text))
         )
 
     async def _verdict(
         self, given: Assignment, draft: Draft, task: Task, *, joint: bool
-    ) -> tuple[str, str, Fault | None]:
+    ) -> tuple[str, str, Defect | None]:
         """The judge's reason, what is wrong ("" where the sample passes), and in the joint form the fault."""
         count = len(task.script)
         fields: dict[str, Schema] = {**dict.fromkeys(CRITERIA, VERDICT), "issue": ISSUE}
         if joint:
             fields |= _fault_fields(("none", *CLASSES), 0, count)
 
-        def read(answer: dict[str, Any]) -> tuple[str, str, Fault | None]:
+        def read(answer: dict[str, Any]) -> tuple[str, str, Defect | None]:
             failed = [criterion for criterion in CRITERIA if answer[criterion] == "fail"]
             told = answer["issue"].strip() or answer["reason"]
             issue = f"fails {', '.join(failed)}: {told}" if failed else ""
@@ -93,7 +94,7 @@ class Judge:
             error="query_verify_no_tag",
         )
 
-    async def _diagnosis(self, given: Assignment, draft: Draft, task: Task, issue: str) -> Fault:
+    async def _diagnosis(self, given: Assignment, draft: Draft, task: Task, issue: str) -> Defect:
         diagnosis, tags, said = self._classes()
         return await self.asker.ask(
             given,
@@ -159,7 +160,7 @@ def _fault_fields(classes: tuple[str, ...], first: int, last: int) -> dict[str, 
     }
 
 
-def _fault(answer: dict[str, Any], issue: str) -> Fault:
+def _fault(answer: dict[str, Any], issue: str) -> Defect:
     if not answer["turn"]:
         raise Unreadable("turn must name the turn at fault, from 1")
-    return Fault(answer["fault"], issue, answer["turn"] - 1)
+    return Defect(answer["fault"], issue, answer["turn"] - 1)

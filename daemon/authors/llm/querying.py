@@ -17,7 +17,7 @@ from prompts import load
 from rods.canonical import content_id
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.config.identity import Pipeline
+from rods.config import PipelineSettings
 from rods.environments.base import Environment
 
 AGAIN = 1  # times that rejected texts are written anew
@@ -30,7 +30,7 @@ class Querying:
     `query_verify_failed` for texts that do not say what the calls do, `query_verify_no_tag` for a verification that
     cannot be read, `no_prompts` for an API class without a query template."""
 
-    def __init__(self, catalogue: Catalogue, asker: Asker, settings: Pipeline) -> None:
+    def __init__(self, catalogue: Catalogue, asker: Asker, settings: PipelineSettings) -> None:
         self.catalogue, self.asker, self.settings = catalogue, asker, settings
 
     def check(self, given: Assignment) -> None:

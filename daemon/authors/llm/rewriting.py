@@ -12,20 +12,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from daemon.authors.base import Assignment, Executor, Fault, Texts
+from daemon.authors.base import Assignment, Defect, Texts
 from daemon.authors.llm import showing, spoken
 from daemon.authors.llm.answers import Form, Unreadable
 from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.querying import voices
 from rods.composing.records import Draft
-from rods.config.identity import Pipeline
+from rods.config import PipelineSettings
 
 
 class Rewriter:
     """`executor` writes the turns one by one before, in the paper's per-turn form; the rewrite then starts from these
     texts."""
 
-    def __init__(self, asker: Asker, settings: Pipeline, executor: Executor) -> None:
+    def __init__(self, asker: Asker, settings: PipelineSettings, executor: Any) -> None:
         self.asker, self.settings, self.executor = asker, settings, executor
 
     async def rewrite(self, given: Assignment, draft: Draft) -> Texts:
@@ -56,7 +56,7 @@ class Rewriter:
             max_tokens=512 + 256 * count,
         )
 
-    async def reword(self, given: Assignment, draft: Draft, texts: Texts, fault: Fault) -> Texts:
+    async def reword(self, given: Assignment, draft: Draft, texts: Texts, fault: Defect) -> Texts:
         turn = fault.turn or 0
 
         def read(answer: dict[str, Any]) -> Texts:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
-from daemon.authors.base import Assignment, Author, Executor, Texts
+from bench.fixtures.llm_stub import Stub
+from daemon.authors.base import Assignment, Author
 from daemon.authors.catalogue_free.plain import library
-from daemon.authors.llm import llm_author
-from daemon.candidates import Job
-from rods.composing.records import Draft, Plan, PlannedTurn
+from daemon.authors.llm import LLMAuthor
+from daemon.candidates import VariantJob
+from rods.composing.records import Plan, PlannedTurn
 from rods.environments.base import Environment
 from rods.llm import Usage
 from rods.tasks import Task
 from tests.daemon.llm.world import asker_at, playing
-from tests.daemon.pipelines import THREADS, Bench, settings
+from tests.daemon.pipelines import THREADS, Bench, listening, settings
 from tests.environments import load
-from tests.llm_stub import Stub
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Early:
     calls: list[Usage] = field(default_factory=list)
 
     async def write(self, task: Task, pick: str = "1-x") -> Task | str:
-        job = Job(pick, 0, task, task, 1)
+        job = VariantJob(pick, 0, task, task, 1)
         return await self.bench.pipeline.write(
             job, self.author, self.environment, lambda _: [], self.bench.rejections.append
         )
@@ -49,19 +49,8 @@ async def early(
     calls: list[Usage] = []
     async with asker_at(stub, calls=calls, structured=structured) as asker:
         asker.tries = tries
-        author = llm_author(load(environment), asker, config.pipeline, THREADS, duplicates=config.gates.duplicates)
+        author = LLMAuthor(load(environment), asker, config.pipeline, THREADS, duplicates=config.gates.duplicates)
         yield Early(Bench(config), author, load(environment), calls)
-
-
-class Fixed:
-    """A planner that has made up its mind; `given` keeps the assignments."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.made, self.given = plan, list[Assignment]()
-
-    async def plan(self, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:
-        self.given.append(given)
-        return self.made
 
 
 def planned(environment: str, *turns: tuple[str, ...]) -> Plan:
@@ -73,25 +62,14 @@ def planned(environment: str, *turns: tuple[str, ...]) -> Plan:
     )
 
 
-class Settled:
-    """An executor in a given world."""
+def with_plan(who: Early, plan: Plan, state: Mapping[str, Any] | None = None) -> Any:
+    """Lets `who` have this plan, and this world where one is given. Returns the author, its calls on record."""
 
-    def __init__(self, executor: Executor, state: Mapping[str, Any]) -> None:
-        self.executor, self.made = executor, state
+    async def planned(given: Assignment, **options: Any) -> Plan:
+        return plan
 
-    async def state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
-        return dict(self.made)
+    async def settled(given: Assignment, plan: Plan) -> dict[str, Any]:
+        return dict(state or {})
 
-    async def realise(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
-        return await self.executor.realise(given, plan, state)
-
-    async def queries(self, given: Assignment, draft: Draft) -> Texts:
-        return await self.executor.queries(given, draft)
-
-
-def with_plan(who: Early, plan: Plan, state: Mapping[str, Any] | None = None) -> Fixed:
-    """Lets `who` have this plan, and this world where one is given. Returns the planner."""
-    planner = Fixed(plan)
-    executor = who.author.executor if state is None else Settled(who.author.executor, state)
-    who.author = replace(who.author, planner=planner, executor=executor)
-    return planner
+    who.author = listening(who.author, plan=planned, **({} if state is None else {"initial_state": settled}))
+    return who.author

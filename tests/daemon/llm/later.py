@@ -7,28 +7,25 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.base import Author
-from daemon.authors.llm.computing import Compute
-from daemon.authors.llm.forming import Former
-from daemon.authors.llm.judging import Judge
-from daemon.authors.llm.rewriting import Rewriter
-from daemon.authors.procedural import procedural_author
-from rods.composing.catalogue import catalogue_for
+from daemon.authors.llm import LLMAuthor
+from daemon.authors.procedural import ProceduralAuthor
 from rods.config import Config
 from rods.llm import Usage
 from rods.tasks import Task
 from tests.daemon.llm.world import asker_at, playing
 from tests.daemon.pipelines import THREADS, Bench, seed, settings, steady
 from tests.environments import load
-from tests.llm_stub import Stub
 
 
 @dataclass
 class Later:
-    """A bench, its author, and the calls that were made."""
+    """A bench, its author, who wrote the first stages, and the calls that were made."""
 
     bench: Bench
-    author: Author
+    author: Any
+    first: Author
     calls: list[Usage] = field(default_factory=list)
 
     def stages(self) -> list[str]:
@@ -52,16 +49,8 @@ async def later(
     async with asker_at(stub, calls=calls, structured=structured) as asker:
         task = of or seed()
         environment = task.environment.name
-        catalogue = catalogue_for(load(environment))
-        early = await steady(task) if environment == "desk" else procedural_author(load(environment), THREADS)
-        author = Author(
-            "stub",
-            asker.hashes,
-            planner=early.planner,
-            executor=early.executor,
-            critic=early.critic,
-            rewriter=Rewriter(asker, config.pipeline, early.executor),
-            former=Former(catalogue, asker, config.pipeline, Compute(THREADS)),
-            judge=Judge(asker, config.pipeline, Compute(THREADS)),
-        )
-        yield Later(Bench(config), author, calls)
+        first = await steady(task) if environment == "desk" else ProceduralAuthor.of(load(environment), THREADS)
+        author = LLMAuthor(load(environment), asker, config.pipeline, THREADS)
+        author.plan, author.initial_state, author.execute = first.plan, first.initial_state, first.execute
+        author.patch, author.queries = first.patch, first.queries
+        yield Later(Bench(config), author, first, calls)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from daemon.authors.llm.answers import fault
 from daemon.authors.llm.choosing import Blank, Choosing
+from rods.analysis.schemas import fits
 from rods.composing.bind import Choice
 from rods.composing.catalogue import Recipe, Said, Scene, Step
 from rods.environments.base import Parameter, Tool
@@ -16,7 +16,9 @@ from rods.environments.base import Parameter, Tool
 KEY = (0, 0, "amount")
 
 
-def chosen(options: list[Any], schema: dict[str, Any], answer: Any) -> tuple[Any, dict[Any, Blank]]:
+def chosen(
+    options: list[Any], schema: dict[str, Any], answer: Any, *, legal: bool = True
+) -> tuple[Any, dict[Any, Blank]]:
     """What is bound when a model answers `answer` for an argument with these options, and what is left to be asked."""
     tool = Tool("pour", "Kitchen", "Pours.", (Parameter("amount", schema),))
     recipe = Recipe("pour", (Step("pour", {"amount": Said("amount", "pour.amount")}),), ("pour {amount}",))
@@ -24,7 +26,7 @@ def chosen(options: list[Any], schema: dict[str, Any], answer: Any) -> tuple[Any
     asking = Choosing({"pour": tool}, {}, {}, Random(1))
     asking(choice)
     blank = asking.blanks[KEY]
-    assert not fault(blank.as_schema(), answer), "what the schema lets pass must be what is meant here"
+    assert fits(blank.as_schema(), answer) == legal, "what the schema lets pass must be what is meant here"
     binding = Choosing({"pour": tool}, {KEY: blank.value(answer)}, {}, Random(1))
     return binding(choice), binding.blanks
 
@@ -37,7 +39,7 @@ def test_a_number_is_the_listed_one_whatever_its_form(answer: Any, value: Any) -
 
 @pytest.mark.parametrize(("options", "answer"), [([1, 2], True), ([1.0, 2.0], True), ([True, False], 1)])
 def test_a_truth_value_is_no_number(options: list[Any], answer: Any) -> None:
-    found, asked = chosen(options, {"enum": options}, answer)
+    found, asked = chosen(options, {"enum": options}, answer, legal=False)
     assert type(found) is type(options[0])
     assert "is not to be had" in asked[KEY].problem
 

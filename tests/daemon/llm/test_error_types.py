@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from rods.composing.records import ComposeError
 from rods.tasks import Task
 from tests.daemon.llm import bare_environment, unfit_environments
@@ -18,7 +19,6 @@ from tests.daemon.llm.early import Early, early, planned, with_plan
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed
 from tests.environments import load
-from tests.llm_stub import Stub
 
 UNFIT = "tests.daemon.llm.unfit_environments"
 RAISING = "tests.daemon.raising_environment:environment"
@@ -49,7 +49,7 @@ async def test_param_gen_failed_asks_the_critic_and_blocks_the_function(stub: St
 async def test_decompose_failed_leads_to_single_tools(stub: Stub) -> None:
     given = assignment()
     async with early(stub, "long_winded", structured=False) as who:
-        plan = partial(who.author.planner.plan, narrative=True, functions="other")
+        plan = partial(who.author.plan, narrative=True, functions="other")
         with pytest.raises(ComposeError, match="comes down to the 3 calls") as caught:
             await plan(given)
         assert caught.value.type == "decompose_failed" and "mail_lone_member" in caught.value.detail
@@ -83,17 +83,17 @@ async def test_vm_exec_failed_is_mended_by_a_patch_and_refused_patches_are_told(
 async def test_vm_exec_failed_without_a_patch_is_replanned_without_the_function(stub: Stub) -> None:
     note = {"folder": "old", "text": "needs work", "locked": True, "shared": []}
     async with early(stub, "good", attempts=1) as who:
-        planner = with_plan(who, planned("desk", ("move_file",)), {"today": "monday", "files": {"memo": note}})
+        planned_by = with_plan(who, planned("desk", ("move_file",)), {"today": "monday", "files": {"memo": note}})
         assert await who.write(shallow()) == "vm_exec_failed"
-        assert len(planner.given) > 1 and "move_file" in planner.given[-1].blocked
+        assert len(planned_by.arguments("plan")) > 1 and "move_file" in planned_by.arguments("plan")[-1][0].blocked
 
 
 async def test_duplicate_func_is_rejected_and_replanned(stub: Stub) -> None:
     async with early(stub, "repetitive", attempts=1) as who:
-        planner = with_plan(who, planned("desk", ("mail_address", "mail_address")))
+        planned_by = with_plan(who, planned("desk", ("mail_address", "mail_address")))
         assert await who.write(seed()) == "duplicate_func"
         assert recorded(who, "duplicate_func")["function"] == "send_mail" and "patch" not in who.stages()
-        assert len(planner.given) == 3 and "send_mail" in planner.given[-1].blocked
+        assert len(planned_by.arguments("plan")) == 3 and "send_mail" in planned_by.arguments("plan")[-1][0].blocked
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ async def test_query_errors_replan_with_guidance_and_never_patch(
 
 async def test_rejected_wordings_are_mended_before_they_are_given_up(stub: Stub) -> None:
     async with early(stub, "pleased_at_last") as who:
-        plan, given, executor = planned("desk", ("mail_person",), ("add_person",)), assignment(), who.author.executor
-        draft = await executor.realise(given, plan, await executor.state(given, plan))
-        texts = await executor.queries(given, draft)
+        plan, given, author = planned("desk", ("mail_person",), ("add_person",)), assignment(), who.author
+        draft = await author.execute(given, plan, await author.initial_state(given, plan))
+        texts = await author.queries(given, draft)
         assert len(texts) == 2 and who.stages().count("query") == who.stages().count("verification") == 2
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm.choosing import Choosing
 from rods.composing.bind import realise
@@ -19,7 +20,6 @@ from tests.daemon.llm.early import early, planned
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed
 from tests.environments import load
-from tests.llm_stub import Stub
 
 STATE: dict[str, Any] = {
     "today": "monday",
@@ -58,7 +58,7 @@ def test_names_are_listed_and_phrases_may_be_invented() -> None:
 async def test_values_are_asked_for_together_or_function_by_function(stub: Stub, calls: str, asked: int) -> None:
     async with early(stub, "good", calls=calls) as who:
         plan = planned("desk", ("mail_person", "show_file"), ("mark_found",), ("add_person",))
-        draft = await who.author.executor.realise(assignment(), plan, STATE)
+        draft = await who.author.execute(assignment(), plan, STATE)
         assert who.stages() == ["parameters"] * asked
     names = [[bound.call.name for bound in turn] for turn in draft.turns]
     assert names == [["find_contact", "send_mail", "read_file"], ["search_mail", "flag_mail"], ["add_contact"]]
@@ -71,7 +71,7 @@ async def test_values_that_are_gone_when_their_turn_comes_are_asked_for_again(st
     plan = planned("desk", ("delete_found",), ("mark_found",))
     async with early(stub, "fond_of_parties") as who:
         for number in range(6):
-            draft = await who.author.executor.realise(replace(assignment(), plan_number=number), plan, STATE)
+            draft = await who.author.execute(replace(assignment(), plan_number=number), plan, STATE)
             subjects = [turn[0].call.arguments["subject"] for turn in draft.turns]
             assert subjects[0] == "party" != subjects[1]
         assert len(who.calls) > 6
@@ -81,7 +81,7 @@ async def test_what_was_invented_and_refused_is_chosen_from_a_list_then(stub: St
     money = {"accounts": {"office": 900, "travel": 800}, "bills": {}, "next": 4}
     async with early(stub, "lavish") as who:
         plan = planned("desk", ("move_money",))
-        draft = await who.author.executor.realise(assignment(), plan, {**STATE, "ledger": money})
+        draft = await who.author.execute(assignment(), plan, {**STATE, "ledger": money})
         assert len(who.calls) == 2
     (transfer,) = draft.turns[0]
     assert transfer.result.error is None and transfer.call.arguments["amount"] <= 400
@@ -96,7 +96,7 @@ async def test_single_tools_feed_each_other_where_the_root_s_calls_do(stub: Stub
     turns[producer[0]][producer[1]] = "find_contact"
     turns[consumer[0]][consumer[1]] = "forward_mail"
     async with early(stub, "good", name) as who:
-        draft = await who.author.executor.realise(given, planned(name, *map(tuple, turns)), STATE)
+        draft = await who.author.execute(given, planned(name, *map(tuple, turns)), STATE)
     fed = draft.turns[consumer[0]][consumer[1]]
     assert fed.flows["address"].origin == producer
     assert fed.call.arguments["address"] in {"box1", "box2"}
@@ -111,12 +111,12 @@ async def test_a_world_that_breaks_is_no_candidate_s_fault(stub: Stub, monkeypat
     monkeypatch.setattr("worlds.desk.world.DeskInstance.call", lambda self, call: broken)
     async with early(stub, "good") as who:
         with pytest.raises(InfrastructureError, match="the worker died"):
-            await who.author.executor.realise(assignment(), planned("desk", ("add_person",)), STATE)
+            await who.author.execute(assignment(), planned("desk", ("add_person",)), STATE)
 
 
 async def test_values_that_never_fit_are_given_up(stub: Stub) -> None:
     async with early(stub, "speechless") as who:
         with pytest.raises(ComposeError) as caught:
-            await who.author.executor.realise(assignment(), planned("desk", ("mark_found",)), STATE)
+            await who.author.execute(assignment(), planned("desk", ("mark_found",)), STATE)
         assert (caught.value.type, caught.value.function, caught.value.turn) == ("param_gen_failed", "search_mail", 0)
         assert len(who.calls) == 3

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from rods.analysis.flows import Flow, Text
 from rods.calls import Call
 from rods.composing import task_types
@@ -19,7 +19,6 @@ from tests.daemon.llm.later import later
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed, steady, tasks
 from tests.environments import load
-from tests.llm_stub import Stub
 from worlds.bfcl import wheel
 from worlds.bfcl.tasks import tasks as bfcl_tasks
 
@@ -130,7 +129,7 @@ async def two_to_choose_from() -> tuple[Task, list[str]]:
     """A seed with two functions that may be taken away, the first of them cancel_event."""
     for task in tasks():
         if task.type == "miss_func" and task.split == "train":
-            draft = (await steady(task)).planner.draft  # type: ignore[attr-defined]
+            draft = (await steady(task)).draft
             turn = next(turn for turn, calls in enumerate(draft.turns) if not calls)
             choices = task_types.missable(catalogue_for(load("desk")), draft, turn + 1)
             if len(choices) == 2 and choices[0] == "cancel_event":
@@ -156,8 +155,8 @@ async def test_a_judge_looks_at_the_adversarial_form_too_and_refines_it_no_more(
 
 @pytest.mark.parametrize("type", ["miss_func", "miss_param"])
 async def test_a_draft_that_its_form_cannot_be_made_of_is_told_before_it_is_worded(stub: Stub, type: TaskType) -> None:
-    stages = (await steady(seed(type))).planner
-    given, draft = stages.given, stages.draft  # type: ignore[attr-defined]
+    stages = await steady(seed(type))
+    given, draft = stages.given, stages.draft
     turn = next(turn for turn, calls in enumerate(draft.turns) if not calls) + 1
     if type == "miss_func":  # everything that the turn needs is needed before, too
         poor = replace(draft, turns=((*draft.turns[0], *draft.turns[turn]), *draft.turns[1:]))
@@ -165,10 +164,9 @@ async def test_a_draft_that_its_form_cannot_be_made_of_is_told_before_it_is_word
         silent = tuple(replace(bound, slots={}) for bound in draft.turns[turn])
         poor = replace(draft, turns=(*draft.turns[:turn], silent, *draft.turns[turn + 1 :]))
     async with later(stub, of=seed(type)) as it:
-        former: Any = it.author.former
-        await former.fits(given, draft)
+        await it.author.fits(given, draft)
         with pytest.raises(ComposeError) as caught:
-            await former.fits(given, poor)
+            await it.author.fits(given, poor)
     assert (caught.value.type, caught.value.turn) == ("no_pattern", turn) and it.stages() == []
 
 
@@ -187,8 +185,7 @@ async def test_a_function_that_two_others_replace_is_not_taken_away(stub: Stub) 
         return Draft(plan, state, ((), (bound,)))
 
     async with later(stub, of=seed("miss_func")) as it:
-        former: Any = it.author.former
         with pytest.raises(ComposeError, match="can be done without transfer_money"):
-            await former.fits(given, draft(moving))
-        await former.fits(given, draft(looking))
+            await it.author.fits(given, draft(moving))
+        await it.author.fits(given, draft(looking))
     assert it.stages() == []

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.base import Assignment
 from daemon.authors.llm.asking import Asker
 from rods.composing.records import Draft
@@ -15,8 +16,7 @@ from rods.tasks import Task
 from tests.daemon.llm.later import later
 from tests.daemon.llm.later_roles import PASSED
 from tests.daemon.llm.world import assignment
-from tests.daemon.pipelines import seed, steady
-from tests.llm_stub import Stub
+from tests.daemon.pipelines import listening, seed, steady
 from tests.rods.composing.drafts import made, planned
 
 CRITERIA = [name for name in PASSED if name != "issue"]
@@ -26,10 +26,10 @@ FORMS = pytest.mark.parametrize("calls", ["batched", "per_turn"])
 
 async def drafted() -> tuple[Assignment, Draft, Task]:
     """A draft of the procedural author, and its task."""
-    stages = (await steady(seed())).planner
-    given, draft = stages.given, stages.draft  # type: ignore[attr-defined]
-    texts = await stages.rewrite(given, draft)  # type: ignore[attr-defined]
-    return given, draft, await stages.form(given, draft, texts, "base")  # type: ignore[attr-defined]
+    stages = await steady(seed())
+    given, draft = stages.given, stages.draft
+    texts = await stages.rewrite(given, draft)
+    return given, draft, await stages.form(given, draft, texts, "base")
 
 
 @FORMS
@@ -66,16 +66,9 @@ async def test_what_is_rejected_after_its_one_refinement_is_dropped(stub: Stub, 
 
 async def test_the_next_attempt_knows_what_the_judge_held_against_this_one(stub: Stub) -> None:
     async with later(stub, "consistency_fails", attempts=2) as it:
-        planner = it.author.planner
-        seen: list[Assignment] = []
-
-        class Listening:
-            async def plan(self, given: Assignment, **options: object) -> object:
-                seen.append(given)
-                return await planner.plan(given, **options)  # type: ignore[arg-type]
-
-        listening = replace(it.author, planner=Listening())  # type: ignore[arg-type]
-        await it.bench.write(seed(), listening)
+        author = listening(it.author)
+        await it.bench.write(seed(), author)
+    seen = [given for (given,) in author.arguments("plan")]
     learnt = [(error.type, error.turn, error.detail) for error in seen[-1].failures]
     assert seen[0].failures == ()
     assert ("conversation_construct_failed", 0, "fails consistency: consistency is poor") in learnt
@@ -98,7 +91,7 @@ async def test_a_judge_sees_what_the_calls_give_in_the_world_of_the_task(
 
     monkeypatch.setattr(Asker, "ask", listening)
     async with later(stub, "consistency_fails", calls=calls) as it:
-        await it.author.judge.judge(assignment(), draft, task)
+        await it.author.judge(assignment(), draft, task)
     assert asked.keys() == {"judge_quality"} | ({"refine_classify"} if calls == "per_turn" else set())
     for shown in asked.values():
         assert json.dumps(shown_text) in shown and json.dumps(drafted_text) not in shown
@@ -119,19 +112,19 @@ async def test_a_leak_fails_by_rule_before_any_call(stub: Stub, leak: str) -> No
     given, draft, task = await drafted()
     leaked = replace(task, script=(*task.script[:-1], leak), id="")
     async with later(stub) as it:
-        judgement = await it.author.judge.judge(given, draft, leaked)
-        assert [(fault.verdict, fault.turn) for fault in judgement.faults][:1] == [
+        judgement = await it.author.judge(given, draft, leaked)
+        assert [(fault.verdict, fault.turn) for fault in judgement.defects][:1] == [
             ("query_fixable", len(task.script) - 1)
         ]
-        assert (await it.author.judge.judge(given, draft, task)).faults == ()
+        assert (await it.author.judge(given, draft, task)).defects == ()
     assert it.stages() == ["judge"]  # only the sample without a leak reached the model
 
 
 async def test_a_form_that_is_not_its_type_s_fails_by_rule_before_any_call(stub: Stub) -> None:
     given, draft, task = await drafted()
     async with later(stub) as it:
-        judgement = await it.author.judge.judge(given, draft, replace(task, type="miss_func", id=""))
-    assert {fault.verdict for fault in judgement.faults} == {"gt_unfixable"} and it.stages() == []
+        judgement = await it.author.judge(given, draft, replace(task, type="miss_func", id=""))
+    assert {fault.verdict for fault in judgement.defects} == {"gt_unfixable"} and it.stages() == []
 
 
 @pytest.mark.parametrize("structured", [True, False])

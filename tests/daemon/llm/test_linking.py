@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm import linking
 from daemon.authors.llm.pattern import pattern
@@ -15,7 +16,6 @@ from tests.daemon.llm.test_own_environment import TOY, root
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed
 from tests.environments import load
-from tests.llm_stub import Stub
 
 NAME = f"{TOY}:environment"
 
@@ -46,7 +46,7 @@ async def test_a_plan_whose_calls_cannot_feed_each_other_is_refused_before_anyth
     monkeypatch.setattr("daemon.authors.llm.pattern.pairs", lambda *_: [])  # offer what cannot feed, too
     async with early(stub, "aloof", name, structured=False) as who:
         with pytest.raises(ComposeError, match="can use nothing") as caught:
-            await who.author.planner.plan(given, narrative=True, functions="other")
+            await who.author.plan(given, narrative=True, functions="other")
         assert caught.value.type == "conversation_construct_failed" and set(who.stages()) == {"plan"}
 
 
@@ -54,8 +54,6 @@ async def test_the_depth_of_a_draft_is_that_of_its_profile(stub: Stub) -> None:
     async with early(stub, "good") as who:
         variant = await who.write(seed("base"))
         plan = planned("desk", ("mail_person", "pass_to_person"))
-        draft = await who.author.executor.realise(
-            assignment(), plan, await who.author.executor.state(assignment(), plan)
-        )
+        draft = await who.author.execute(assignment(), plan, await who.author.initial_state(assignment(), plan))
     assert linking.depth(draft) == 2
     assert profile(load("desk"), variant).depth == assignment().profile.depth  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm.pattern import pattern
 from rods.composing.records import ComposeError
@@ -17,7 +18,6 @@ from tests.daemon.llm.early import early
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed
 from tests.environments import load
-from tests.llm_stub import Stub
 
 
 @pytest.mark.parametrize("type", TASK_TYPES)
@@ -25,7 +25,7 @@ from tests.llm_stub import Stub
 async def test_a_plan_has_the_root_s_shape_and_other_functions(stub: Stub, type: TaskType, structured: bool) -> None:
     given = assignment(seed(type))
     async with early(stub, "good", structured=structured) as who:
-        made = await who.author.planner.plan(given, narrative=True, functions="other")
+        made = await who.author.plan(given, narrative=True, functions="other")
         assert made.narrative == {"story": "Somebody tidies up."}
     tools = load("desk").tools()
     for turn, wanted in zip(made.turns, given.profile.calls_per_turn, strict=True):
@@ -36,14 +36,14 @@ async def test_a_plan_has_the_root_s_shape_and_other_functions(stub: Stub, type:
 
 async def test_without_narrative_nobody_is_asked_for_a_story(stub: Stub) -> None:
     async with early(stub, "good") as who:
-        made = await who.author.planner.plan(assignment(), narrative=False, functions="other")
+        made = await who.author.plan(assignment(), narrative=False, functions="other")
     assert made.narrative == {}
 
 
 async def test_the_same_functions_may_be_demanded(stub: Stub) -> None:
     given = assignment()
     async with early(stub, "good") as who:
-        made = await who.author.planner.plan(given, narrative=True, functions="same")
+        made = await who.author.plan(given, narrative=True, functions="same")
     assert [turn.tools for turn in made.turns] == [tuple(call.name for call in calls) for calls in given.seed.calls]
 
 
@@ -85,5 +85,5 @@ def test_whatever_is_chosen_from_the_pattern_has_the_root_s_depth() -> None:
 async def test_a_plan_that_does_not_fit_is_said_why(stub: Stub, habit: str, told: str) -> None:
     async with early(stub, habit, structured=False) as who:
         with pytest.raises(ComposeError, match=told) as caught:
-            await who.author.planner.plan(assignment(seed("long_context")), narrative=True, functions="other")
+            await who.author.plan(assignment(seed("long_context")), narrative=True, functions="other")
         assert caught.value.said.startswith("<reason>") and who.stages() == ["plan"] * 3

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import structlog
 
+from bench.fixtures.llm_stub import Script, Stub
 from buffers.usage import UsageLog
 from console.main import run
 from rods import logs
 from rods.config import Endpoint, read_config
 from rods.errors import RodsError, UserError
 from rods.llm import Client, EndpointError
-from rods.llm.keys import Key, read_key
-from tests.llm_stub import Script, Stub
+from rods.llm.connections import Key, read_key
 from tests.rods.llm.conftest import ask, endpoint
 
 KEY = "sk-planted-5e1f0c77a9"

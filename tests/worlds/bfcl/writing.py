@@ -6,8 +6,8 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from daemon.authors.procedural import procedural_author
-from daemon.candidates import Job
+from daemon.authors.procedural import ProceduralAuthor
+from daemon.candidates import VariantJob
 from daemon.pipeline import Pipeline
 from rods.config import Config
 from rods.gates import held_out_index
@@ -46,8 +46,8 @@ def variant(seed: Task, random_seed: int = 0) -> Task | str:
     threads = ThreadPoolExecutor(1)
     config = Config.model_validate({"random_seeds": {"daemon": random_seed}})
     pipeline = Pipeline(config, held_out_index([task for task in tasks() if task.split != "train"]), threads)
-    job = Job(f"1-{seed.id}", 0, seed, seed, 1)
-    who = procedural_author(load("bfcl"), threads)
+    job = VariantJob(f"1-{seed.id}", 0, seed, seed, 1)
+    who = ProceduralAuthor.of(load("bfcl"), threads)
     try:
         return asyncio.run(pipeline.write(job, who, load("bfcl"), lambda _: [], lambda _: None))
     finally:
