@@ -1,4 +1,9 @@
-"""Variants of BFCL's training tasks, written without a model: how many, how fast, how new, how varied, how official."""
+"""Variants of BFCL's training tasks, written without a model.
+
+Claim: nine in ten base seeds give an accepted variant in one attempt, in under 100 ms of CPU time, with other
+functions, varied queries, and ground truths that BFCL's own checker accepts. Anchor: BFCL's own tasks and its checker.
+Command: `python -m bench.bfcl_variants`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Desk and composing: how fast the world runs and tasks are written, and what becomes of seeds in one attempt."""
+"""Desk: how fast its tools run, and how fast and how well tasks are written for it without a model.
+
+Claim: 100,000 checked calls and 500 fresh tasks a second; a variant for four in five seeds in one attempt. Anchor: the
+bare Python function with JSON in and out; variants that call the seed's own functions.
+Command: `python -m bench.composing`.
+"""
 
 from __future__ import annotations
 

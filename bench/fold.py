@@ -1,7 +1,10 @@
-"""Recovery without a snapshot: opening a run's observations and folding them, against merely parsing the same bytes.
+"""Recovery without a snapshot: opening a run's observations and folding them.
+
+Claim: at most 2.5 times the time of parsing the same bytes, linear in the number of records. Anchor: orjson over the
+same lines. Command: `python -m bench.fold`.
 
 A start reads every record, checks its checksum and seq, follows steps and attempts, and fills the tracker's windows.
-Then the same behind a snapshot of the closed parts, and what the fold keeps in memory.
+Also measured: the same with a snapshot of the closed parts, and what the fold keeps in memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""A daemon with the language-model author beside a simulated trainer, for half an hour: from seed to staging in a step?
+"""A daemon with the language-model author beside a simulated trainer, for half an hour.
 
-The paper's step takes 222 s (004 Appendix N). Here everything is quicker by one factor: a step takes 12 seconds (3 with
---quick), and the stub, which plays all roles, answers after what a model's 2 to 10 seconds become. Trainer and daemon
-are the real processes under `rods up`; what is measured is read from the run's logs afterwards.
+Claim: from the record of a step to its variants in staging takes at most one step. Anchor: the paper's step of 222 s
+(004 Appendix N), scaled. Command: `python -m bench.llm_daemon`.
+
+Everything is quicker by one factor: a step takes 12 seconds (3 with --quick), and the stub, which plays all roles,
+answers after 2 to 10 seconds times that factor. Trainer and daemon are the real processes under `rods up`; what is
+measured is read from the run's logs afterwards.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """100,000 variants of BFCL's 400 training tasks in one run: what became of them, and whether time and memory hold.
 
+Claim: a variant costs as much at the end as at the start, and memory grows only by the index of near duplicates.
+Anchor: the same process at the start of the run. Command: `python -m bench.many_variants`.
+
 A variant counts as written when it has passed every gate and the judge; then it is compared with all tasks of the
 benchmark and all variants accepted before it. (A run compares with its pool only, some hundreds.) That index grows with
-what it holds, so memory is told with and without it, and what writing on without it adds. Progress goes to stderr.
+its contents, so memory is given with and without it, and after further writing without it. Progress goes to stderr.
 """
 
 from __future__ import annotations

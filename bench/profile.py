@@ -1,4 +1,8 @@
-"""Profiles, gates and near duplicates: what one task costs, how well flows are inferred, and how the index scales."""
+"""Profiles, gates and near duplicates: CPU time of a task, quality of inferred flows, scaling of the index.
+
+Claim: inferred flows reach an F1 of 0.9. Anchor: the flows that the generator of desk wrote; look-ups in a small index.
+Command: `python -m bench.profile`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The procedural author on desk: variants a second, yield by stage, and how long a seed takes to staging."""
+"""The procedural author on desk: variants a second, yield by stage, and how long a seed takes to staging.
+
+Claim: from seed to staging in less than a step. Anchor: a trainer of one step a second; the paper's step of 222 s (004
+Appendix N). Command: `python -m bench.synthesis_rate`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Where a run stands, read from its files alone and kept up to date by polling. Feeds `rods up` and `rods status`.
+"""Where a run stands, read from its files and kept up to date by polling, for `rods up` and `rods status`.
 
-Every poll reads only what is new. Nothing is asked of the two processes, nothing is locked, and no torch is needed.
+A poll reads only what is new. No lock is taken, neither process is contacted, and no torch is needed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ RECENT = 10  # steps that the running mean of the reward covers
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One look. `reward` is the mean progress reward of the last step's tasks, `recent` that of the last ten steps;
-    `zones` counts active tasks by the zone of their latest group. Two looks are equal when nothing has happened."""
+    """The state of a run at one poll. `reward` is the mean progress reward of the last step's tasks, `recent` that of
+    the last ten steps; `zones` counts active tasks by the zone of their latest group. Two snapshots are equal when
+    nothing has happened between them."""
 
     step: int
     steps: int
@@ -58,7 +59,7 @@ class Snapshot:
         return asdict(self)
 
     def pace(self) -> str:
-        """How fast, and how long still, in words; empty before it is known."""
+        """Seconds a step and the time left, in words; empty before they are known."""
         if self.seconds_per_step is None or self.finished:
             return ""
         left = self.seconds_per_step * (self.steps - self.step)
@@ -98,7 +99,7 @@ class Progress:
         return self._observations.last_step
 
     def poll(self, *, finished: bool = False) -> Snapshot:
-        """Reads what is new. `finished` marks the last look of all."""
+        """Reads what is new. `finished` marks the last poll of all."""
         steps = self._observations.poll()
         if self._observations.rewound:
             self._rewards.clear()
@@ -142,7 +143,7 @@ class Progress:
         )
 
     def notes(self) -> list[str]:
-        """What a person should know who wonders why no variants come."""
+        """Reasons why no variants may come, for the user."""
         notes = list(self.run.manifest["warnings"])
         step, considered = self.step, self._considered
         if considered > step and self._observations.attempt > 1:
@@ -159,8 +160,8 @@ class Progress:
         return notes
 
     def process(self, name: str) -> dict[str, Any]:
-        """What is known of `trainer` or `daemon`; `life` as buffers.run.heartbeat judges it. A process of another
-        machine is watched for some seconds."""
+        """What is known of `trainer` or `daemon`; `life` as buffers.run.heartbeat judges it. Takes some seconds for a
+        process of another machine, whose heartbeat is watched."""
         holder = owner(self.run.path, OBSERVATIONS if name == "trainer" else SEEDS)
         beat = read_heartbeat(self.run.path, holder.process if holder else name)
         return {
@@ -191,7 +192,7 @@ class Progress:
         self._failures += len(self._rejected.poll())
 
     def _preparing(self) -> str:
-        """What the trainer says that it does before its first step; empty once there is one."""
+        """What the trainer says it does before its first step; empty once there is a step."""
         if self._rewards:
             return ""
         beat = read_heartbeat(self.run.path, "trainer")
@@ -207,7 +208,7 @@ class Progress:
 
 
 def outcome(finished: dict[str, Any]) -> str:
-    """What became of a pick, in one word: accepted, discarded or dropped_stale."""
+    """The outcome of a pick: accepted, discarded or dropped_stale."""
     if finished.get("dropped_stale"):
         return "dropped_stale"
     return "accepted" if finished.get("accepted") else "discarded"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import torch
-
 from evaluation.engines import Scored
 from rods import dialects
 from rods.canonical import keyed_random
@@ -17,8 +15,7 @@ from rods.episode.engine import Trace
 from rods.episode.goals import SharedGroundTruth
 from rods.episode.rewards import score
 from rods.tasks import Task
-from trainer import precision
-from trainer.engines.local import Engine
+from trainer.engines.local import LocalEngine
 
 BATCH = 256  # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a batch
 
@@ -28,11 +25,7 @@ class LocalWeights:
 
     def __init__(self, config: Config, folder: Path, environments: Environments) -> None:
         self.config, self.environments = config, environments
-        precision.settle_threads(config.operation)
-        bf16 = precision.bf16(config.operation, config.policy.kind)
-        self.engine = Engine.load(folder, config.rollouts, bf16=bf16)
-        if torch.cuda.is_available():
-            self.engine.model.to("cuda")
+        self.engine = LocalEngine.load_alone(folder, config.rollouts, config.operation, config.policy.kind)
 
     def rollouts(self, tasks: Sequence[Task], count: int) -> Iterator[tuple[Task, list[Scored]]]:
         policy, seed = self.config.policy, self.config.random_seeds.rollouts

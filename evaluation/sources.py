@@ -230,9 +230,9 @@ def _computed(operation: Operation, options: Options) -> Operation:
 
 def _limits(operation: Operation, options: Options) -> dict[str, Any]:
     """What else decides how local weights do: the number format that `auto` stands for here, and the context."""
-    from trainer import precision  # torch only where weights are
+    from trainer import torch_settings  # torch only where weights are
 
-    return {"precision": "bf16" if precision.bf16(operation) else "float32", "max_context": options.max_context}
+    return {"precision": "bf16" if torch_settings.bf16(operation) else "float32", "max_context": options.max_context}
 
 
 def _files(path: Path, options: Options) -> Source:

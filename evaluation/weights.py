@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import torch
-
 from evaluation.endpoint import Slot
 from evaluation.episodes import Maker
 from evaluation.journal import Episode
 from evaluation.settings import COLDEST, Settings
 from rods.canonical import keyed_random
 from rods.config import Operation, Rollouts
-from trainer import precision
-from trainer.engines.local import Engine
+from trainer.engines.local import LocalEngine
 
 
 class WeightsPolicy:
@@ -29,10 +26,7 @@ class WeightsPolicy:
             max_reply_tokens=settings.max_tokens,
             max_context_tokens=max_context,
         )
-        precision.settle_threads(operation)
-        self.engine = Engine.load(folder, limits, bf16=precision.bf16(operation))
-        if torch.cuda.is_available():
-            self.engine.model.to("cuda")
+        self.engine = LocalEngine.load_alone(folder, limits, operation, "transformers")
 
     def run(self, slots: Sequence[Slot], done: Callable[[Episode], None], asked: Callable[[], bool]) -> None:
         """Runs `slots` and hands every finished episode to `done`. Begins no other batch when `asked` says to stop."""

@@ -15,8 +15,8 @@ from rods.episode.rewards import RANGES, score
 from rods.interfaces.base import IDENTITY, Interface
 from rods.observations import Group
 from rods.tasks import Task
-from trainer.advantages import Seen, turn_spans
-from trainer.engines.conversations import Sample
+from trainer.advantages import RolloutView, turn_spans
+from trainer.engines.base import Sample
 from trainer.policy import Batch
 
 
@@ -58,11 +58,11 @@ def groups(batch: Batch, samples: Sequence[Sample], config: Config) -> list[Grou
     ]
 
 
-def seen(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[Seen, ...]:
+def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:
     """The rollouts as a hook sees them."""
     count = len(samples) // len(batch.slots)
     return tuple(
-        Seen(
+        RolloutView(
             batch.slots[index // count].task,
             batch.slots[index // count].role,
             recorded[index // count].rollouts[index % count],

@@ -16,9 +16,8 @@ from console.output import ConfigFile, print_json, print_lines
 from rods.commands import Json
 from rods.errors import EXIT_FAILED, EXIT_OK, Finding, UserError
 
-ROOMS = ("prompts", "rods", "buffers", "daemon", "trainer", "evaluation", "console")
+ROOMS = ("prompts", "rods", "worlds", "buffers", "daemon", "trainer", "evaluation", "console")
 ENOUGH_FILES = 4096
-
 
 RunFolder = Annotated[
     Path | None, Parameter(help="A folder whose file system is tried out, that of a run for instance.")

@@ -51,7 +51,8 @@ _ALTERNATIVES = re.compile(r"\(([^()]*\|[^()]*)\)")
 _SHARED = re.compile(r"@(\w+)")
 _MEMBER = re.compile(r"<(\w+)>")
 _FACTS = ("ends", "when", "unless", "makes")
-_RECIPE = ("steps", "phrases", "gives", *_FACTS, "short", "each")
+_LISTS = ("steps", "phrases", *_FACTS)
+_RECIPE = (*_LISTS, "gives", "short", "each")
 _JSON = json.JSONDecoder()
 
 Table = Mapping[str, Any]
@@ -223,9 +224,9 @@ class _Reader:
         return members
 
     def _for_member(self, entry: Table, member: Table, key: str) -> Table:
-        """A recipe's fields for one member of its family, or as they are (shared entries put in)."""
+        """A recipe's fields with the shared entries put in, for one member of its family if it has one."""
         written: dict[str, Any] = {
-            name: self._entries(value, f"{key}.{name}") if isinstance(value, list) else value
+            name: self._entries(value, f"{key}.{name}") if name in _LISTS else value
             for name, value in entry.items()
             if name != "each"
         }

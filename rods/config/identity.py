@@ -200,7 +200,7 @@ class PipelineSettings(Section):
 
 
 class Gates(Section):
-    """Rules that a variant must pass (004 Appendix G; FACTS §2 for the two limits)."""
+    """Rules that a variant must pass (004 Appendix G)."""
 
     replay: bool = True  # gate 1: the ground truth runs and gives the recorded results
     tools: bool = True  # gate 2: every call's tool is visible in its turn

@@ -26,7 +26,7 @@ KEY = re.compile(r"(?:^|(?<= ))([A-Za-z_][A-Za-z_0-9]*)=(?= |$)")
 
 
 class Compact:
-    """See the module's page."""
+    """The dialect described above."""
 
     name = "compact"
 

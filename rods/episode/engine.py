@@ -5,7 +5,7 @@
 `Trace`. So one engine serves lock-step batches, asyncio, slow environments and recorded outputs alike.
 
 Nothing that a policy writes raises out of an episode: malformed text, unknown tools, wrong types and runaway steps
-become observations or named ends. A turn ends when a reply holds no call (FACTS §1).
+become observations or named ends. A turn ends when a reply holds no call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rods.interfaces.base import IDENTITY, Interface, Shown
 from rods.observations import End
 from rods.tasks import Task
 
-MAX_STEPS = 20  # replies a turn, BFCL's limit (FACTS §1)
+MAX_STEPS = 20  # replies a turn, BFCL's limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Reply:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A turn's outcome: the world is as it should be (`state`), and the expected results were seen (`response`).
-    A turn without ground-truth calls is resolved by an answer without calls (000 §3.4, Appendix D; FACTS §1)."""
+    A turn without ground-truth calls is resolved by an answer without calls (000 §3.4, Appendix D)."""
 
     state: bool
     response: bool

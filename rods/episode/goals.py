@@ -1,4 +1,4 @@
-"""What a turn earned, judged by ground-truth calls: the state of the world and the results that were seen.
+"""Judges a turn by its ground-truth calls: the state of the environment and the results that were seen.
 
 000 §3.4 and Appendix D, as BFCL's scorer reads both: the state is compared by the
 environment's own notion of equality, and the turn's expected results must all be among the results of the episode so
@@ -17,7 +17,7 @@ from rods.episode.engine import NeedVerdict, Verdict
 from rods.errors import InfrastructureError
 from rods.tasks import Task
 
-BROKEN = ("infrastructure", "timeout")  # kinds of error that say nothing of a ground truth, which has run before
+BROKEN = ("infrastructure", "timeout")  # kinds of error of the machinery: the ground truth itself has run before
 
 
 class Goal(Protocol):
@@ -64,8 +64,8 @@ class GroundTruth:
 
 
 class SharedGroundTruth:
-    """The same, made when the first of the task's rollouts asks: an environment that breaks or hangs over it breaks
-    those rollouts, each as an infrastructure failure, and not whoever made the batch."""
+    """A `GroundTruth` that is made when the first of the task's rollouts asks for a verdict. An environment that breaks
+    or hangs over it then breaks those rollouts, each as an infrastructure failure, and not the making of the batch."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
         self.environment, self.task = environment, task
@@ -73,7 +73,7 @@ class SharedGroundTruth:
         self._lock = threading.Lock()
 
     def make(self) -> None:
-        """Makes it, once. What fails is remembered."""
+        """Runs the ground truth, once. A failure is kept for all later verdicts."""
         with self._lock:
             if self._made is None:
                 try:
@@ -85,11 +85,11 @@ class SharedGroundTruth:
                     raise
 
     def broken(self, error: InfrastructureError) -> None:
-        """It will not be made; whoever asks is told so."""
+        """Makes every later verdict raise `error`."""
         self._made = error
 
     def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
-        """As above. Raises InfrastructureError where it could not be made."""
+        """As `GroundTruth.verdict`. Raises InfrastructureError where that could not be made."""
         if self._made is None:
             self.make()
         if isinstance(self._made, InfrastructureError):

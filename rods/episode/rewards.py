@@ -1,4 +1,4 @@
-"""What an episode earned: progress, binary accuracy, and two format rewards.
+"""The rewards of an episode: progress, binary accuracy, and two format rewards.
 
 - progress: resolved turns ÷ expected turns (000 §3.4). The denominator counts the turns that the task *has*, so an
   episode that was cut after one good turn does not score 1.

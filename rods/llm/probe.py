@@ -20,7 +20,7 @@ from rods.llm.connections import read_key, read_reply, reason
 from rods.llm.records import Completion, Request
 
 LONGEST = 120.0  # seconds for an answer; a server that has just started takes long over the first one
-ENOUGH_CONTEXT = 16_384  # tokens; below, prompts need compact signatures (FACTS §1: documents of 21k characters)
+ENOUGH_CONTEXT = 16_384  # tokens; below, prompts need compact signatures: BFCL's are 21,000 characters long
 SCHEMA = {
     "type": "object",
     "properties": {"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "minimum": 1, "maximum": 9}},

@@ -34,7 +34,7 @@ class Request:
     schema: Mapping[str, Any] | None = None
     tools: Sequence[Mapping[str, Any]] = ()
     max_tokens: int = 1024
-    temperature: float = 0.7  # FACTS §2
+    temperature: float = 0.7
     top_p: float = 0.95
     random_seed: int | None = None  # of the server's sampling, where it has one
     stop: Sequence[str] = ()

@@ -9,7 +9,7 @@ from evaluation.local_weights import LocalWeights
 from rods.config import Config, Rollouts
 from rods.tasks import Task
 from tests.environments import ENVIRONMENTS
-from trainer.nano import model, tokenizer
+from trainer.nano import model
 from worlds import desk
 
 CONFIG = Config(rollouts=Rollouts(rollouts_per_task=2, max_steps=2, max_reply_tokens=12, max_context_tokens=900))
@@ -19,7 +19,7 @@ CONFIG = Config(rollouts=Rollouts(rollouts_per_task=2, max_steps=2, max_reply_to
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("policy")
-    words = tokenizer.build(" " + word for word in desk.words())
+    words = model.build_tokenizer(" " + word for word in desk.words())
     model.fresh(words, 0).save_pretrained(folder)
     words.save_pretrained(folder)
     return folder

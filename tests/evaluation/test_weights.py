@@ -12,7 +12,7 @@ from buffers.run.run import Run
 from evaluation.journal import episodes
 from evaluation.main import run
 from rods.config import Config, PolicySettings, Training
-from trainer.nano import model, tokenizer
+from trainer.nano import model
 from worlds import desk
 from worlds.bfcl import fetch
 
@@ -24,7 +24,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fetch()
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("weights")
-    words = tokenizer.build(" " + word for word in desk.words())
+    words = model.build_tokenizer(" " + word for word in desk.words())
     model.fresh(words, 0).save_pretrained(folder)
     words.save_pretrained(folder)
     return folder

@@ -9,8 +9,8 @@ from rods.episode.goals import GroundTruth
 from rods.tasks import Task
 from tests.environments import load
 from trainer.chat import Chat
-from trainer.engines.local import Engine
-from trainer.nano import model, tokenizer
+from trainer.engines.local import LocalEngine
+from trainer.nano import model
 from worlds import desk
 
 
@@ -22,15 +22,15 @@ def tasks() -> tuple[Task, ...]:
 def chat() -> Chat:
     texts = [f" {text}" for task in tasks() for text in task.script]
     tools = dialects.load("compact").system(list(load("desk").tools().values()))
-    return Chat(tokenizer.build([*texts, f" {tools}", "done"]), Path("nano"))
+    return Chat(model.build_tokenizer([*texts, f" {tools}", "done"]), Path("nano"))
 
 
-def engine(**limits: object) -> Engine:
+def engine(**limits: object) -> LocalEngine:
     """Random weights; every fifth token ends a reply, so that episodes pass through all of their turns."""
     talk = chat()
     talk.ends = frozenset(range(0, len(talk.tokenizer), 5)) | talk.ends
     chosen = {"max_reply_tokens": 12, "max_context_tokens": 400, **limits}
-    return Engine(model.fresh(talk.tokenizer, 1), talk, config.Rollouts.model_validate(chosen))
+    return LocalEngine(model.fresh(talk.tokenizer, 1), talk, config.Rollouts.model_validate(chosen))
 
 
 def saved(folder: Path) -> Path:

@@ -12,7 +12,7 @@ from rods.composing.catalogue import catalogue_for
 from rods.config import parse_config
 from tests.environments import load
 from tests.trainer import nano_parts
-from trainer.nano import model, tokenizer
+from trainer.nano import model
 from trainer.nano.teacher import Teacher, kind_of
 from trainer.nano.warm_start import warm_started
 from trainer.supervised import encode
@@ -31,12 +31,12 @@ def test_every_text_encodes_and_decodes_to_itself(text):
 def test_a_word_is_one_token_wherever_it_stands():
     said, called = CHAT.tokens(" I want you to, please."), CHAT.tokens("! find_contact name= please")
     assert len(called) == 4 and called[-1:] == CHAT.tokens(" please") and called[-1] in said
-    assert len(CHAT.tokenizer) <= tokenizer.ENTRIES
+    assert len(CHAT.tokenizer) <= model.ENTRIES
 
 
 def test_the_network_has_about_half_a_million_parameters():
     full = model.configuration(CHAT.tokenizer)
-    full.vocab_size = tokenizer.ENTRIES
+    full.vocab_size = model.ENTRIES
     network = model.LlamaForCausalLM(full)
     assert 400_000 < sum(parameter.numel() for parameter in network.parameters()) < 1_000_000
 

@@ -25,8 +25,8 @@ from tests.trainer.kills import ANY_SEED, COMMON
 from tests.trainer.runs import live_steps, train, write_config
 from tests.trainer.test_resume import CHANGES
 from trainer import ranks
-from trainer.advantages import Array, Estimate
-from trainer.engines.vllm_server import LOAD_SECONDS
+from trainer.advantages import AdvantageEstimate, Array
+from trainer.engines.served import LOAD_SECONDS
 from trainer.ranks import Ranks
 
 SMALL: dict[str, Any] = CHANGES | {
@@ -37,7 +37,7 @@ SMALL: dict[str, Any] = CHANGES | {
 }
 
 
-def alternating(estimate: Estimate) -> Array:
+def alternating(estimate: AdvantageEstimate) -> Array:
     signs = np.arange(estimate.advantages.size) % 2 * 2.0 - 1.0
     return signs.reshape(estimate.advantages.shape)
 

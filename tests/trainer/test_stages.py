@@ -26,7 +26,7 @@ from tests.environments import ENVIRONMENTS, load
 from tests.trainer.nano_parts import engine, saved
 from trainer import batches, trl_grpo
 from trainer.chat import Chat
-from trainer.engines.conversations import Sample
+from trainer.engines.base import Sample
 from trainer.policy import Batch, BatchSlot
 from trainer.training_run import TrainingRun
 from worlds import bfcl, desk

@@ -245,7 +245,7 @@ def test_our_group_advantages_are_those_that_trl_computes(home: Path, monkeypatc
     assert torch.allclose(ours[0], theirs[0], atol=1e-4)
 
 
-def nothing_learned(estimate: advantages.Estimate) -> list[np.ndarray]:
+def nothing_learned(estimate: advantages.AdvantageEstimate) -> list[np.ndarray]:
     return [np.zeros(seen.tokens) for seen in estimate.rollouts]
 
 

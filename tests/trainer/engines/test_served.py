@@ -18,13 +18,13 @@ from rods.episode.watchdog import Lanes
 from rods.errors import InfrastructureError
 from tests.trainer.nano_parts import engine, jobs
 from tests.trainer.served_stub import Served, served
-from trainer.engines import vllm_server
+from trainer.engines import served as served_engine
 from trainer.engines.choose import by_disk
-from trainer.engines.local import Engine
+from trainer.engines.local import LocalEngine
 from trainer.engines.served import ServedEngine
 
 
-def through(state: Served, local: Engine, **settings: Any) -> ServedEngine:
+def through(state: Served, local: LocalEngine, **settings: Any) -> ServedEngine:
     return ServedEngine(local.chat, local.limits, Endpoint(model="nano", urls=(state.url,), **settings))
 
 
@@ -93,7 +93,7 @@ def test_a_policy_that_computes_in_bfloat16_sends_half_the_bytes(tmp_path: Path)
 def test_weights_count_as_loaded_once_no_prefix_of_older_ones_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vllm_server, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(served_engine, "WAIT_SECONDS", 0.0)
     local = engine()
     with served(deepcopy(local.model).eval()) as state:
         state.busy = 2

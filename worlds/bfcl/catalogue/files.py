@@ -1,4 +1,4 @@
-"""File trees: new ones with names and texts of their own, what may be chosen from one, and longer ones."""
+"""BFCL's file system: new trees with names and texts of their own, longer ones, and what may be chosen from one."""
 
 from __future__ import annotations
 
@@ -6,117 +6,25 @@ import random
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rods.composing.catalogue import Domain, Got, Implied, Known, Recipe, Scene
-from worlds.bfcl.catalogue import pools
-from worlds.bfcl.catalogue.notation import Wish
-from worlds.bfcl.catalogue.paths import Folder, current
+from worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, Wish, tables
 
-STEMS = (
-    *("notes", "budget", "guests", "schedule", "checklist", "minutes", "summary", "outline", "contacts", "inventory"),
-    *("feedback", "agenda", "survey", "quotes", "tasks", "ideas", "draft", "timeline", "orders", "risks", "roster"),
-    *("receipts", "questions", "decisions", "milestones", "volunteers", "suppliers", "interview", "transcript"),
-)
-MARKS = ("2021", "2022", "2023", "may", "june", "autumn", "v2", "v3", "old", "team")
-ENDINGS = (".txt", ".txt", ".txt", ".md", ".csv", ".log", ".doc")
-FOLDERS = (
-    *("archive", "drafts", "invoices", "photos", "letters", "backup", "planning", "research", "scans", "recipes"),
-    *("meetings", "media", "shared", "designs", "exports", "contracts", "slides", "interviews", "datasets", "logs"),
-    *("press", "permits", "training", "templates", "reviews", "travel", "finance", "incoming", "outgoing", "samples"),
-)
-ROOTS = ("workspace", "home", "office", "desktop", "projects", "laptop", "studio", "team", "main", "drive")
-LINES = (
-    "Call {person} about the {items} before {day}",
-    "{firm} delivers the {items} on {day}",
-    "{amount} euros paid to {firm} in {month}",
-    "Ask {person} whether the {place} is free on {day}",
-    "{person} confirmed {count} {items} for the {place}",
-    "Deadline moved to {month} {date}",
-    "{count} {items} are still missing",
-    "{person} will bring the {items} to the {place}",
-    "Invoice from {firm} is due in {month}",
-    "Send the new plan to {person} and {other}",
-    "Reserve the {place} for {month} {date}",
-    "{other} prefers {day} over the weekend",
-    "Return {count} {items} to {firm}",
-    "Total so far comes to {amount} euros",
-    "First draft reviewed by {person}",
-    "Keep the {items} dry and away from the {place}",
-    "{person} and {other} share the {day} shift",
-    "Insurance covers up to {amount} euros",
-    "Meeting with {firm} moved to the {place}",
-    "Budget for {items} approved by {other}",
-)
-TEXTS = (
-    "All orders are confirmed",
-    "Waiting for the final approval",
-    "Please review before Friday",
-    "Bring two copies to the meeting",
-    "The first version is ready",
-    "Nothing to report this week",
-    "Everyone has signed the form",
-    "The venue asks for a deposit",
-    "Numbers look better than last year",
-    "We need three more volunteers",
-    "Doors open at nine sharp",
-    "The printer needs new toner",
-    "Ask the accountant about this",
-    "Second round starts in May",
-    "Do not share this outside the team",
-    "The supplier was paid in full",
-    "Move the workshop to the large room",
-    "Half of the seats are taken",
-    "The old figures are wrong",
-    "Translation is due next month",
-    "Two guests cancelled this morning",
-    "The pictures look great on paper",
-    "Rain plan is the east pavilion",
-    "Remember to thank the sponsors",
-    "Version four replaces all others",
-    "Checked and found complete",
-    "The budget is balanced again",
-    "Interviews begin after lunch",
-    "This page is out of date",
-    "Every item has a label now",
-)
-NEW_STEMS = (
-    *(
-        "overview",
-        "followup",
-        "reminder",
-        "status",
-        "handout",
-        "briefing",
-        "worksheet",
-        "digest",
-        "review",
-        "log_entry",
-    ),
-    *(
-        "wishlist",
-        "plan_b",
-        "open_points",
-        "final_copy",
-        "clean_copy",
-        "index",
-        "appendix",
-        "letter",
-        "memo",
-        "report_draft",
-    ),
-)
-NEW_FOLDERS = (
-    *("finished", "to_review", "old_versions", "attachments", "handouts", "spare", "selection", "signed", "pending"),
-    *("for_print", "upload", "collected", "year_end", "private", "reference", "workshop", "bundle", "safekeeping"),
-)
+GROUP = "GorillaFileSystem"
+_TABLES = tables("files")
+_POOLS: Mapping[str, tuple[str, ...]] = _TABLES.pools
+_NAMES: Mapping[str, tuple[str, ...]] = WORDS.pools
+_STEMS, _FOLDERS = _POOLS["stems"], _POOLS["folders"]
+_NEW_STEMS, _NEW_FOLDERS = _POOLS["new_stems"], _POOLS["new_folders"]
 _WORD = re.compile(r"[A-Za-z]{4,}")
 
 
 def make(wish: Wish) -> dict[str, Any]:
     """A tree whose first directories lead as deep as the recipes go down."""
-    maker = _Maker(wish)
-    root = wish.fresh(ROOTS)[0]
+    maker = TreeMaker(wish)
+    root = wish.fresh(_POOLS["roots"])[0]
     contents = maker.folder(_deepest(wish.recipes))
     if wish.rng.random() < 0.3:  # a hidden file
         contents[f".{wish.rng.choice(('profile', 'settings', 'history'))}"] = _file("mode=quiet")
@@ -125,7 +33,7 @@ def make(wish: Wish) -> dict[str, Any]:
 
 def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) -> None:
     """Adds files and directories to every directory of the scenario, none of them with a `spoken` word in its name."""
-    maker = _Maker(Wish((), spoken, {}, rng))
+    maker = TreeMaker(Wish((), spoken, {}, rng))
     (root,) = list(scenario["root"].values())[:1]
     waiting = [root["contents"]]
     while waiting:
@@ -135,13 +43,13 @@ def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) ->
             maker.lengthen(contents, spoken)
 
 
-class _Maker:
+class TreeMaker:
     """Makes directories with names that occur once in the tree."""
 
     def __init__(self, wish: Wish) -> None:
         self.wish, self.rng = wish, wish.rng
-        self.stems = self._shuffled(STEMS)
-        self.folders = self._shuffled(FOLDERS)
+        self.stems = self._shuffled(_STEMS)
+        self.folders = self._shuffled(_FOLDERS)
         self.topic = wish.narrative.get("topic", "").split()
         self.lone = wish.says("lone_folder")
         self.empty = wish.says("empty_folder")
@@ -174,15 +82,15 @@ class _Maker:
 
     def name(self, *, numbered: bool = False) -> str:
         if not self.stems:
-            self.stems = self._shuffled(STEMS)
+            self.stems = self._shuffled(_STEMS)
         stem = self.stems.pop()
         if numbered:
             stem = f"{stem}_{self.rng.randint(100, 999)}"
         elif self.topic and self.rng.random() < 0.25:
             stem = f"{self.topic[-1]}_{stem}"
         elif self.rng.random() < 0.2:
-            stem = f"{stem}_{self.rng.choice(MARKS)}"
-        name = stem + self.rng.choice(ENDINGS)
+            stem = f"{stem}_{self.rng.choice(_POOLS['marks'])}"
+        name = stem + self.rng.choice(_POOLS["endings"])
         while name in self.used:
             name = f"{stem}_{self.rng.randint(2, 99)}.txt"
         self.used.add(name)
@@ -190,7 +98,7 @@ class _Maker:
 
     def folder_name(self) -> str:
         if not self.folders:
-            self.folders = [f"{name}_{self.rng.randint(2, 99)}" for name in self._shuffled(FOLDERS)]
+            self.folders = [f"{name}_{self.rng.randint(2, 99)}" for name in self._shuffled(_FOLDERS)]
         return self.folders.pop()
 
     def file(self, *, brief: bool) -> dict[str, Any]:
@@ -198,15 +106,15 @@ class _Maker:
         return _file("\n".join(self._line() for _ in range(count)))
 
     def _line(self) -> str:
-        person, other = self.rng.sample(pools.FIRST_NAMES, 2)
-        return self.rng.choice(LINES).format(
+        person, other = self.rng.sample(FIRST_NAMES, 2)
+        return self.rng.choice(_POOLS["lines"]).format(
             person=person,
             other=other,
-            items=self.rng.choice(pools.ITEMS),
-            firm=self.rng.choice(pools.FIRMS),
-            place=self.rng.choice(pools.PLACES),
-            day=self.rng.choice(pools.WEEKDAYS),
-            month=self.rng.choice(pools.MONTHS),
+            items=self.rng.choice(_NAMES["items"]),
+            firm=self.rng.choice(_NAMES["firms"]),
+            place=self.rng.choice(_NAMES["places"]),
+            day=self.rng.choice(_NAMES["weekdays"]),
+            month=self.rng.choice(_NAMES["months"]),
             date=self.rng.randint(1, 28),
             count=self.rng.randint(3, 48),
             amount=self.rng.randint(12, 98) * 10,
@@ -240,6 +148,58 @@ def _deepest(recipes: Sequence[Recipe]) -> int:
                 if not isinstance(step.arguments["folder"], (Known, Got)):  # else it was made or filled on the way
                     deepest = max(deepest, level)
     return deepest
+
+
+@dataclass(slots=True)
+class Folder:
+    """A directory with its files' contents and its directories, both in the order of the listing."""
+
+    name: str
+    files: dict[str, str] = field(default_factory=dict)
+    folders: dict[str, Folder] = field(default_factory=dict)
+
+    def names(self) -> set[str]:
+        return {*self.files, *self.folders}
+
+    def below(self) -> list[str]:
+        """The names of everything in it, at any depth."""
+        found = [*self.files]
+        for name, folder in self.folders.items():
+            found += [name, *folder.below()]
+        return found
+
+
+def current(state: Mapping[str, Any]) -> Folder:
+    """The directory in which one stands, in a state or a snapshot. Raises KeyError when it has no file system."""
+    record = state.get("objects", {}).get(GROUP)
+    if record is not None:
+        return _of_record(record, record["current"], frozenset())
+    scenario = state["config"].get(GROUP, {})
+    if not scenario.get("root"):
+        return Folder("/")
+    name, root = next(iter(scenario["root"].items()))
+    return of_scenario(name, root["contents"])
+
+
+def of_scenario(name: str, contents: Mapping[str, Any]) -> Folder:
+    folder = Folder(name)
+    for key, item in contents.items():
+        if item["type"] == "directory":
+            folder.folders[key] = of_scenario(key, item["contents"])
+        else:
+            folder.files[key] = item["content"]
+    return folder
+
+
+def _of_record(record: Mapping[str, Any], index: int, above: frozenset[int]) -> Folder:
+    name, _, held = record["directories"][index]
+    folder = Folder(name)
+    for key, sort, place in record["contents"][held]:
+        if sort == "file":
+            folder.files[key] = record["files"][place][1]
+        elif place not in above:  # a directory may have been copied into itself
+            folder.folders[key] = _of_record(record, place, above | {index})
+    return folder
 
 
 def _here(scene: Scene) -> Folder:
@@ -299,7 +259,7 @@ def _empty(scene: Scene) -> list[str]:
 def _new_files(scene: Scene) -> list[str]:
     taken = set(_here(scene).below())
     topic = scene.narrative.get("topic", "").split()
-    stems = [*NEW_STEMS, *(f"{topic[-1]}_{stem}" for stem in NEW_STEMS[:9] if topic)]
+    stems = [*_NEW_STEMS, *(f"{topic[-1]}_{stem}" for stem in _NEW_STEMS[:9] if topic)]
     return [name for stem in stems for ending in (".txt", ".md") if (name := stem + ending) not in taken]
 
 
@@ -309,7 +269,7 @@ def _new_names(scene: Scene) -> list[str]:
     stem, dot, ending = old.rpartition(".")
     taken = set(_here(scene).below())
     ending = dot + ending if dot else ".txt"
-    names = [f"{new}{ending}" for new in NEW_STEMS]
+    names = [f"{new}{ending}" for new in _NEW_STEMS]
     if stem:
         names += [
             f"{stem}_{mark}{ending}"
@@ -322,7 +282,7 @@ def _new_names(scene: Scene) -> list[str]:
 def _new_folders(scene: Scene) -> list[str]:
     taken = set(_here(scene).below())
     topic = scene.narrative.get("topic", "").split()
-    names = [*NEW_FOLDERS, *(f"{topic[-1]}_{name}" for name in NEW_FOLDERS[:6] if topic)]
+    names = [*_NEW_FOLDERS, *(f"{topic[-1]}_{name}" for name in _NEW_FOLDERS[:6] if topic)]
     return [name for name in names if name not in taken]
 
 
@@ -377,5 +337,5 @@ DOMAINS: Mapping[str, Domain] = {
     "lone_pattern": _lone_patterns,
     "part": _parts,
     "lines": _line_counts,
-    "text": lambda scene: TEXTS,
 }
+FILES = ClassCatalogue(GROUP, _TABLES, DOMAINS, make, pad)

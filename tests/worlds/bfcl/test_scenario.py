@@ -12,8 +12,8 @@ from rods.composing.catalogue import Catalogue, Scene
 from tests.environments import load
 from worlds.bfcl import fetch, tasks
 from worlds.bfcl.catalogue import catalogue
-from worlds.bfcl.catalogue.paths import current
-from worlds.bfcl.catalogue.travel_worlds import ROUTES
+from worlds.bfcl.catalogue.files import current
+from worlds.bfcl.catalogue.travel import ROUTES
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,13 @@ import re
 import pytest
 
 from rods.composing import planning
-from rods.composing.catalogue import Catalogue, Recipe
+from rods.composing.catalogue import Catalogue
 from rods.composing.plan_search import Shape
 from rods.composing.records import ComposeError, Plan
 from rods.composing.soundness import faults
 from tests.environments import load
 from worlds.bfcl import fetch
-from worlds.bfcl.catalogue import catalogue
-from worlds.bfcl.catalogue.notation import alternatives, recipe
+from worlds.bfcl.catalogue import CLASSES, catalogue
 
 
 @pytest.fixture(scope="module")
@@ -48,21 +47,9 @@ def test_phrases_are_clean_and_many(book: Catalogue) -> None:
         assert not re.search(r"  | ,|\(|\)|\|| \.|\b(\w+) \1\b", phrase), phrase
 
 
-def test_alternatives_are_multiplied_out() -> None:
-    assert alternatives("(show|print) {file} (now|)") == [
-        "show {file} now",
-        "show {file}",
-        "print {file} now",
-        "print {file}",
-    ]
-    assert len(alternatives("(a|b|c) (d|e|f) (g|h)", most=5)) == 5
-
-
-def test_two_recipes_may_not_share_a_name() -> None:
-    recipes: dict[str, Recipe] = {}
-    recipe(recipes, "look", "ls", "list this folder")
-    with pytest.raises(ValueError, match="two recipes"):
-        recipe(recipes, "look", "pwd", "say where I am")
+def test_no_two_classes_define_one_domain() -> None:
+    names = [name for each in CLASSES for name in (*each.domains, *each.tables.domains)]
+    assert len(names) == len(set(names))
 
 
 def plans(book: Catalogue, group: str, count: int = 60) -> list[Plan]:
