@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from console.output import plain, print_json
-from console.progress import Snapshot
+from console.progress import ProgressSample
 
 LINE_SECONDS = 5.0  # between lines
 
@@ -18,7 +18,7 @@ LINE_SECONDS = 5.0  # between lines
 class View(Protocol):
     """Shows progress (`show`) and events (`say`); a context manager that restores the terminal."""
 
-    def show(self, now: Snapshot) -> None: ...
+    def show(self, now: ProgressSample) -> None: ...
 
     def say(self, text: str) -> None: ...
 
@@ -44,7 +44,7 @@ class Lines:
         self._last: object = None
         self._at = -LINE_SECONDS
 
-    def show(self, now: Snapshot) -> None:
+    def show(self, now: ProgressSample) -> None:
         seen = now if self.json else now.line()
         due = time.monotonic() - self._at >= LINE_SECONDS
         if seen == self._last or not (due or now.finished):
@@ -80,7 +80,7 @@ class Panel:
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, refresh_per_second=4, transient=False)
 
-    def show(self, now: Snapshot) -> None:
+    def show(self, now: ProgressSample) -> None:
         self._live.update(_table(now))
 
     def say(self, text: str) -> None:
@@ -97,7 +97,7 @@ class Panel:
 COLOURS = {"too_hard": "red", "boundary": "blue", "mastered": "green", "truncated": "bright_black"}
 
 
-def _table(now: Snapshot) -> Any:
+def _table(now: ProgressSample) -> Any:
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table

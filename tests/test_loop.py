@@ -15,10 +15,9 @@ import orjson
 import pytest
 
 from buffers.audit.verify import verify
-from buffers.folds.observations import Observations
-from buffers.folds.pool import pool_at
 from buffers.log.tail import Record, read
 from buffers.run.run import Run
+from buffers.state import read_state
 from rods.errors import EXIT_DEADLINE, EXIT_OK, UserError
 from rods.runfolder import OBSERVATIONS, POOL, SEEDS
 from tests.trainer.runs import live_steps, write_config
@@ -113,13 +112,11 @@ def run_to_end(folder: Path, first: str = "trainer", kills: int = 0, **changes: 
 
 def pools(path: Path) -> list[bytes]:
     """The pool of every live epoch, with its order, as bytes."""
-    run = Run.open(path)
-    observations = Observations(run)
-    observations.poll()
+    state = read_state(Run.open(path))
     found = []
     for epoch in range(1000):
         try:
-            pool = pool_at(run, observations, epoch)
+            pool = state.pool_at(epoch)
         except KeyError:
             break
         members = sorted((one.task_id, one.type, one.generation, one.epoch, one.since) for one in pool.active.values())

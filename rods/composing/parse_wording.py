@@ -31,7 +31,7 @@ ABSENT: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TurnReading:
     """What the words of a turn come to. `unexplained` are the indexes of calls that no phrase of the text asks for (all
     those of the turn from the first that does not fit), `left` the words that ask for something else."""
 
@@ -54,7 +54,7 @@ class _Clause:
 
 
 @dataclass(slots=True)
-class _Memory:
+class _Mentioned:
     """What earlier turns left to be referred back to: things by kind, and the one value of a family last said. `sure`
     only while every turn was understood: what an unread turn gave, nobody knows."""
 
@@ -63,12 +63,12 @@ class _Memory:
     sure: bool = True
 
 
-def read(catalogue: Catalogue, environment: Environment, task: Task, results: Results) -> list[Reading]:
+def read(catalogue: Catalogue, environment: Environment, task: Task, results: Results) -> list[TurnReading]:
     """How each turn reads for its calls, together with a request made in vain right before it. `results` are those of
     the ground truth."""
-    memory = _Memory()
+    memory = _Mentioned()
     return [
-        _Reader(catalogue, environment, task, results, turn, memory).best() if calls else Reading()
+        _Reader(catalogue, environment, task, results, turn, memory).best() if calls else TurnReading()
         for turn, calls in enumerate(task.calls)
     ]
 
@@ -83,7 +83,7 @@ class _Reader:
         task: Task,
         results: Results,
         turn: int,
-        memory: _Memory,
+        memory: _Mentioned,
     ) -> None:
         self.catalogue, self.environment, self.task, self.turn = catalogue, environment, task, turn
         self.calls, self.results, self.memory = task.calls[turn], results[turn], memory
@@ -96,7 +96,7 @@ class _Reader:
         self.furthest = 0
         self.scenes: dict[int, Scene] = {}
 
-    def best(self) -> Reading:
+    def best(self) -> TurnReading:
         found: tuple[tuple[str, ...], list[_Clause]] | None = None
         for number, clauses in enumerate(self._partitions(0, 0, self.memory.things)):
             left = self._left([clause.span for clause in clauses])
@@ -106,9 +106,9 @@ class _Reader:
                 break
         if found is None:
             self.memory.sure = False
-            return Reading(tuple(range(self.furthest, len(self.calls))))
+            return TurnReading(tuple(range(self.furthest, len(self.calls))))
         self._remember(found[1])
-        return Reading((), found[0])
+        return TurnReading((), found[0])
 
     def _partitions(self, start: int, after: int, things: Mapping[str, Thing]) -> Iterator[list[_Clause]]:
         """Every way to part the calls from `start` on into recipes that are asked for, in this order, in the text from

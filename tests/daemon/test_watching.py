@@ -153,4 +153,4 @@ def test_variants_that_damage_took_do_not_wait(tmp_path: Path) -> None:
     carry_out(run, examine(run))
     watch = Watch(run)
     watch.look(3)
-    assert watch.pool.staging.seq == 3 and watch.staged() == 2
+    assert watch.state.staging.seq == 3 and watch.staged() == 2

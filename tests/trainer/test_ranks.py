@@ -14,10 +14,9 @@ import torch
 from safetensors.torch import load_file
 
 from buffers.audit.verify import verify
-from buffers.folds.observations import Observations
-from buffers.folds.pool import pool_at
 from buffers.merging.merger import recorded_slots
 from buffers.run.run import Run
+from buffers.state import read_state
 from rods.config import Operation
 from rods.episode.watchdog import HANGS, MOST
 from rods.errors import EXIT_OK
@@ -110,9 +109,7 @@ def test_variants_reach_all_processes_and_another_number_of_them_goes_on(tmp_pat
         daemon.terminate()
         daemon.wait()
     run = Run.open(path)
-    observations = Observations(run)
-    observations.poll()
-    pool = pool_at(run, observations, 1)
+    pool = read_state(run).pool_at(1)
     variants = {member.task_id for member in pool.generated}
     order = [slot.task_id for slot in recorded_slots(run, pool)]
     visited = [group["task"] for _, epoch, groups in live_steps(path) if epoch == 1 for group in groups]

@@ -28,7 +28,7 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply
 from rods.episode.goals import GroundTruth
 from rods.errors import InfrastructureError, Unsupported, UserError
-from rods.gates.replay import replay
+from rods.gates.ground_truth import replay
 from rods.tasks import Task
 from tests.environments import load
 from tests.faults.hostile import FACTORY as HOSTILE

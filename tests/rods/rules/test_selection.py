@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rods.config import Config, parse_config
-from rods.observations import End, Group, Rollout
+from rods.faults import End
+from rods.observations import Group, Rollout
 from rods.rules.curriculum import stage_rules
 from rods.rules.selection import (
     TaskFacts,
