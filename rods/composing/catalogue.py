@@ -72,7 +72,7 @@ Source = Said | Got | Known | Implied
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecipeStep:
     """One call of a recipe. Arguments left out take the tool's default."""
 
     tool: str
@@ -95,7 +95,7 @@ class Recipe:
     and facts that are no longer so. `short` recipes do not work in the padded worlds of long contexts."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[RecipeStep, ...]
     phrases: tuple[str, ...]
     gives: Mapping[str, Gift] = field(default_factory=dict)
     ends: tuple[str, ...] = ()

@@ -37,9 +37,9 @@ from rods.composing.catalogue import (
     Known,
     PhraseBook,
     Recipe,
+    RecipeStep,
     Said,
     Source,
-    Step,
     Story,
     Worded,
     Words,
@@ -297,7 +297,7 @@ class TableReader:
             short=short,
         )
 
-    def _step(self, text: str, key: str) -> Step:
+    def _step(self, text: str, key: str) -> RecipeStep:
         tool, _, rest = text.strip().partition(" ")
         sources: dict[str, Source] = {}
         while rest := rest.strip():
@@ -313,7 +313,7 @@ class TableReader:
             else:
                 short, _, rest = rest.partition(" ")
                 sources[name] = self._source(short, key)
-        return Step(tool, sources)
+        return RecipeStep(tool, sources)
 
     def _gift(self, text: Any, key: str) -> Gift:
         if not isinstance(text, str):

@@ -40,7 +40,7 @@ from tests.buffers.world import BATCH, SyncDaemonLog, generation_of, group, make
 
 FULL = bool(os.environ.get("RODS_FULL"))
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a disk's fsyncs would take most of the time
-COMMON = {
+COMMON: dict[str, Any] = {
     "phases": [Phase.generate],
     "deadline": None,
     "suppress_health_check": list(HealthCheck),

@@ -37,7 +37,7 @@ SMALL: dict[str, Any] = CHANGES | {
 
 
 def alternating(estimate: AdvantageEstimate) -> Array:
-    signs = np.arange(estimate.advantages.size) % 2 * 2.0 - 1.0
+    signs: Array = np.resize([-1.0, 1.0], estimate.advantages.size)
     return signs.reshape(estimate.advantages.shape)
 
 

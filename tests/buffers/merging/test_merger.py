@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from buffers.audit.verify import verify
 from buffers.folds.staging import Staging
-from buffers.log.tail import Record, read, read_raw
+from buffers.log.records import Record
+from buffers.log.tail import read, read_raw
 from buffers.merging.rules import share
 from buffers.run.run import Run
 from buffers.state import RunState
@@ -167,7 +168,7 @@ def test_revive_burn_in_drift_unsampled_inject_capacity_happen_in_this_order(tmp
         place = 6 if record["kind"] == "epoch" else order.get(record.get("rule", ""), 4)
         assert place >= last
         last = place
-        seen.add(record.get("rule", record["kind"]))
+        seen.add(record.get("rule") or record["kind"])
     assert {"retest", "burn_in", "drift_mastered", "capacity", "injected", "epoch"} <= seen
     close(players)
     report = verify(players.run.path, replay=True)

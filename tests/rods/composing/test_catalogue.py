@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rods.composing import bind, planning, states, task_types, wording
-from rods.composing.catalogue import Recipe, Step, catalogue_for
+from rods.composing.catalogue import Recipe, RecipeStep, catalogue_for
 from rods.composing.plan_search import PlanShape
 from rods.composing.recipes import source
 from rods.composing.records import ComposeError
@@ -33,8 +33,8 @@ def test_environment_without_a_catalogue_is_no_prompts() -> None:
     assert caught.value.type == "no_prompts"
 
 
-def step(tool: str, **sources: str) -> Step:
-    return Step(tool, {parameter: source(text) for parameter, text in sources.items()})
+def step(tool: str, **sources: str) -> RecipeStep:
+    return RecipeStep(tool, {parameter: source(text) for parameter, text in sources.items()})
 
 
 @pytest.mark.parametrize(

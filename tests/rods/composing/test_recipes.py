@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.composing.catalogue import Gift, Got, Implied, Known, Recipe, Said, Step, Worded, Words
+from rods.composing.catalogue import Gift, Got, Implied, Known, Recipe, RecipeStep, Said, Worded, Words
 from rods.composing.recipes import MOST_PHRASES, RecipeTables, alternatives, merged, read, source
 from rods.composing.soundness import faults
 from rods.errors import UserError
@@ -46,8 +46,8 @@ def test_a_recipe_reads_as_it_is_written(file: Path) -> None:
     ).values()
     assert made.name == "invite" and made.phrases == ("invite {person} to the {title}",)
     assert made.steps == (
-        Step("find_event", {"title": Said("title", "title")}),
-        Step(
+        RecipeStep("find_event", {"title": Said("title", "title")}),
+        RecipeStep(
             "invite_guest",
             {
                 "event": Got(0, ("event",)),
@@ -114,7 +114,7 @@ def test_shared_entries_stand_in_lists_and_inside_steps(file: Path) -> None:
         phrases = ["plan {title} for {day} at {hour}"]
         """,
     )
-    planned = Step(
+    planned = RecipeStep(
         "create_event", {"title": Said("title", "title"), "day": Said("day", "day"), "hour": Said("hour", "hour")}
     )
     assert found["short"].steps == (planned,) and found["short"].ends == ("mail", "event", "person")
