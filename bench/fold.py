@@ -77,7 +77,7 @@ def _measure(opened: Run, count: int) -> tuple[float, float, int]:
 def _kept(opened: Run) -> int:
     """Bytes that a fold holds once it is done."""
     tracemalloc.start()
-    observations = Observations(opened, strict=True, history=False)
+    observations = Observations(opened, strict=True, every_step=False)
     observations.catch_up()
     gc.collect()
     kept, _ = tracemalloc.get_traced_memory()
@@ -91,7 +91,7 @@ def _behind_snapshot(opened: Run) -> float:
     writer = LogWriter(path, part_bytes=1)
     writer.append([record("start", attempt=2, from_step=10**6, time=0.0)])
     writer.close()
-    owner = Observations(opened, strict=True, history=False, keep=True)
+    owner = Observations(opened, strict=True, every_step=False, keep=True)
     owner.catch_up()
     assert owner.snapshot > 0
     return min(_seconds(lambda: _fold(opened)) for _ in range(3))
@@ -104,7 +104,7 @@ def _parse(path: Path) -> None:
 
 
 def _fold(opened: Run) -> None:
-    observations = Observations(opened, strict=True, history=False)
+    observations = Observations(opened, strict=True, every_step=False)
     observations.catch_up()
     assert observations.last_step > 0
 
@@ -133,7 +133,14 @@ def _write(path: Path, count: int) -> None:
                 file.write(line(seq, record("group", attempt=1, step=step, index=index, **group.as_json())))
             seq += 1
             closing = record(
-                "step", attempt=1, step=step, epoch=0, groups=BATCH, policy_step=step - 1, digest="0" * 20, time=0.0
+                "step",
+                attempt=1,
+                step=step,
+                epoch=0,
+                groups=BATCH,
+                policy_step=step - 1,
+                digest=f"{step:020x}",
+                time=0.0,
             )
             file.write(line(seq, {"id": closing["id"], "kind": "step", "first": first, **closing}))
 

@@ -220,7 +220,7 @@ class _History:
             rollouts = tuple(Rollout(done, 4, int(done == 4), 0.0, done / 4, "finished") for done in earned)
             group = Group(task, 1, "identity", "progress", (0.0, 1.0), rollouts)
             self.observations.put("group", attempt=1, step=self.step, index=index, **group.as_json())
-        closing = {"epoch": epoch, "groups": len(tasks), "policy_step": self.step - 1, "digest": "0" * 20}
+        closing = {"epoch": epoch, "groups": len(tasks), "policy_step": self.step - 1, "digest": f"{self.step:020x}"}
         self.observations.close_group(first, "step", attempt=1, step=self.step, **closing, time=0.0)
 
     def _expand(self, epoch: int) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
 from bench.fixtures.synthesis import make_run, seeds, synthesise
-from buffers.folds.costs import Costs, costs
+from buffers.usage import Costs, costs
 from console.verbs.cost import lines
 
 RUNS = Path(__file__).parent.parent / "runs"

@@ -21,10 +21,10 @@ import orjson
 
 from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
-from buffers.folds.costs import costs
 from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.creation import toml
+from buffers.usage import costs
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
 
 PAPER_STEP = 222.0  # seconds

@@ -1,6 +1,5 @@
-"""Shows the progress of `rods up`: a panel that redraws on a terminal, plain lines elsewhere, JSON lines for scripts.
-
-Draws what `console.progress` has read from the files; asks no process anything.
+"""Shows the progress of `rods up`, as `console.progress` reads it from the run's files: a panel that redraws on a
+terminal, plain lines elsewhere, JSON lines for scripts.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from console.output import plain, print_json
-from console.progress import Snapshot
+from console.progress import ProgressSample
 
-EVERY = 5.0  # seconds between plain lines
+LINE_SECONDS = 5.0  # between lines
 
 
 class View(Protocol):
-    """Where progress and events go."""
+    """Shows progress (`show`) and events (`say`); a context manager that restores the terminal."""
 
-    def show(self, now: Snapshot) -> None: ...
+    def show(self, now: ProgressSample) -> None: ...
 
     def say(self, text: str) -> None: ...
 
@@ -31,23 +30,23 @@ class View(Protocol):
 
 
 def view(as_json: bool) -> View:
-    """The form that fits where standard output goes."""
+    """JSON lines if asked for, a panel where standard output is a terminal, plain lines elsewhere."""
     if as_json:
         return Lines(json=True)
     return Panel() if sys.stdout.isatty() else Lines()
 
 
 class Lines:
-    """A line every few seconds while something changes, and one at the last look."""
+    """A line every `LINE_SECONDS` while something changes, and one for the last state."""
 
     def __init__(self, json: bool = False) -> None:
         self.json = json
         self._last: object = None
-        self._at = -EVERY
+        self._at = -LINE_SECONDS
 
-    def show(self, now: Snapshot) -> None:
+    def show(self, now: ProgressSample) -> None:
         seen = now if self.json else now.line()
-        due = time.monotonic() - self._at >= EVERY
+        due = time.monotonic() - self._at >= LINE_SECONDS
         if seen == self._last or not (due or now.finished):
             return
         self._last, self._at = seen, time.monotonic()
@@ -68,11 +67,11 @@ class Lines:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Nothing to put back."""
+        """There is nothing to restore."""
 
 
 class Panel:
-    """A small table that redraws in place; events scroll by above it."""
+    """A small table that redraws in place, with events scrolling above it."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -81,7 +80,7 @@ class Panel:
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, refresh_per_second=4, transient=False)
 
-    def show(self, now: Snapshot) -> None:
+    def show(self, now: ProgressSample) -> None:
         self._live.update(_table(now))
 
     def say(self, text: str) -> None:
@@ -98,7 +97,7 @@ class Panel:
 COLOURS = {"too_hard": "red", "boundary": "blue", "mastered": "green", "truncated": "bright_black"}
 
 
-def _table(now: Snapshot) -> Any:
+def _table(now: ProgressSample) -> Any:
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table

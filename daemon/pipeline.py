@@ -21,19 +21,19 @@ from typing import Any, TypeVar
 from daemon.authors.base import Assignment, Author, Texts
 from daemon.candidates import FormedTask, Rejected, Rejection, StageName, VariantJob, plain, with_blanks
 from rods.analysis.profile import Profile, distance, profile
-from rods.composing.records import PATCHABLE, ComposeError, Draft, Plan
+from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.environments.base import Environment
 from rods.errors import InfrastructureError
-from rods.gates import Checked, SimilarityIndex, abridged, check
+from rods.faults import FINAL, PATCHABLE
+from rods.gates import SimilarityIndex, abridged, check
+from rods.gates.records import Checked
 from rods.llm import BudgetSpent
 from rods.tasks import Task, TaskType
 
 PLAIN: tuple[TaskType, ...] = ("base", "long_context")  # what stage IV judges as it is; the others are made in stage V
 NOTHING = SimilarityIndex()
 REMEMBERED = 4096  # profiles of roots kept
-# What no further attempt can mend: an environment without a catalogue, a limit on calls.
-FINAL = frozenset({"no_prompts", "budget_spent"})
 T = TypeVar("T")
 
 

@@ -18,11 +18,10 @@ from buffers.daemon_log import DaemonLog
 from buffers.run.operation import log_start
 from buffers.run.run import Run
 from daemon.candidates import Rejection, VariantJob
-from daemon.liveness import TrainerLife
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
 from daemon.queue import SeedQueue, Waiting
-from daemon.watching import Watch
+from daemon.watching import TrainerLife, Watch
 from daemon.writers import Writers
 from rods import environments
 from rods.composing.records import ComposeError
@@ -105,7 +104,7 @@ class Service:
             self.neighbours = self.neighbours.renewed(generated, on_record)
 
     async def _drop_stale(self) -> None:
-        stale = self.queue.advance(self.watch.newest, self.watch.pool.epoch)
+        stale = self.queue.advance(self.watch.newest, self.watch.state.epoch)
         why = f"the trainer had reached step {self.queue.newest} before anyone was free"
         async with asyncio.TaskGroup() as group:
             for one in stale:
@@ -180,7 +179,7 @@ class Service:
                 waiting = self.queue.take()
                 if waiting is not None:
                     try:
-                        seed = await asyncio.to_thread(self.watch.pool.task, waiting.pick.task)  # perhaps from a disk
+                        seed = await asyncio.to_thread(self.watch.state.task, waiting.pick.task)  # perhaps from a disk
                     except KeyError:  # injected in an epoch that a start has dropped
                         seed = None
                     return waiting, seed, self.neighbours.admit if self.lockstep else self._admit

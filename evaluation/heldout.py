@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from buffers.checkpoints import Checkpoint, Checkpoints
-from buffers.folds.lineage import Lineage, known_starts
 from buffers.run.run import Run
+from buffers.state import lineage
 from evaluation.scoring import estimate, paired, share
 from rods import runfolder
 from rods.canonical import keyed_random
@@ -79,7 +79,7 @@ def compare(path: Path) -> dict[str, Any]:
 
 def scored(path: Path) -> dict[str, Any] | None:
     """The same from the files that exist: the first and the last live step scored; None below two. Scores nothing."""
-    live = _lineage(path).live
+    live = lineage(path).keeps
     found = sorted(
         (int(step), int(attempt), file)
         for file in (path / runfolder.EVALUATION).glob("heldout_step_*.a*.jsonl")
@@ -204,7 +204,7 @@ def checkpoint(path: Path, which: Which) -> tuple[Config, Checkpoint]:
 
 def _checkpoint(path: Path, which: Which) -> Checkpoint:
     checkpoints = Checkpoints(path)
-    live = _lineage(path).live
+    live = lineage(path).keeps
     named = checkpoints.named(live)
     if which == "end":
         found = checkpoints.newest(live)
@@ -219,10 +219,6 @@ def _checkpoint(path: Path, which: Which) -> Checkpoint:
             remedy="start `rods-train` on the run first, or name one of these steps",
         )
     return found
-
-
-def _lineage(path: Path) -> Lineage:
-    return known_starts(path / runfolder.OBSERVATIONS)
 
 
 def _file(path: Path, checkpoint: Checkpoint) -> Path:

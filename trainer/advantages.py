@@ -51,7 +51,7 @@ class RolloutView:
     @property
     def diagnoses(self) -> tuple[tuple[str, ...], ...]:
         """What went wrong in each turn, in order: `format` for malformed text, else the kind of error of a call
-        (rods.environments.base.ERRORS)."""
+        (rods.faults.CallError)."""
         return tuple(
             tuple(
                 kind

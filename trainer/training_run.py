@@ -19,7 +19,6 @@ import orjson
 import structlog
 
 from buffers.checkpoints import Checkpoint, Checkpoints, Position
-from buffers.folds.gauges import gauges
 from buffers.merging.merger import Epoch
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
@@ -199,8 +198,8 @@ class TrainingRun:
         self.tell(self.stopping or "training")
 
     def gauges(self) -> dict[str, int]:
-        """Zones, pool and staging as they stand, for dashboards (buffers.folds.gauges)."""
-        return gauges(self.log.observations, self.log.view)
+        """Zones, pool and staging as they stand, for dashboards."""
+        return self.log.state.gauges()
 
     def _settle(self) -> None:
         limit = self.config.operation.step_limit
@@ -234,7 +233,7 @@ class TrainingRun:
             varied = round(curriculum.variation(self._course.norms), 3)
             about = {"progress": score, "tasks": len(scores), "of": len(tasks), "gradient_variation": varied}
             log.info("validation", stage=self._course.stage, epoch=self._epoch_number, **about)
-        opened = self.log.view.pool.epochs[self._epoch_number + 1 :]
+        opened = self.log.state.pool.epochs[self._epoch_number + 1 :]
         course, why = self._course.epoch_over(rules, score, opened[0].stage if opened else None)
         if why:
             log.info("stage over", stage=self._course.stage, epoch=self._epoch_number, why=why)

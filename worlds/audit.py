@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.canonical import canonical
-from rods.gates.contamination import held_out_index
-from rods.gates.similarity import Match, SimilarityIndex
+from rods.gates.similarity import Match, SimilarityIndex, held_out_index
 from rods.tasks import HELD_OUT_SPLITS, Task, read_tasks
 
 LISTED = 20  # pairs of a kind, in the lines for a terminal

@@ -10,13 +10,13 @@ from rods.commands import Json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from buffers.folds.costs import Costs
+    from buffers.usage import Costs
 
 
 def cost(run: RunFolder, /, *, as_json: Json = False) -> None:
     """Show calls, tokens and time per accepted variant by stage, with what failed and without."""
-    from buffers.folds.costs import costs
     from buffers.run.run import Run
+    from buffers.usage import costs
 
     Run.open(run)
     found = costs(run)

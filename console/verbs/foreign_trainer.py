@@ -38,10 +38,9 @@ def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_jso
     Prints one JSON object a line, {"role": "active" or "retest", "task": {…}}; with --json one object with all of them,
     the counts and the order's hash.
     """
-    from buffers.folds.observations import Observations
-    from buffers.folds.pool import PoolView
     from buffers.merging.merger import Merger
     from buffers.run.run import Run
+    from buffers.state import read_state
     from rods.rules.curriculum import scheduled, stage_rules
 
     opened = Run.open(run)
@@ -52,15 +51,13 @@ def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_jso
             where=str(run),
             remedy=f"the configuration has stages 1 to {len(opened.config.curriculum.stages)}",
         )
-    observations = Observations(opened, strict=True, history=False)
-    observations.catch_up()
-    view = PoolView(opened, observations, strict=True)
-    merger = Merger(opened, observations, view, "merge")
+    state = read_state(opened)
+    merger = Merger(state, "merge")
     try:
         made = merger.merge(epoch, number, None)
     finally:
         merger.close()
-    slots = [{"role": slot.role, "task": view.task(slot.task_id).as_json()} for slot in made.slots]
+    slots = [{"role": slot.role, "task": state.task(slot.task_id).as_json()} for slot in made.slots]
     if as_json:
         facts = {"epoch": made.number, "stage": made.stage, "step": made.step, "recorded": made.recorded}
         reward = stage_rules(opened.config.curriculum, made.stage).reward
@@ -110,9 +107,9 @@ def take(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         policy_step = record.get("policy_step")
         if policy_step is not None and (not isinstance(policy_step, int) or isinstance(policy_step, bool)):
             raise UserError(f"policy_step is {policy_step!r}", where=where, remedy="give the weights' last update")
-        log.view.poll()  # `rods merge` may have opened an epoch meanwhile
+        log.state.read_merges()  # `rods merge` may have opened an epoch meanwhile
         epoch = _epoch(record, step, log, where)
-        stage = log.view.pool.epochs[epoch].stage
+        stage = log.state.pool.epochs[epoch].stage
         groups = [_group(given, log, stage, place) for given, place in waiting]
         recorded = log.write_step(step, epoch, groups, policy_step)
         log.write_tracker()
@@ -128,8 +125,7 @@ def take(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 def _epoch(record: dict[str, Any], step: int, log: TrainerLog, where: str) -> int:
     """The epoch of a step: said in the record, known from an earlier report of the same step, or the open one."""
-    made = log.observations.steps_made.get(step)
-    epoch = record.get("epoch", log.epoch if made is None else made.epoch)
+    epoch = record.get("epoch", log.state.epoch_of(step))
     if log.epoch < 0:
         raise UserError("no epoch is open", where=where, remedy="run `rods merge RUN --epoch 0` first")
     if not isinstance(epoch, int) or not 0 <= epoch <= log.epoch:

@@ -8,14 +8,13 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from buffers.folds.observations import Observations
-from buffers.log.tail import read
 from buffers.run.run import Run
+from buffers.state import RunState, read_state
 from console.output import RunFolder, print_json, print_lines
 from rods.commands import Json
 from rods.errors import UserError
 from rods.rules.tracker import Window
-from rods.runfolder import EXPANDED, POOL, SEEDS
+from rods.runfolder import EXPANDED, SEEDS
 from rods.tasks import Task
 
 TaskId = Annotated[str, Parameter(help="A task's id, or enough of its first characters.")]
@@ -55,9 +54,10 @@ def inspect(run: RunFolder, task: TaskId, /, *, as_json: Json = False) -> None:
 def task_history(path: Path, prefix: str) -> TaskHistory:
     """Raises UserError when `prefix` names no task of the run or more than one."""
     run = Run.open(path)
+    state = read_state(run, strict=False)
     tasks = {task.id: task for task in run.tasks}
     seeds: dict[str, str] = {}
-    for record in read(path / EXPANDED):
+    for record in state.records(EXPANDED):
         try:
             variant = Task.from_json(record["task"])
         except ValueError:
@@ -73,14 +73,12 @@ def task_history(path: Path, prefix: str) -> TaskHistory:
             remedy=f"give more characters; `jq -r .id {path}/tasks.jsonl` lists the originals",
         )
     task = tasks[found[0]]
-    observations = Observations(run)
-    observations.poll()
     return TaskHistory(
         task,
         _lineage(task.id, tasks, seeds),
         [variant for variant, seed in seeds.items() if seed == task.id],
-        list(observations.tracker.windows(task.id)),
-        _history(path, observations, task.id),
+        list(state.tracker.windows(task.id)),
+        _history(state, task.id),
     )
 
 
@@ -91,14 +89,14 @@ def _lineage(task_id: str, tasks: dict[str, Task], seeds: dict[str, str]) -> lis
     return line
 
 
-def _history(path: Path, observations: Observations, task_id: str) -> list[dict[str, Any]]:
+def _history(state: RunState, task_id: str) -> list[dict[str, Any]]:
     """Picks of the task and decisions about it, in order of steps. Decisions that a restart took back are left out."""
     events = []
-    for record in read(path / SEEDS):
+    for record in state.records(SEEDS):
         if record.get("task") == task_id and record["kind"] in ("picked", "finished"):
             events.append((record["step"], record))
-    for record in read(path / POOL):
-        if record.get("task") == task_id and observations.lineage.live(record["attempt"], record["step"]):
+    for record in state.decisions():
+        if record.get("task") == task_id:
             events.append((record["step"], record))
     return [
         {

@@ -66,17 +66,8 @@ def _agreed() -> bool:
 def _set_checkpoints_aside(run: Run) -> list[str]:
     """Checkpoints that are torn, or taken in an epoch that the pool no longer knows."""
     from buffers.checkpoints import Checkpoints
-    from buffers.folds.observations import Observations
-    from buffers.folds.pool import PoolView
+    from buffers.state import read_state
 
-    observations = Observations(run, strict=True, history=False)
-    observations.catch_up()
-    view = PoolView(run, observations, strict=True)
-    view.poll()
-
-    def fits(attempt: int, step: int) -> bool:
-        return observations.live(attempt, step)
-
-    checkpoints = Checkpoints(run.path)
-    known = [one for one in checkpoints.named(fits) if one.position.epoch <= view.epoch and one.intact()]
-    return [path.name for path in checkpoints.set_aside(fits, known[-1] if known else None)]
+    state, checkpoints = read_state(run), Checkpoints(run.path)
+    known = [one for one in checkpoints.named(state.live) if one.position.epoch <= state.epoch and one.intact()]
+    return [path.name for path in checkpoints.set_aside(state.live, known[-1] if known else None)]

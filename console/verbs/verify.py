@@ -13,7 +13,7 @@ from rods.commands import Json
 from rods.errors import CorruptLogError
 
 if TYPE_CHECKING:
-    from buffers.audit.report import Report
+    from buffers.audit.rederive import Findings
 
 Replay = Annotated[bool, Parameter(negative="", help="Also run every variant's ground truth again.")]
 
@@ -23,7 +23,7 @@ def verify(run: RunFolder, /, *, replay: Replay = False, as_json: Json = False) 
     return print_checked(checked(run, replay=replay), as_json)
 
 
-def checked(path: Path, *, replay: bool = False) -> Report:
+def checked(path: Path, *, replay: bool = False) -> Findings:
     """What `rods verify` finds: in the logs (buffers.audit.verify), and whether live checkpoints fit them."""
     from buffers.audit.verify import verify as check
 
@@ -33,22 +33,17 @@ def checked(path: Path, *, replay: bool = False) -> Report:
     return report
 
 
-def _check_checkpoints(path: Path, report: Report) -> None:
+def _check_checkpoints(path: Path, report: Findings) -> None:
     """A live checkpoint is intact, and was taken in an epoch whose record stands where it says, with its order."""
     from buffers.checkpoints import Checkpoints
-    from buffers.folds.observations import Observations
-    from buffers.log.tail import read
     from buffers.run.run import Run
-    from rods.runfolder import POOL
+    from buffers.state import read_state
 
-    observations = Observations(Run.open(path), strict=True, history=False)
-    observations.catch_up()
+    state = read_state(Run.open(path))
     epochs = {
-        record["epoch"]: (record["seq"], record["order"])
-        for record in read(path / POOL)
-        if record["kind"] == "epoch" and observations.lineage.live(record["attempt"], record["step"])
+        record["epoch"]: (record["seq"], record["order"]) for record in state.decisions() if record["kind"] == "epoch"
     }
-    for checkpoint in Checkpoints(path).named(observations.live):
+    for checkpoint in Checkpoints(path).named(state.live):
         report.count("checkpoints")
         where, at = f"checkpoint {checkpoint.folder.name}", checkpoint.position
         if not checkpoint.intact():

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from daemon.authors.base import Assignment, Defect, Judgement, T, Texts, in_thread
-from rods.canonical import content_id
 from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
@@ -31,7 +30,7 @@ class ProceduralAuthor:
 
     def __init__(self, catalogue: Catalogue, threads: Executor) -> None:
         self.catalogue, self.threads = catalogue, threads
-        self.hashes = {"phrase_book": content_id([repr(catalogue.book), repr(dict(catalogue.recipes))])}
+        self.hashes = {"phrase_book": catalogue.content_id}
 
     @staticmethod
     def of(environment_name: str, threads: Executor) -> ProceduralAuthor:

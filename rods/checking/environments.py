@@ -21,13 +21,13 @@ from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
 from rods.canonical import canonical, keyed_random
 from rods.checking.probe import Probe
-from rods.checking.report import Report
+from rods.checking.report import CheckReport
 from rods.checking.runaway import runaways
 from rods.composing import soundness
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.errors import Unsupported
-from rods.gates.replay import replay
+from rods.gates.ground_truth import replay
 from rods.tasks import Task
 
 ROUNDS = 10  # sampled calls a tool in every state
@@ -35,7 +35,7 @@ STATES = 4  # states borrowed from the given tasks, besides the empty one
 State = Mapping[str, Any] | None
 
 
-def check_environment(name: str, tasks: Iterable[Task] = (), *, random_seed: int = 0) -> Report:
+def check_environment(name: str, tasks: Iterable[Task] = (), *, random_seed: int = 0) -> CheckReport:
     """Probes the environment called `name`. Raises UserError when there is none of that name, or its
     factory fails.
 
@@ -281,7 +281,7 @@ def _poison(value: Any) -> None:
         value.append("changed by the probe")
 
 
-def _report(probe: Probe, name: str) -> Report:
+def _report(probe: Probe, name: str) -> CheckReport:
     tools = probe.environment.tools()
     if lenient := sorted(probe.lenient):
         some = f"{', '.join(lenient[:8])}{' …' if len(lenient) > 8 else ''}"
@@ -296,4 +296,4 @@ def _report(probe: Probe, name: str) -> Report:
     }
     for what, seconds in sorted(probe.seconds.items()):
         facts[f"{what}_us"] = round(1e6 * statistics.median(seconds), 1)
-    return Report(name, tuple(probe.faults), tuple(probe.notes), facts)
+    return CheckReport(name, tuple(probe.faults), tuple(probe.notes), facts)

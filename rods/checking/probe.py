@@ -12,8 +12,9 @@ from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import canonical
 from rods.checking.report import Fault
-from rods.environments.base import ERRORS, Environment, Instance, Result
+from rods.environments.base import Environment, Instance, Result
 from rods.errors import InfrastructureError, Unsupported
+from rods.faults import CALL_ERRORS
 
 SLOW_SECONDS = 1.0  # every call, runaway ones too, ends within a second
 T = TypeVar("T")
@@ -91,8 +92,8 @@ class Probe:
         if not isinstance(result, Result) or not isinstance(result.text, str):
             self.fault(call.name, "", f"returned {result!r:.80} for {_short(call)}", "return a Result with a text")
             return
-        if result.error is not None and result.error not in ERRORS:
-            self.fault(call.name, "error", f"is {result.error!r}", f"use one of {', '.join(sorted(ERRORS))}")
+        if result.error is not None and result.error not in CALL_ERRORS:
+            self.fault(call.name, "error", f"is {result.error!r}", f"use one of {', '.join(sorted(CALL_ERRORS))}")
         try:
             canonical(result.value)
         except ValueError as error:

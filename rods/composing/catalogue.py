@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import Any
 
 from rods.calls import Call
+from rods.canonical import content_id
 from rods.composing.records import ComposeError, Draft
 from rods.environments import load
 from rods.environments.base import Result
@@ -72,29 +73,11 @@ Source = Said | Got | Known | Implied
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecipeStep:
     """One call of a recipe. Arguments left out take the tool's default."""
 
     tool: str
     arguments: Mapping[str, Source] = field(default_factory=dict)
-
-
-def step(tool: str, **sources: str) -> Step:
-    """A step in short notation: `slot:domain` is Said, `0.address` or `0.mails.0` Got, `^event` Known."""
-    return Step(tool, {parameter: source(text) for parameter, text in sources.items()})
-
-
-def source(text: str) -> Said | Got | Known:
-    """Reads the short notation of a source. Raises ValueError for anything else."""
-    if text.startswith("^"):
-        return Known(text[1:])
-    slot, colon, domain = text.partition(":")
-    if colon:
-        return Said(slot, domain)
-    number, *path = text.split(".")
-    if not number.isdigit() or not path:
-        raise ValueError(f"{text!r} is neither slot:domain, step.path nor ^kind")
-    return Got(int(number), tuple(int(key) if key.isdigit() else key for key in path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +96,7 @@ class Recipe:
     and facts that are no longer so. `short` recipes do not work in the padded worlds of long contexts."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[RecipeStep, ...]
     phrases: tuple[str, ...]
     gives: Mapping[str, Gift] = field(default_factory=dict)
     ends: tuple[str, ...] = ()
@@ -299,6 +282,22 @@ class Catalogue:
 
     def family(self, domain: str) -> str:
         return self.families.get(domain, domain)
+
+    @cached_property
+    def content_id(self) -> str:
+        """A hash of the recipes, in their order, and of the phrase book."""
+        return content_id([_plain(list(self.recipes.values())), _plain(self.book)])
+
+
+def _plain(value: Any) -> Any:
+    """Records and tables as JSON, in which order counts."""
+    if is_dataclass(value):
+        return [_plain(getattr(value, each.name)) for each in fields(value)]
+    if isinstance(value, Mapping):
+        return [[name, _plain(item)] for name, item in value.items()]
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def catalogue_for(environment_name: str) -> Catalogue:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from rods.analysis.profile import Profile, distance
 from rods.composing.catalogue import Catalogue, Recipe
-from rods.composing.plan_search import Candidate, Shape, Table, Turn, deniable, outline, own_depth
+from rods.composing.plan_search import Filling, PlanShape, Table, Turn, deniable, outline, own_depth
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.environments import load
 from rods.tasks import Task, TaskType
@@ -28,11 +28,11 @@ SAME_TRIES = 40  # random decompositions of a seed's functions
 WAYS = 40  # decompositions of one turn
 
 
-def shape_of(profile: Profile) -> Shape:
+def shape_of(profile: Profile) -> PlanShape:
     """The shape of a seed."""
     classes = tuple(Counter(node.group for node in turn) for turn in profile.turns)
     links = sum(producer[0] < consumer[0] for producer, consumer, _ in profile.edges)
-    return Shape(profile.calls_per_turn, profile.depth, classes, links)
+    return PlanShape(profile.calls_per_turn, profile.depth, classes, links)
 
 
 def plan(
@@ -73,7 +73,7 @@ def plan(
 
 def sketch(
     catalogue: Catalogue,
-    shape: Shape,
+    shape: PlanShape,
     type: TaskType,
     *,
     blocked: frozenset[str] = frozenset(),
@@ -105,7 +105,7 @@ def sketch(
     for number in range(LONGER * tries if recipes else 0):
         if found and number >= tries:
             break
-        candidate = Candidate(catalogue, groups, shape, type, avoid, rng, eager=number >= tries)
+        candidate = Filling(catalogue, groups, shape, type, avoid, rng, eager=number >= tries)
         if number == tries:  # chance alone does not get there: from now on depth is sought, and planted now and then
             deep = [recipe for recipe in recipes if own_depth(recipe) == shape.depth]
         if not candidate.fill(recipes, deep if number % 2 else ()):

@@ -32,15 +32,17 @@ from rods.composing.catalogue import (
     Catalogue,
     Domain,
     Gift,
+    Got,
     Implied,
+    Known,
     PhraseBook,
     Recipe,
+    RecipeStep,
+    Said,
     Source,
-    Step,
     Story,
     Worded,
     Words,
-    source,
 )
 from rods.errors import UserError
 
@@ -117,7 +119,7 @@ def read(path: Path) -> RecipeTables:
         raise UserError(f"cannot read ({error.strerror})", where=str(path), remedy="check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
-    return _Reader(str(path), content).tables()
+    return TableReader(str(path), content).tables()
 
 
 def merged(tables: Sequence[RecipeTables]) -> RecipeTables:
@@ -140,6 +142,22 @@ def merged(tables: Sequence[RecipeTables]) -> RecipeTables:
     return RecipeTables(**whole)
 
 
+def source(text: str) -> Said | Got | Known:
+    """A source in short notation: `slot:domain` is Said, `0.address` or `0.mails.0` Got, `^event` Known.
+
+    Raises ValueError for anything else.
+    """
+    if text.startswith("^"):
+        return Known(text[1:])
+    slot, colon, domain = text.partition(":")
+    if colon:
+        return Said(slot, domain)
+    number, *path = text.split(".")
+    if not number.isdigit() or not path:
+        raise ValueError(f"{text!r} is neither slot:domain, step.path nor ^kind")
+    return Got(int(number), tuple(int(key) if key.isdigit() else key for key in path))
+
+
 def alternatives(line: str, most: int = MOST_PHRASES) -> list[str]:
     """The texts that a line with alternatives stands for, a fixed choice of `most` where there are more."""
     pieces = _ALTERNATIVES.split(line)  # plain text and alternatives take turns
@@ -150,7 +168,7 @@ def alternatives(line: str, most: int = MOST_PHRASES) -> list[str]:
     return texts if len(texts) <= most else keyed_random(0, "phrases", line).sample(texts, most)
 
 
-class _Reader:
+class TableReader:
     """Checks and reads the tables of one file."""
 
     def __init__(self, file: str, content: Table) -> None:
@@ -279,7 +297,7 @@ class _Reader:
             short=short,
         )
 
-    def _step(self, text: str, key: str) -> Step:
+    def _step(self, text: str, key: str) -> RecipeStep:
         tool, _, rest = text.strip().partition(" ")
         sources: dict[str, Source] = {}
         while rest := rest.strip():
@@ -295,7 +313,7 @@ class _Reader:
             else:
                 short, _, rest = rest.partition(" ")
                 sources[name] = self._source(short, key)
-        return Step(tool, sources)
+        return RecipeStep(tool, sources)
 
     def _gift(self, text: Any, key: str) -> Gift:
         if not isinstance(text, str):

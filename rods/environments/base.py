@@ -95,18 +95,9 @@ class Tool:
         return f"{self.name}({', '.join(parts)})"
 
 
-ERRORS = frozenset(
-    {"unknown_tool", "hidden_tool", "bad_arguments", "bounds", "tool", "timeout", "too_large", "infrastructure"}
-)
-
-
 class Result(NamedTuple):
-    """What a call gave. `text` is what the policy sees and what verifiers compare; `value` the same as JSON.
-
-    `error` is None or one of `ERRORS`, the kind of failure: `unknown_tool`, `hidden_tool`, `bad_arguments` (missing,
-    extra or wrongly typed), `bounds` (over a declared bound), `tool` (the tool itself refused), `timeout`, `too_large`,
-    `infrastructure` (the machinery broke: the rollout is not the policy's failure).
-    """
+    """What a call gave. `text` is what the policy sees and what verifiers compare; `value` the same as JSON. `error` is
+    None or one of `rods.faults.CallError`, the kind of failure."""
 
     text: str
     value: Any = None

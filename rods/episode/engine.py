@@ -17,8 +17,8 @@ from typing import Any, Literal
 from rods.calls import Call
 from rods.dialects.base import Dialect
 from rods.environments.base import Result, Tool
+from rods.faults import End
 from rods.interfaces.base import IDENTITY, Interface, Shown
-from rods.observations import End
 from rods.tasks import Task
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit

@@ -15,9 +15,8 @@ from typing import Protocol
 from rods.environments.base import Environment, Instance
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.errors import InfrastructureError
+from rods.faults import NOT_EXECUTED
 from rods.tasks import Task
-
-BROKEN = ("infrastructure", "timeout")  # kinds of error of the machinery: the ground truth itself has run before
 
 
 class Goal(Protocol):
@@ -42,7 +41,7 @@ class GroundTruth:
         instance = environment.reset(task.state)
         for calls in task.calls:
             found = [instance.call(call) for call in calls]
-            if broken := next((result.text for result in found if result.error in BROKEN), None):
+            if broken := next((result.text for result in found if result.error in NOT_EXECUTED), None):
                 raise InfrastructureError(f"the ground truth of task {task.id} could not be run: {broken}")
             texts = tuple(result.text for result in found)
             self.results.append(texts)

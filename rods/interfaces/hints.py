@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from rods import environments
 from rods.calls import Call
 from rods.environments.base import Result, Tool
+from rods.faults import OVER_LIMIT, WRONG_ARGUMENTS
 from rods.interfaces.base import IDENTITY, Interface, Shown
-from rods.interfaces.dependencies import akin, constraints, lookups, refusal_text
-from rods.interfaces.misuse import alike, misuse, named
+from rods.interfaces.remedies import alike, constraints, lookups, misuse, named, refusal_text, related
 
 VERSION = "hints-1"  # raise it whenever a hint changes: windows are kept apart by it (a golden test tells)
 
@@ -46,9 +46,9 @@ def hint(shown: Shown, call: Call, result: Result) -> str:
     if tool is None:
         close = named(alike(call.name, shown.tools))
         return f"Similar tools: {close}." if close else "No such tool is available; if none fits, say so."
-    if kind in ("bad_arguments", "bounds"):
+    if kind in WRONG_ARGUMENTS:
         return " ".join(misuse(tool, call.arguments)[:2])
-    if kind in ("timeout", "too_large"):
+    if kind in OVER_LIMIT:
         return "Ask for less: smaller numbers, shorter texts."
     if kind != "tool":
         return ""
@@ -57,7 +57,7 @@ def hint(shown: Shown, call: Call, result: Result) -> str:
     missing = lookups(shown, call, refusal)
     if rule or missing:
         return " ".join([*([rule] if rule else []), *missing])
-    return " ".join(constraints(shown, call, refusal) or akin(shown, call, refusal))
+    return " ".join(constraints(shown, call, refusal) or related(shown, call, refusal))
 
 
 def _explained(environment: str, call: Call, result: Result) -> str:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from rods.errors import InfrastructureError
+from rods.faults import Finish
 from rods.llm.budgets import Account
-
-# stop: the model ended by itself. tools: with native tool calls. length: cut at max_tokens. context: the prompt does
-# not fit, nothing was generated. empty: no choice, or no text. other: a filter or what else the server calls it.
-Finish = Literal["stop", "tools", "length", "context", "empty", "other"]
 
 
 @dataclass(frozen=True, slots=True)

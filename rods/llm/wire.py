@@ -16,7 +16,8 @@ from typing import Any
 
 import orjson
 
-from rods.llm.records import Completion, Finish, Request, ToolCall
+from rods.faults import Finish
+from rods.llm.records import Completion, Request, ToolCall
 from rods.model_json import valid_unicode
 
 CHARACTERS_A_TOKEN = 4  # a rough count, for servers that send none

@@ -27,7 +27,8 @@ import numpy as np
 
 from rods.canonical import rounded
 from rods.config import Zones
-from rods.observations import FORMAT_REWARDS, INVALID_ENDS, REWARD_KINDS
+from rods.faults import INVALID_ENDS
+from rods.observations import FORMAT_REWARDS, REWARD_KINDS
 from rods.rules.zones import (
     BoundaryReward,
     Entry,

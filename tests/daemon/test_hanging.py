@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,11 +45,15 @@ async def test_an_environment_that_hangs_costs_its_seeds_and_not_the_service(
         service = Service(run, lanes)
         serving = asyncio.create_task(service.serve(stop))
         await asyncio.to_thread(trainer.play, 1)
+
+        def considered(step: int) -> Callable[[], bool]:
+            return lambda: service.log.state.last_considered >= step
+
         for _ in range(2):
             assert await asyncio.to_thread(hanging.hanging.acquire, timeout=100)
         for step in range(2, 5):
             await asyncio.to_thread(trainer.play, 1)
-            await asyncio.to_thread(until, lambda step=step: service.log.state.last_considered >= step)
+            await asyncio.to_thread(until, considered(step))
         hung.clear()
         lanes.patience = 1.0  # both lanes are held: nobody else is that late
         await asyncio.to_thread(until, lambda: lanes.lost == 2)

@@ -12,9 +12,9 @@ from daemon.authors.base import Defect, Judgement
 from daemon.candidates import plain, with_blanks
 from rods.analysis.profile import distance, profile
 from rods.calls import Call
-from rods.composing.records import ErrorType
 from rods.environments import load
 from rods.errors import InfrastructureError
+from rods.faults import ErrorType
 from rods.gates import SimilarityIndex, check
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.pipelines import Bench, author, failure, listening, seed, settings, spoil, steady
@@ -62,7 +62,8 @@ async def test_an_accepted_ground_truth_runs_fresh_once_at_the_gates_for_each_fo
 
     class Watched:
         def __init__(self, world: Any) -> None:
-            self.world, self.calls = world, []
+            self.world = world
+            self.calls: list[Call] = []
             histories.append(self.calls)
 
         def call(self, call: Call) -> Any:
@@ -299,7 +300,8 @@ def tampered(gate: str, task: Task) -> Task:
 async def test_each_gate_rejects_and_each_can_be_switched_off(gate: str) -> None:
     root = seed()
     who = await steady(root)
-    limits: dict[str, Any] = {"arguments": {"max_string": 1}, "profile": {"profile_distance": 0.0}}.get(gate, {})
+    tight: dict[str, dict[str, Any]] = {"arguments": {"max_string": 1}, "profile": {"profile_distance": 0.0}}
+    limits = tight.get(gate, {})
     leaked = SimilarityIndex()
     if gate == "contamination":
         leaked.add(await Bench().variant(root, who))

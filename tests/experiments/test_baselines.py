@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from buffers.log.tail import Record, read
+from buffers.log.records import Record
+from buffers.log.tail import read
 from buffers.run.creation import toml
 from rods.config import identity_diff, read_config
 from rods.runfolder import POOL, SEEDS

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from buffers.audit.verify import verify
-from buffers.folds.observations import Observations
 from buffers.run.creation import toml
 from buffers.run.run import Run
+from buffers.state import RunState
 from rods.config import read_config
 from rods.errors import EXIT_OK
 from rods.interfaces.hints import VERSION
@@ -94,7 +94,7 @@ def test_a_run_passes_through_the_four_stages_and_says_why(tmp_path: Path) -> No
     opened = Run.open(tmp_path / "run")
     shown: dict[int, set[tuple[str, str]]] = {}
     types: dict[int, set[str]] = {}
-    for step in Observations(opened).poll():
+    for step in RunState(opened).steps():
         for group in step.groups:
             shown.setdefault(step.stage, set()).add((group.reward, group.interface))
             types.setdefault(step.stage, set()).add(opened.training[group.task].type)

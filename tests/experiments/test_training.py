@@ -26,8 +26,16 @@ MODELS = {
     "Llama-3.1-8B-Instruct": (4096, 32, 32, 8, 128, 14_336, 128_256, False),
     "smollm2-135m-desk": (576, 30, 9, 3, 64, 1536, 49_152, True),
 }
-KEYS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim")
-KEYS += ("intermediate_size", "vocab_size", "tie_word_embeddings")
+KEYS = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "intermediate_size",
+    "vocab_size",
+    "tie_word_embeddings",
+)
 # How each is started, and what else takes a share of the GPU (a server beside the trainer).
 LAUNCHES = {
     "qwen3-4b": ("fsdp2", 0.0),

@@ -179,7 +179,7 @@ def test_synchronising_changes_the_served_logits_to_the_trainers(
     assert after == pytest.approx(ours, abs=NEAR)
     assert np.mean(np.abs(np.subtract(after, before))) > 100 * NEAR
     now = next_logprob(server, prompt)  # nothing of the old weights is left in the prefix cache
-    assert now == (following[0], pytest.approx(following[1], abs=NEAR)) and now != cached
+    assert now[0] == following[0] and now[1] == pytest.approx(following[1], abs=NEAR) and now != cached
     by_disk(own, engine, tmp_path / "weights")
     assert prompt_logprobs(server, prompt) == pytest.approx(before, abs=NEAR)
 
@@ -255,7 +255,7 @@ def test_a_server_that_dies_costs_nobody_a_reward_and_comes_back(
     engine = through(server, own, retry_seconds=1.0, patience_seconds=1.0)
     engine.mark = by_disk(own, engine, tmp_path / "weights")
     once = threading.Lock()
-    deadly = [replace(job, goal=_Kills(job.goal, server, once)) for job in jobs(2)]  # type: ignore[arg-type]
+    deadly = [replace(job, goal=_Kills(job.goal, server, once)) for job in jobs(2)]
     cut = engine.rollouts(deadly, random_seed=2)
     lost = [one for one in cut if one.trace.end == "infrastructure"]
     assert len(lost) > len(cut) // 2

@@ -1,6 +1,7 @@
 """Supervised warm-up: demonstrations from ground truth, as text for others and as weights for a run."""
 
 from pathlib import Path
+from typing import Literal
 
 import orjson
 import pytest
@@ -44,7 +45,7 @@ def config(folder: Path, base: Path, **changes: object) -> Path:
 
 
 @pytest.mark.parametrize("dialect", ["tags", "hermes", "compact"])
-def test_demonstrations_resolve_every_turn_of_all_four_types(dialect: str) -> None:
+def test_demonstrations_resolve_every_turn_of_all_four_types(dialect: Literal["tags", "hermes", "compact"]) -> None:
     tasks = desk.generate(5, 16, 0)
     assert {task.type for task in tasks} == {"base", "long_context", "miss_func", "miss_param"}
     traces = demonstrate(tasks, PolicySettings(kind="simulated", dialect=dialect))

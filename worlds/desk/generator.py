@@ -18,7 +18,7 @@ from typing import Literal
 from rods.canonical import keyed_random
 from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import Catalogue
-from rods.composing.plan_search import Shape
+from rods.composing.plan_search import PlanShape
 from rods.composing.records import ComposeError, Draft
 from rods.environments import load
 from rods.environments.base import Environment
@@ -117,17 +117,17 @@ def _compose(
     return task_types.apply(book, environment, draft, texts, type, rng), draft
 
 
-def _shape(type: TaskType, rng: random.Random) -> Shape:
+def _shape(type: TaskType, rng: random.Random) -> PlanShape:
     """Two to four turns of one to three calls; the types with a turn without calls get it on top."""
     counts = [rng.choice((1, 2, 2, 3)) for _ in range(rng.choice((2, 3, 3, 4)))]
     if type in ("miss_func", "miss_param"):
         if len(counts) == 4:
             counts.pop()
         counts.insert(rng.randrange(len(counts)), 0)
-    return Shape(tuple(counts), depth=rng.choice((2, 2, 2, 3)))
+    return PlanShape(tuple(counts), depth=rng.choice((2, 2, 2, 3)))
 
 
-def _small_shape(type: TaskType, rng: random.Random) -> Shape:
+def _small_shape(type: TaskType, rng: random.Random) -> PlanShape:
     """Two or three turns of one or two calls, with a result that feeds a later call; the types
     with a turn without calls get it on top of two turns."""
     counts = [rng.choice((1, 1, 2)) for _ in range(rng.choice((2, 2, 2, 3)))]
@@ -137,4 +137,4 @@ def _small_shape(type: TaskType, rng: random.Random) -> Shape:
         counts[rng.randrange(len(counts))] = 2
     if type in ("miss_func", "miss_param"):
         counts.insert(rng.randrange(len(counts)), 0)
-    return Shape(tuple(counts), depth=2)
+    return PlanShape(tuple(counts), depth=2)

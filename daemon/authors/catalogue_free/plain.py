@@ -21,7 +21,7 @@ from daemon.authors.catalogue_free.padding import padded
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import fits, limits
 from rods.analysis.shapes import is_map
-from rods.composing.catalogue import LEFT_OUT, Catalogue, PhraseBook, Recipe, Said, Scene, Step, catalogue_for
+from rods.composing.catalogue import LEFT_OUT, Catalogue, PhraseBook, Recipe, RecipeStep, Said, Scene, catalogue_for
 from rods.composing.records import ComposeError
 from rods.environments import load
 from rods.environments.base import Parameter, Tool
@@ -70,7 +70,7 @@ def _plain(environment_name: str) -> Catalogue:
             name = f"{tool.name}.{parameter.name}"
             domains[name] = partial(_values, tool, parameter)
             arguments[parameter.name] = Said(parameter.name, name)
-        recipes[tool.name] = Recipe(tool.name, (Step(tool.name, arguments),), (tool.summary,))
+        recipes[tool.name] = Recipe(tool.name, (RecipeStep(tool.name, arguments),), (tool.summary,))
     return Catalogue(
         environment=environment_name,
         recipes=recipes,

@@ -16,7 +16,7 @@ from typing import Any
 
 from rods import model_json
 from rods.analysis.schemas import Checker
-from rods.composing.records import ErrorType
+from rods.faults import ErrorType
 
 Schema = Mapping[str, Any]
 LONGEST = 100_000  # characters of an answer

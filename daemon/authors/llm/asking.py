@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from daemon.authors.base import Assignment
 from daemon.authors.llm.answers import Form, Unreadable
 from prompts import load
-from rods.composing.records import ComposeError, ErrorType
+from rods.composing.records import ComposeError
+from rods.faults import ErrorType
 from rods.llm import Account, Client, Completion, Request
 
 T = TypeVar("T")

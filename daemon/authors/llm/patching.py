@@ -19,9 +19,10 @@ from daemon.authors.llm.worlds import Worlds, nested
 from rods.analysis import shapes
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue
-from rods.composing.records import PATCHABLE, ComposeError, Plan
+from rods.composing.records import ComposeError, Plan
 from rods.composing.states import deep_merge
 from rods.environments.base import Environment
+from rods.faults import PATCHABLE
 
 STATE_ROOM = 5_000  # characters of the state in a prompt
 PATHS = 60  # offered to a constrained answer

@@ -33,8 +33,8 @@ class Model:
 
     def observe(self, step: int, task: str, resolved: list[int], expected: int) -> None:
         values = [Fraction(one, expected) for one in resolved]
-        mean = sum(values) / len(values)
-        variance = sum((value - mean) ** 2 for value in values) / len(values)
+        mean = sum(values, Fraction()) / len(values)
+        variance = sum(((value - mean) ** 2 for value in values), Fraction()) / len(values)
         self.history.setdefault(task, []).append((step, mean, variance))
 
     def window(self, task: str, since: int) -> list[Group]:
@@ -64,10 +64,11 @@ class Model:
                 self.decisions.append(("revived", task, "retest"))
                 del self.retired[task]
                 self.active[task] = (epoch, gone)
-        means = {}
+        means: dict[str, Fraction] = {}  # of those that have been observed
         for task in self.variants():
             seen = self.window(task, self.active[task][1])
-            means[task] = sum(group[1] for group in seen) / len(seen) if seen else None
+            if seen:
+                means[task] = sum((group[1] for group in seen), Fraction()) / len(seen)
             new = [group for group in seen if group[0] > before]
             first = len(seen) - len(new) < rules.burn_in_observations <= len(seen)
             if rules.burn_in and first and means[task] < Fraction(str(rules.burn_in_below)):

@@ -110,7 +110,9 @@ def test_an_owner_on_another_machine_is_gone_once_its_counter_stands_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the reader's own clock: that the file says "a second ago" does not matter."""
-    monkeypatch.setattr("buffers.run.locks.moves", lambda *given: moves(*given[:3], seconds=0.3))
+    monkeypatch.setattr(
+        "buffers.run.locks.moves", lambda folder, process, place, *_: moves(folder, process, place, 0.3)
+    )
     present = elsewhere(tmp_path)
     beating = Beating(tmp_path, present)
     beating.heartbeat._write()

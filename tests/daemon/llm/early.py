@@ -71,5 +71,6 @@ def with_plan(who: Early, plan: Plan, state: Mapping[str, Any] | None = None) ->
     async def settled(given: Assignment, plan: Plan) -> dict[str, Any]:
         return dict(state or {})
 
-    who.author = listening(who.author, plan=planned, **({} if state is None else {"initial_state": settled}))
+    stages: dict[str, Any] = {"plan": planned} | ({} if state is None else {"initial_state": settled})
+    who.author = listening(who.author, **stages)
     return who.author

@@ -10,7 +10,7 @@ import pytest
 from daemon.authors.llm.choosing import Blank, Choosing
 from rods.analysis.schemas import fits
 from rods.composing.bind import Choice
-from rods.composing.catalogue import Recipe, Said, Scene, Step
+from rods.composing.catalogue import Recipe, RecipeStep, Said, Scene
 from rods.environments.base import Parameter, Tool
 
 KEY = (0, 0, "amount")
@@ -21,7 +21,7 @@ def chosen(
 ) -> tuple[Any, dict[Any, Blank]]:
     """What is bound when a model answers `answer` for an argument with these options, and what is left to be asked."""
     tool = Tool("pour", "Kitchen", "Pours.", (Parameter("amount", schema),))
-    recipe = Recipe("pour", (Step("pour", {"amount": Said("amount", "pour.amount")}),), ("pour {amount}",))
+    recipe = Recipe("pour", (RecipeStep("pour", {"amount": Said("amount", "pour.amount")}),), ("pour {amount}",))
     choice = Choice(0, 0, recipe, "amount", "pour.amount", options, Scene({}, {}, {}, {}), (), thematic=False)
     asking = Choosing({"pour": tool}, {}, {}, Random(1))
     asking(choice)

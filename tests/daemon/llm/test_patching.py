@@ -13,8 +13,9 @@ from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.patching import Critic, effective, patch_of, refusals
 from daemon.authors.llm.worlds import Worlds
 from rods.calls import Call
-from rods.composing.records import ComposeError, ErrorType
+from rods.composing.records import ComposeError
 from rods.environments import load
+from rods.faults import ErrorType
 from tests.daemon.llm.early import planned
 from tests.daemon.llm.world import asker_at, assignment, playing
 from tests.daemon.pipelines import THREADS

@@ -9,7 +9,7 @@ from evaluation.bfcl.parity import replay as module
 from evaluation.bfcl.parity.mutations import MutatedRollout, Mutations
 from evaluation.bfcl.parity.replay import replay
 from rods.calls import Call
-from worlds.bfcl.world import World
+from worlds.bfcl.world import BfclWorld
 
 
 def test_every_turn_of_ground_truths_and_mutations_is_judged_as_officially(wheel_file):
@@ -40,8 +40,8 @@ def test_a_wrong_verdict_is_found_and_named(few_tasks, monkeypatch):
 
 
 def test_a_wrong_result_is_found_with_both_texts(few_tasks, monkeypatch):
-    call = World.call
-    monkeypatch.setattr(World, "call", lambda self, asked: call(self, asked)._replace(text="other"))
+    call = BfclWorld.call
+    monkeypatch.setattr(BfclWorld, "call", lambda self, asked: call(self, asked)._replace(text="other"))
     report = replay(0, rounds=0)
     assert report.ground_truths.equal == 0
     first = report.ground_truths.mismatches[0]

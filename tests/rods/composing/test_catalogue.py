@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from rods.composing import bind, planning, states, task_types, wording
-from rods.composing.catalogue import Got, Known, Recipe, Said, catalogue_for, source, step
-from rods.composing.plan_search import Shape
+from rods.composing.catalogue import Recipe, RecipeStep, catalogue_for
+from rods.composing.plan_search import PlanShape
+from rods.composing.recipes import source
 from rods.composing.records import ComposeError
 from rods.composing.soundness import faults
 from rods.environments import load
@@ -31,13 +32,8 @@ def test_environment_without_a_catalogue_is_no_prompts() -> None:
     assert caught.value.type == "no_prompts"
 
 
-def test_short_notation_of_sources() -> None:
-    assert source("name:contact") == Said("name", "contact")
-    assert source("0.mails.0") == Got(0, ("mails", 0))
-    assert source("^event") == Known("event")
-    for text in ("name", "0", "x.y"):
-        with pytest.raises(ValueError, match="neither"):
-            source(text)
+def step(tool: str, **sources: str) -> RecipeStep:
+    return RecipeStep(tool, {parameter: source(text) for parameter, text in sources.items()})
 
 
 @pytest.mark.parametrize(
@@ -80,7 +76,7 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
     for seed in range(12):
         rng = random.Random(seed)
         try:
-            plan = planning.sketch(catalogue, Shape(counts), type, rng=rng)  # type: ignore[arg-type]
+            plan = planning.sketch(catalogue, PlanShape(counts), type, rng=rng)  # type: ignore[arg-type]
             state = states.fresh_state(catalogue, plan, None, rng)
             draft = bind.realise(environment, catalogue, plan, state, bind.by_chance(rng))
             texts = wording.rewrite(catalogue, draft, narrative=True, rng=rng)
@@ -89,3 +85,15 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
             continue
         accepted += not drafts.judge(catalogue, task, draft)
     assert accepted >= 6
+
+
+def test_the_content_id_follows_recipes_and_words_alone() -> None:
+    ours = desk()
+    assert replace(ours, shown=3).content_id == ours.content_id
+    first, *others = ours.recipes.values()
+    for changed in (
+        replace(ours, recipes={each.name: each for each in (*others, first)}),
+        replace(ours, recipes={**ours.recipes, first.name: replace(first, phrases=(*first.phrases, "again"))}),
+        replace(ours, book=replace(ours.book, longest=3)),
+    ):
+        assert changed.content_id != ours.content_id

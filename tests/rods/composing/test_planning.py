@@ -10,7 +10,7 @@ import pytest
 from rods.analysis.profile import distance, profile
 from rods.canonical import keyed_random
 from rods.composing import planning
-from rods.composing.plan_search import Shape, Table, outline
+from rods.composing.plan_search import PlanShape, Table, outline
 from rods.composing.records import ComposeError, Plan
 from rods.tasks import Task
 from tests.rods.composing.drafts import DESK, desk, made, planned
@@ -107,17 +107,17 @@ def test_shape_is_read_off_the_profile() -> None:
 
 def test_impossible_shape_is_no_pattern() -> None:
     with pytest.raises(ComposeError) as caught:
-        planning.sketch(desk(), Shape((1,), depth=4), "base", rng=random.Random(0))
+        planning.sketch(desk(), PlanShape((1,), depth=4), "base", rng=random.Random(0))
     assert caught.value.type == "no_pattern"
     with pytest.raises(ComposeError):  # nothing can be asked in vain first in a base task
-        planning.sketch(desk(), Shape((0, 1)), "base", rng=random.Random(0))
+        planning.sketch(desk(), PlanShape((0, 1)), "base", rng=random.Random(0))
 
 
 def test_turns_asked_in_vain_need_something_to_withhold() -> None:
     for seed in range(20):
-        plan = planning.sketch(desk(), Shape((2, 0, 1)), "miss_func", rng=random.Random(seed))
+        plan = planning.sketch(desk(), PlanShape((2, 0, 1)), "miss_func", rng=random.Random(seed))
         assert set(plan.turns[2].tools) - set(plan.turns[0].tools)
-        plan = planning.sketch(desk(), Shape((0, 1)), "miss_param", rng=random.Random(seed))
+        plan = planning.sketch(desk(), PlanShape((0, 1)), "miss_param", rng=random.Random(seed))
         says = [domain for name in plan.turns[1].recipes for domain in desk().recipes[name].says.values()]
         assert any(desk().family(domain) in desk().book.vague for domain in says)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from rods.composing.catalogue import Gift, Got, Implied, Known, Recipe, Said, Step, Worded, Words
-from rods.composing.recipes import MOST_PHRASES, RecipeTables, alternatives, merged, read
+from rods.composing.catalogue import Gift, Got, Implied, Known, Recipe, RecipeStep, Said, Worded, Words
+from rods.composing.recipes import MOST_PHRASES, RecipeTables, alternatives, merged, read, source
+from rods.composing.soundness import faults
 from rods.errors import UserError
+from tests.rods.composing.drafts import desk
 
 
 @pytest.fixture
@@ -42,8 +45,8 @@ def test_a_recipe_reads_as_it_is_written(file: Path) -> None:
     ).values()
     assert made.name == "invite" and made.phrases == ("invite {person} to the {title}",)
     assert made.steps == (
-        Step("find_event", {"title": Said("title", "title")}),
-        Step(
+        RecipeStep("find_event", {"title": Said("title", "title")}),
+        RecipeStep(
             "invite_guest",
             {
                 "event": Got(0, ("event",)),
@@ -67,6 +70,15 @@ def test_a_recipe_reads_as_it_is_written(file: Path) -> None:
         ("invited",),
         True,
     )
+
+
+def test_short_notation_of_sources() -> None:
+    assert source("name:contact") == Said("name", "contact")
+    assert source("0.mails.0") == Got(0, ("mails", 0))
+    assert source("^event") == Known("event")
+    for text in ("name", "0", "x.y"):
+        with pytest.raises(ValueError, match="neither"):
+            source(text)
 
 
 def test_alternatives_are_multiplied_out() -> None:
@@ -101,7 +113,7 @@ def test_shared_entries_stand_in_lists_and_inside_steps(file: Path) -> None:
         phrases = ["plan {title} for {day} at {hour}"]
         """,
     )
-    planned = Step(
+    planned = RecipeStep(
         "create_event", {"title": Said("title", "title"), "day": Said("day", "day"), "hour": Said("hour", "hour")}
     )
     assert found["short"].steps == (planned,) and found["short"].ends == ("mail", "event", "person")
@@ -301,3 +313,15 @@ def test_a_domain_has_one_definition(file: Path) -> None:
     fixed = tables(file, '[domains]\nday = ["monday"]')
     with pytest.raises(UserError, match=r"own\.toml, domains: the code defines day too → keep one of the two"):
         fixed.catalogue("own", domains={"day": lambda scene: ()})
+
+
+def test_the_documented_file_makes_a_sound_catalogue_for_desk(file: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "composing.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    found = tables(file, example)
+    assert list(found.recipes)[-2:] == ["note_income", "note_expense"]
+    assert len(found.recipes["plan_event"].phrases) == 4
+    ours = desk()
+    domains = {name: ours.domains[name] for name in ("title", "day", "hour", "contact", "new_name", "account")}
+    made = {name: getattr(ours, name) for name in ("make_state", "patch", "pad", "topics")}
+    assert faults(found.catalogue("desk", domains=domains, **made)) == []

@@ -23,11 +23,12 @@ from rods.environments.sandbox.environment import Sandboxed
 from rods.environments.sandbox.host import TARGET as HOST
 from rods.environments.sandbox.tiers import TIERS, Offer, Tier, probe, reaches
 from rods.environments.workers.child import Child, Order, start
+from rods.environments.workers.worker import Worker
 from rods.episode.drivers import Job, run_lockstep
-from rods.episode.engine import Reply
+from rods.episode.engine import Reply, Trace
 from rods.episode.goals import GroundTruth
 from rods.errors import InfrastructureError, Unsupported, UserError
-from rods.gates.replay import replay
+from rods.gates.ground_truth import replay
 from rods.tasks import Task
 from tests.faults.hostile import FACTORY as HOSTILE
 from tests.rods import toy_environment
@@ -183,7 +184,7 @@ def test_ground_truths_hold_and_episodes_run_in_it() -> None:
     desk.close()
 
 
-def _played(environment: Sandboxed, tasks: list[Task]) -> list[object]:
+def _played(environment: Sandboxed, tasks: list[Task]) -> list[Trace]:
     """Episodes of a policy that writes the ground truth."""
     dialect = dialects.load("compact")
     jobs = [Job(task, environment, dialect, GroundTruth(environment, task)) for task in tasks]
@@ -223,7 +224,7 @@ def test_a_process_killed_from_outside_is_replaced_unnoticed(hostile: Sandboxed)
     for cell in hostile._cells:
         assert cell.worker.pid is not None
         os.kill(cell.worker.pid, signal.SIGKILL)
-        assert select.select([cell.worker._child._pipe], [], [], 30)[0]  # it is gone
+        assert select.select([_child(cell.worker)._pipe], [], [], 30)[0]  # it is gone
     assert world.call(COUNT).value == 2
 
 
@@ -233,12 +234,17 @@ def test_all_processes_may_be_lost_at_once_and_then_those_that_wait(hostile: San
     workers = [cell.worker for cell in hostile._cells]
     before = [world.call(COUNT).value for world in worlds.values()]
     waiting = [each.result() for each in hostile._spares._waiting]
-    _kill([worker._child for worker in workers])
+    _kill([_child(worker) for worker in workers])
     assert [world.call(COUNT).value for world in worlds.values()] == [value + 1 for value in before]
     assert {worker._child for worker in workers} == set(waiting)  # nothing had to be started
     _kill([each.result() for each in hostile._spares._waiting])
-    _kill([worker._child for worker in workers])
+    _kill([_child(worker) for worker in workers])
     assert [world.call(COUNT).value for world in worlds.values()] == [value + 2 for value in before]
+
+
+def _child(worker: Worker) -> Child:
+    assert worker._child is not None
+    return worker._child
 
 
 def _kill(children: list[Child]) -> None:
@@ -359,7 +365,7 @@ def test_a_machine_that_can_do_too_little_is_refused_unless_told_otherwise(monke
 
 
 def test_the_probe_tries_bubblewrap_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiers.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     assert "not installed" in tiers.probe.__wrapped__().missing["bubblewrap"]
-    monkeypatch.setattr(tiers.shutil, "which", lambda name: "/usr/bin/false")
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/false")
     assert "refused" in tiers.probe.__wrapped__().missing["bubblewrap"]

@@ -179,7 +179,11 @@ def test_a_ground_truth_that_could_not_be_run_blames_no_rollout(toy, task, kind)
         def call(self, call):
             return Result("no answer in time", error=kind)
 
-    stuck = SimpleNamespace(reset=lambda state: made.append(1) or Stuck())
+    def reset(state):
+        made.append(1)
+        return Stuck()
+
+    stuck = SimpleNamespace(reset=reset)
     with pytest.raises(InfrastructureError, match=f"{task.id} could not be run: no answer in time"):
         GroundTruth(stuck, task)
     made.clear()

@@ -13,7 +13,7 @@ import pytest
 from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.composing.records import Draft
-from rods.gates.drafts import Fault, judge
+from rods.gates.drafts import DraftFault, judge
 from rods.tasks import RETURN_SENTENCE, Task
 from tests.rods.composing.drafts import desk, made, planned
 from worlds import desk as desk_environment
@@ -34,7 +34,7 @@ def _text(task: Task, turn: int, change: Callable[[str], str]) -> Task:
     return _changed(task, script=tuple(script))
 
 
-def _judged(task: Task, draft: Draft) -> list[Fault]:
+def _judged(task: Task, draft: Draft) -> list[DraftFault]:
     return judge(desk(), task, draft)
 
 

@@ -10,8 +10,9 @@ from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import Result, reference
 from rods.errors import InfrastructureError
-from rods.gates import GateRejection, Reason, SimilarityIndex, abridged, arguments, check, replay, tools
-from rods.gates.replay import run
+from rods.gates import Reason, SimilarityIndex, abridged, arguments, check, replay, tools
+from rods.gates.ground_truth import run
+from rods.gates.records import GateRejection
 from rods.tasks import EnvironmentRef, Task
 from tests.rods.toy_environment import Toy, World, environment
 

@@ -216,7 +216,7 @@ def test_the_window_probe_reads_all_rollouts_of_the_window(groups: list[list[tup
     values = [Fraction(done, of) for group in groups[-3:] for done, of in group]
     mean = sum(values) / Fraction(len(values))
     variance = sum((value - mean) ** 2 for value in values) / Fraction(len(values))
-    assert (window.mean, window.variance) == (round(float(mean), 12), pytest.approx(float(variance), abs=1e-11))
+    assert window.mean == round(float(mean), 12) and window.variance == pytest.approx(float(variance), abs=1e-11)
     assert window.zone == zone_of(window.mean, WINDOW)
 
 

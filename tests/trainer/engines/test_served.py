@@ -161,7 +161,7 @@ def test_slow_environments_do_not_hold_up_the_other_episodes() -> None:
     local, go = engine(), threading.Event()
     quick = jobs()[4]  # it gets through its first turn
     slow = replace(quick, environment=_Held(quick.environment, go))  # type: ignore[arg-type]
-    judged = replace(quick, goal=_Judged(quick.goal, go))  # type: ignore[arg-type]
+    judged = replace(quick, goal=_Judged(quick.goal, go))
     with served(deepcopy(local.model).eval()) as state:
         found = through(state, local).rollouts([slow] * 20 + [judged], random_seed=1, greedy=True)
     assert len(found[0].spans) > 1 and all(one == found[0] for one in found)

@@ -10,7 +10,7 @@ import pytest
 
 from rods.composing import planning
 from rods.composing.catalogue import Catalogue
-from rods.composing.plan_search import Shape
+from rods.composing.plan_search import PlanShape
 from rods.composing.records import ComposeError, Plan
 from rods.composing.soundness import faults
 from rods.environments import load
@@ -59,7 +59,7 @@ def plans(book: Catalogue, group: str, count: int = 60) -> list[Plan]:
             found.append(
                 planning.sketch(
                     book,
-                    Shape((2, 2, 2, 1)),
+                    PlanShape((2, 2, 2, 1)),
                     "base",
                     usable=frozenset({group}),
                     tries=1,

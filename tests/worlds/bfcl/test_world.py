@@ -15,7 +15,7 @@ from rods.calls import Call, parse_python_call
 from tests.worlds.bfcl import transcript
 from worlds.bfcl.classes import MODULES
 from worlds.bfcl.copies import Dice, encode
-from worlds.bfcl.effects import CHANGED_IN_PLACE, FILE_SYSTEM, READING, SCRATCH
+from worlds.bfcl.ownership import CHANGED_IN_PLACE, FILE_SYSTEM, READING, SCRATCH
 from worlds.bfcl.trees import encode_system
 
 FILES = {

@@ -21,7 +21,7 @@ from worlds.bfcl.catalogue.trading import TRADING
 from worlds.bfcl.catalogue.travel import TRAVEL
 from worlds.bfcl.catalogue.vehicle import VEHICLE
 from worlds.bfcl.classes import MODULES, STATELESS
-from worlds.bfcl.effects import READING
+from worlds.bfcl.ownership import READING
 
 CLASSES: tuple[ClassCatalogue, ...] = (FILES, VEHICLE, TRADING, TRAVEL, CALCULATOR, MESSAGES, TWEETS, TICKETS)
 SHOWN = 64  # BFCL shows every tool of a task's classes

@@ -1,15 +1,18 @@
-"""Gate 1 (004 Appendix G; DESIGN §5.4): the ground truth runs again, from the task's own state, in a fresh instance."""
+"""What holds for a ground truth by itself (004 Appendix G, gates 1 to 3): `replay` runs it again, from the task's own
+state, in a fresh instance; `tools` are visible where they are called; `arguments` are no larger than a policy writes.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rods.config import Gates
 from rods.environments.base import Environment, Results, reference
 from rods.errors import InfrastructureError
-from rods.gates.reason import Reason
+from rods.gates.records import Reason
 from rods.tasks import Task
 
 DIGEST = "sha256:"
@@ -104,3 +107,44 @@ def _texts(value: Any) -> bool:
     return isinstance(value, list) and all(
         isinstance(turn, list) and all(isinstance(text, str) for text in turn) for turn in value
     )
+
+
+def tools(environment: Environment, task: Task) -> list[Reason]:
+    """Why the task's tools do not fit; empty when they do. A held-out tool counts from the turn of its return."""
+    known = environment.tools()
+    reasons = [Reason(f"the environment has no tool {name!r}") for name in task.tools if name not in known]
+    until = {name: turn for turn, names in task.held_out.items() for name in names}
+    for turn, calls in enumerate(task.calls):
+        visible = set(task.tools_at(turn))
+        for index, call in enumerate(calls):
+            if call.name in visible:
+                continue
+            why = (
+                f"is held out until turn {until[call.name]}" if call.name in until else "is not among the task's tools"
+            )
+            reasons.append(Reason(f"{call.name} {why}", turn, index))
+    return reasons
+
+
+def arguments(task: Task, gates: Gates) -> list[Reason]:
+    """Why the arguments are too large; empty when none is. Texts and lists inside lists and objects count too."""
+    return [
+        Reason(f"{call.name}: {name} {fault}", turn, index)
+        for turn, calls in enumerate(task.calls)
+        for index, call in enumerate(calls)
+        for name, value in call.arguments.items()
+        for fault in _oversized(value, gates)
+    ]
+
+
+def _oversized(value: Any, gates: Gates) -> Iterator[str]:
+    if isinstance(value, str) and len(value) > gates.max_string:
+        yield f"has {len(value)} characters, at most {gates.max_string} are allowed"
+    elif isinstance(value, (list, tuple)):
+        if len(value) > gates.max_list:
+            yield f"has {len(value)} elements, at most {gates.max_list} are allowed"
+        for item in value:
+            yield from _oversized(item, gates)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _oversized(item, gates)

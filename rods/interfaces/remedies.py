@@ -1,28 +1,38 @@
-"""Which tools may supply what a refused call lacked (000 §3.3, Appendix C: `dependency_missing`, `state_prerequisite`).
+"""What may help after a failed call: from documents, the environment's catalogue, the words of the refusal (000 §3.3,
+Appendix C: `parameter_constraint`, `format_mismatch`, `dependency_missing`, `state_prerequisite`).
 
-Two sources, both general. The environment's catalogue knows which arguments its recipes take from the result of an
-earlier call. Where it knows nothing, or there is no catalogue, the words of the refusal are compared with the names and
-summaries of the tools of the same class. Named are only tools that the policy sees, never a value.
+- `misuse`: what a tool's document asks of arguments that it did not get. Needs nothing but the document.
+- `lookups`: the catalogue knows which arguments its recipes take from the result of an earlier call.
+- `constraints`, `related`: where it knows nothing, or there is none, the words of the refusal are compared with those
+  of the tool's document, and of the other tools of its class.
+
+Only tools that the policy sees are named, and never a value that no document has.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from rods import environments
 from rods.analysis.flows import Output, Text, is_small
+from rods.analysis.schemas import Checker, limits
 from rods.analysis.words import stems
 from rods.calls import Call
 from rods.composing.catalogue import Got, Known, Source, catalogue_for
 from rods.composing.records import ComposeError
-from rods.environments.base import Result, Tool
+from rods.environments.base import Parameter, Result, Tool
 from rods.interfaces.base import Shown
-from rods.interfaces.misuse import MOST, named
+
+MOST = 3  # names in one hint
+LISTED = 12  # allowed values that are still listed
+LONGEST = 60  # characters of a name that a policy made up
+_UNITS = {"imum": "", "Length": " characters", "Items": " entries", "Properties": " entries"}
 
 # Refusals whose cause may be a value that does not exist.
 LACKING = re.compile(
@@ -36,10 +46,69 @@ LOG_IN = re.compile(r"\blog(?:ged)?[ -]in\b", re.IGNORECASE)  # one word, unlike
 NOISE = frozenset(stems("available required current currently specified given"))  # stand in many refusals
 
 
+def misuse(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+    """A sentence for each argument that breaks the document of `tool`; none where all of them keep to it."""
+    found: list[str] = []
+    known = {parameter.name: parameter for parameter in tool.parameters}
+    for unknown in arguments.keys() - known.keys():
+        name = unknown[:LONGEST]
+        close = named(alike(name, [free for free in known if free not in arguments]))
+        takes = f"it takes {named(known)}" if known else "it takes none"
+        found.append(f"`{tool.name}` has no argument `{name}`; " + (f"did you mean {close}?" if close else f"{takes}."))
+    for name, parameter in known.items():
+        if name not in arguments:
+            if parameter.required:
+                found.append(f"`{name}` is missing{_about(parameter)}.")
+        elif wrong := _wrong(arguments[name], parameter):
+            found.append(f"`{name}` must be {wrong}{_about(parameter)}.")
+    return sorted(found)
+
+
+def alike(name: str, others: Iterable[str]) -> list[str]:
+    """At most `MOST` of `others` that are spelled like `name` or share a word with it, the likest first."""
+    known = list(others)
+    close = difflib.get_close_matches(name[:LONGEST], known, MOST)
+    words = set(stems(name[:LONGEST]))
+    shared = {other: len(words.intersection(stems(other))) for other in known if other not in close}
+    sharing = sorted((other for other, count in shared.items() if count), key=lambda other: (-shared[other], other))
+    return (close + sharing)[:MOST]
+
+
+def named(names: Iterable[str]) -> str:
+    """The names in backticks: `a`, `b` or `c`."""
+    *first, last = [f"`{name}`" for name in names] or [""]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _about(parameter: Parameter) -> str:
+    """What its document says of it."""
+    about = parameter.description.partition("\n")[0].strip().rstrip(".")
+    return f" ({about})" if about and about != parameter.name else ""
+
+
+def _wrong(value: Any, parameter: Parameter) -> str:
+    """What the value should have been; empty where it conforms, or where that takes too long to say."""
+    checker = Checker(limits(parameter))
+    for error in checker.errors(value):
+        keyword, deep, schema = error.kind.name, len(error.instance_path), checker.at(error)
+        if keyword == "type" and not deep:
+            kind = schema["type"] if isinstance(schema["type"], str) else " or ".join(schema["type"])
+            return f"{'an' if kind[0] in 'aio' else 'a'} {kind}"
+        if keyword == "enum" and deep < 2 and len(schema["enum"]) <= LISTED:
+            return f"one of {', '.join(map(str, schema['enum']))}"
+        if not deep and keyword[:3] in ("min", "max"):
+            low, high = schema.get(f"min{keyword[3:]}"), schema.get(f"max{keyword[3:]}")
+            unit = _UNITS[keyword[3:]]
+            if low is not None and high is not None:
+                return f"between {low} and {high}{unit}"
+            return f"at most {high}{unit}" if low is None else f"at least {low}{unit}"
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What a catalogue says of an environment. `suppliers`: (tool, parameter) → the tools whose results recipes take
-    its value from, the commonest first. `readers`: tools that only look."""
+    """What a catalogue says of an environment's tools. `suppliers`: (tool, parameter) → the tools whose results recipes
+    take its value from, the commonest first. `readers`: tools that only read."""
 
     suppliers: Mapping[tuple[str, str], tuple[str, ...]]
     readers: frozenset[str]
@@ -47,8 +116,8 @@ class Dependencies:
 
 @cache
 def dependencies(environment: str) -> Dependencies:
-    """Of the environment called so; nothing for one without a catalogue. A parameter that no recipe of its tool looks
-    up is supplied as parameters of that name are in the other tools of its class."""
+    """The dependencies of the environment called so; empty for one without a catalogue. A parameter that no recipe of
+    its tool looks up has the suppliers of parameters of that name in the other tools of its class."""
     try:
         catalogue = catalogue_for(environment)
     except ComposeError:
@@ -131,7 +200,7 @@ def _spoken_of(tool: Tool, call: Call, refusal: str, beside: Tool | None = None)
     return [name for name, count in shared.items() if count == most] if most else []
 
 
-def akin(shown: Shown, call: Call, refusal: str) -> list[str]:
+def related(shown: Shown, call: Call, refusal: str) -> list[str]:
     """A sentence naming the other tools of the call's class that speak of the same as the refusal, if they are few.
     Where something is lacking, these are tools that look for it."""
     tool, readers = shown.tools[call.name], dependencies(shown.environment).readers
