@@ -27,8 +27,8 @@ def jobs(batch: Batch, config: Config, environments: Environments) -> list[Job]:
     return [job for slot in batch.slots for job in [_job(slot.task, dialect, interface, config, environments)] * count]
 
 
-def validation_jobs(tasks: Sequence[Task], config: Config, environments: Environments) -> list[Job]:
-    """One episode a task, with the prompt of the last stage and no interface: what evaluation shows."""
+def scoring_jobs(tasks: Sequence[Task], config: Config, environments: Environments) -> list[Job]:
+    """One episode a task for validation and held-out scores: the prompt of the last stage, the identity interface."""
     dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
     return [_job(task, dialect, IDENTITY, config, environments) for task in tasks]
 

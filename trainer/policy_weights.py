@@ -24,7 +24,7 @@ from rods.config import Config
 from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.tasks import Task
-from trainer.batches import validation_jobs
+from trainer.batches import scoring_jobs
 from trainer.engines.base import RolloutEngine
 from trainer.engines.local import LocalEngine
 from trainer.ranks import Ranks
@@ -87,7 +87,7 @@ class Weights:
     def _validate(self, tasks: Sequence[Task]) -> list[float | None]:
         mine = tasks[self.ranks.index :: self.ranks.count]
         self.synchronise()
-        jobs = validation_jobs(mine, self.config, self.environments)
+        jobs = scoring_jobs(mine, self.config, self.environments)
         samples = self.rollouts.rollouts(jobs, random_seed=0, greedy=True)
         earned = [
             None if one.trace.end == "infrastructure" else one.trace.resolved / one.trace.expected for one in samples
