@@ -15,7 +15,6 @@ from concurrent.futures import Executor
 import structlog
 
 from buffers.daemon_log import DaemonLog
-from buffers.run.operation import log_start
 from buffers.run.run import Run
 from daemon.candidates import Rejection, VariantJob
 from daemon.neighbours import Neighbours
@@ -56,7 +55,7 @@ class Service:
         unfinished and is taken up at the next start."""
         try:
             async with self.writers:
-                log_start(self.run, "daemon", workers=self.writers.workers, **self.writers.known())
+                self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(self._watch(stop)), group.create_task(self._work())]
                     await stop.wait()

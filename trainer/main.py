@@ -20,7 +20,6 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
-from buffers.run.operation import log_start
 from buffers.run.run import Run
 from rods import commands, logs, runfolder
 from rods.config import read_config
@@ -124,7 +123,7 @@ def _train(run: Run, request: StopRequest) -> int:
         if training.finished and processes == 1:
             log.info("nothing to do: the run is finished", step=training.step)
             return EXIT_OK
-        log_start(run, "trainer", packages=_packages(run.config.policy.kind))
+        run.log_start("trainer", packages=_packages(run.config.policy.kind))
         try:
             if run.config.policy.kind == "simulated":
                 from trainer import simulated

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import tomli_w
 
 import rods
 from buffers.log.disk import sync_folder, write
@@ -70,7 +71,7 @@ def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[st
     try:
         fresh.mkdir(parents=True)
         write(fresh / runfolder.TASKS, lines)
-        write(fresh / runfolder.CONFIG, toml(config.model_dump(mode="json")).encode())
+        write(fresh / runfolder.CONFIG, tomli_w.dumps(config.model_dump(mode="json")).encode())
         write(fresh / runfolder.MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n")
         sync_folder(fresh)
         fresh.rename(path)
@@ -150,22 +151,3 @@ def _warnings(config: Config, tasks: Sequence[Task]) -> list[str]:
                 "written (docs/composing.md says how to give it one)"
             )
     return found
-
-
-def toml(values: Mapping[str, Any], prefix: str = "") -> str:
-    """`values` as TOML: plain values first, then a table for every mapping, then arrays of tables."""
-    plain, tables = [], []
-    for key, value in values.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            tables.append(f"\n[{name}]\n{toml(value, f'{name}.')}")
-        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-            tables += [f"\n[[{name}]]\n{toml(item, f'{name}.')}" for item in value]
-        else:
-            plain.append(f"{key} = {_value(value)}\n")
-    return "".join(plain + tables)
-
-
-def _value(value: Any) -> str:
-    """JSON spells numbers, booleans, texts and lists as TOML does."""
-    return orjson.dumps(value).decode()

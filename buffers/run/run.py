@@ -6,13 +6,20 @@ Logs and folds are elsewhere; this is what all processes of a run share (DESIGN 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+import platform
+import sys
+import time
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+import rods
+from buffers.log.writer import LogWriter, record
+from buffers.run.heartbeat import ProcessLocation
 from rods import environments, runfolder
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
 from rods.errors import RefusedError, UserError
@@ -73,6 +80,24 @@ class Run:
 
         environments.use(config.operation.sandbox)
         return create(path, config, tasks)
+
+    def log_start(self, process: str, **facts: Any) -> None:
+        """Appends a record to operation.<process>.jsonl: where `process` runs, its operation half, versions, `facts`.
+        The caller owns the process's other logs, so this one has no other writer. Never pass a secret."""
+        made = record(
+            "started",
+            process=process,
+            time=round(time.time(), 6),  # tells two starts of one process apart
+            **asdict(ProcessLocation.here()),
+            command=sys.argv,
+            folder=str(Path.cwd()),
+            versions={"rods": rods.__version__, "python": platform.python_version()},
+            operation=self.config.operation.model_dump(mode="json"),
+            **facts,
+        )
+        part_bytes = self.config.operation.log_part_bytes
+        with closing(LogWriter(self.path / runfolder.operation(process), part_bytes=part_bytes)) as writer:
+            writer.append([made])
 
     def check_environments(self) -> None:
         """Raises RefusedError when an installed environment is not the version that the run was created with."""

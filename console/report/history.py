@@ -1,6 +1,6 @@
-"""What a report knows of a run: plain columns, read from the logs in one pass over each. Nothing here draws or prints.
+"""The history of a run for its report: columns and rows, read from the logs in one pass over each.
 
-Only what is live counts: a restart of the trainer takes back the steps and epochs beyond its checkpoint.
+Only live records count: a restart of the trainer takes back the steps and epochs beyond its checkpoint.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Pads the world of an environment without a catalogue: more entries, copied from those that nobody speaks of.
+"""Pads the world of an environment without a catalogue: more entries, copied from those that the conversation does not
+mention.
 
-Nothing is known here of what an entry means. A copy of what the user asks for would be a second right answer beside the
-ground truth, so an entry of which any word is spoken or used is never copied, and a collection is left as it is where
-longer it would change a result from which a later call takes a value.
+What an entry means is not known here. A copy of what the user asks for would be a second right answer beside the ground
+truth. So an entry of which any word is said or used is never copied, and a collection is left as it is where more
+entries would change a result from which a later call takes a value.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rods.analysis.shapes import at, is_map
+from daemon.authors.state_shapes import at, is_map
 from rods.analysis.words import COMMON, stem
 from rods.composing.records import Draft
 from rods.environments import load

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import orjson
 import pytest
+import tomli_w
 
 from buffers.fork import fork
-from buffers.run.creation import check, toml
+from buffers.run.creation import check
 from buffers.run.run import Run
 from rods import runfolder
 from rods.calls import Call
@@ -40,13 +41,13 @@ def test_a_run_opens_as_it_was_created(tmp_path: Path) -> None:
 def test_the_written_configuration_reads_back(tmp_path: Path) -> None:
     stages = [{"types": ["base"], "reward": "format", "expand": False, "epochs": 2}, {"reward": "progress"}]
     original = config(curriculum={"stages": stages}, training={"learning_rate": 1e-6}, sync="lockstep")
-    (tmp_path / "config.toml").write_text(toml(original.model_dump(mode="json")))
+    (tmp_path / "config.toml").write_text(tomli_w.dumps(original.model_dump(mode="json")))
     assert read_config(tmp_path / "config.toml") == original
 
 
 def test_toml_spells_odd_values() -> None:
     values = {"text": 'a "quoted"\nline\\ é', "empty": [], "nested": [["a"], []], "number": 1e-9, "yes": True}
-    assert tomllib.loads(toml({"a": {"b": values}, "c": 1})) == {"a": {"b": values}, "c": 1}
+    assert tomllib.loads(tomli_w.dumps({"a": {"b": values}, "c": 1})) == {"a": {"b": values}, "c": 1}
 
 
 def test_creating_again_joins_and_another_identity_is_refused_with_the_differences(tmp_path: Path) -> None:
@@ -186,7 +187,7 @@ def test_defaults_are_a_legal_configuration() -> None:
 
 
 def read_back(original: Config) -> Config:
-    values = tomllib.loads(toml(original.model_dump(mode="json")))
+    values = tomllib.loads(tomli_w.dumps(original.model_dump(mode="json")))
     return Config.model_validate_json(orjson.dumps(values))
 
 
@@ -195,7 +196,7 @@ def test_a_model_that_has_moved_is_found_by_the_configuration_of_the_next_start(
         file = tmp_path / folder / "c.toml"
         file.parent.mkdir()
         file.write_text(
-            toml(config().model_dump(mode="json", exclude={"policy"})) + "[policy]\nkind = 'transformers'\n"
+            tomli_w.dumps(config().model_dump(mode="json", exclude={"policy"})) + "[policy]\nkind = 'transformers'\n"
         )
         file.write_text(file.read_text() + "model = 'm/qwen'\n")
         return read_config(file)
