@@ -1,7 +1,7 @@
 """What composing knows of an environment: recipes, domains of values, worlds and their repair, and a phrase book.
 
-An environment becomes composable by supplying one `Catalogue`, either built in or as `environment.catalogue()` of a
-user's own. Nothing else in `rods/composing` knows any environment.
+An environment becomes composable by giving one `Catalogue` through `environment.catalogue()`; its tables are usually
+read from TOML (`rods.composing.recipes`). Nothing else in `rods/composing` knows any environment.
 
 - A **recipe** is a HIGH-LEVEL function: a named sequence of BOTTOM-LEVEL calls (`steps`) in which every argument has a
   source: `Said` by the user (a value drawn from a domain), `Got` from the result of an earlier step of the recipe,

@@ -68,6 +68,18 @@ def test_unsound_phrase_book_is_named() -> None:
         assert any(fault in line for line in faults(replace(desk(), book=changed), DESK))
 
 
+def test_lists_that_name_what_there_is_not_are_named() -> None:
+    ours = desk()
+    for changed, fault in (
+        (replace(ours, families={"dance": "day"}), "families names the unknown domain 'dance'"),
+        (replace(ours, thematic=frozenset({"dance"})), "thematic names the unknown domain 'dance'"),
+        (replace(ours, silent=frozenset({"dance"})), "silent names the unknown thing 'dance'"),
+        (replace(ours, common=frozenset({"dance"})), "common names the unknown tool 'dance'"),
+        (replace(ours, book=replace(ours.book, again={"dance": ("it",)})), "again names the unknown family 'dance'"),
+    ):
+        assert fault in faults(changed)
+
+
 @pytest.mark.parametrize("type", TASK_TYPES)
 def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
     catalogue = catalogue_for(load(OWN))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -302,12 +303,15 @@ def test_what_is_no_toml_is_named_with_its_line(file: Path) -> None:
 
 
 def test_two_files_make_one_catalogue_unless_they_share_a_name(file: Path) -> None:
-    one = tables(file, _HEAD + '[vague]\nday = ["some day"]')
+    one = tables(file, "longest = 9\n" + _HEAD + '[vague]\nday = ["some day"]')
     other = tables(file.with_name("other.toml"), 'lookups = ["see"]\n[recipes.see]\nsteps = ["see"]\nphrases = ["see"]')
     whole = merged([one, other])
-    assert list(whole.recipes) == ["look", "see"] and whole.lookups == {"see"} and whole.vague.keys() == {"day"}
-    with pytest.raises(UserError, match=r"own\.toml, recipes: another file defines look too → give one of the two"):
+    assert list(whole.recipes) == ["look", "see"] and whole.lookups == {"see"}
+    assert whole.vague.keys() == {"day"} and whole.longest == 9
+    with pytest.raises(UserError, match=r"own\.toml, recipes: another file defines look too → keep one of them"):
         merged([other, one, one])
+    with pytest.raises(UserError, match=r"own\.toml, longest: another file defines longest too"):
+        merged([replace(one, recipes={}, vague={}), one])
 
 
 def test_a_domain_has_one_definition(file: Path) -> None:
