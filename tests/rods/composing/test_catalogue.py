@@ -77,7 +77,7 @@ def test_lists_that_name_what_there_is_not_are_named() -> None:
         (replace(ours, common=frozenset({"dance"})), "common names the unknown tool 'dance'"),
         (replace(ours, book=replace(ours.book, again={"dance": ("it",)})), "again names the unknown family 'dance'"),
     ):
-        assert fault in faults(changed)
+        assert fault in faults(changed, DESK)
 
 
 @pytest.mark.parametrize("type", TASK_TYPES)
