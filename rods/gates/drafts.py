@@ -23,8 +23,7 @@ from rods.analysis.says import Text, says
 from rods.composing.catalogue import Catalogue, Implied
 from rods.composing.parse_wording import read
 from rods.composing.records import BoundCall, Draft
-from rods.environments import load
-from rods.environments.base import Results
+from rods.environments.base import Environment, Results, Tool
 from rods.gates.ground_truth import run
 from rods.gates.leaks import leaks as leaking
 from rods.tasks import RETURN_SENTENCE, Task
@@ -43,15 +42,17 @@ class DraftFault:
     turn: int | None = None
 
 
-def judge(catalogue: Catalogue, task: Task, draft: Draft, results: Results | None = None) -> list[DraftFault]:
+def judge(
+    catalogue: Catalogue, environment: Environment, task: Task, draft: Draft, results: Results | None = None
+) -> list[DraftFault]:
     """The faults of `task`, made from `draft`; empty when it is accepted. `results` are those of its ground truth where
     the caller has just run it; otherwise it is run in a fresh instance."""
     faults = structure(task, draft)
     if faults:  # the other parts take the structure for granted
         return faults
     return (
-        alignment(catalogue, task, draft, results)
-        + leaks(catalogue, task)
+        alignment(catalogue, environment, task, draft, results)
+        + leaks(environment, task)
         + naturalness(task, catalogue.book.longest + SLACK)
     )
 
@@ -104,15 +105,17 @@ def _missing(task: Task, draft: Draft, turn: int) -> bool:
     return any(not any(text.says(value) for text in texts) for value in supplied)
 
 
-def alignment(catalogue: Catalogue, task: Task, draft: Draft, results: Results | None = None) -> list[DraftFault]:
+def alignment(
+    catalogue: Catalogue, environment: Environment, task: Task, draft: Draft, results: Results | None = None
+) -> list[DraftFault]:
     """Whether texts and calls ask for the same: nothing missing, nothing unasked."""
     faults: list[DraftFault] = []
     shown: list[Text] = []  # what the calls so far gave
+    tools = environment.tools()
     for turn, calls in enumerate(draft.turns):
         for bound in calls:
-            faults += _unfounded(catalogue, task, draft, turn, bound, shown)
+            faults += _unfounded(catalogue, tools[bound.call.name], task, draft, turn, bound, shown)
             shown.append(Text.shown(bound.result.text))
-    environment = load(catalogue.environment)
     if results is None:
         results = run(environment, task)
     for turn, reading in enumerate(read(catalogue, environment, task, results)):
@@ -124,13 +127,12 @@ def alignment(catalogue: Catalogue, task: Task, draft: Draft, results: Results |
 
 
 def _unfounded(
-    catalogue: Catalogue, task: Task, draft: Draft, turn: int, bound: BoundCall, shown: Sequence[Text]
+    catalogue: Catalogue, tool: Tool, task: Task, draft: Draft, turn: int, bound: BoundCall, shown: Sequence[Text]
 ) -> list[DraftFault]:
     """Arguments of a call that nobody could know."""
     faults = []
     steps = catalogue.recipes[bound.recipe].steps
     implied = [source.value for step in steps for source in step.arguments.values() if isinstance(source, Implied)]
-    tool = load(catalogue.environment).tools()[bound.call.name]
     texts = [Text.of(text) for text in task.script[: turn + 1]]
     defaults = {parameter.name: parameter.default for parameter in tool.parameters}
     for argument, value in bound.call.arguments.items():
@@ -151,11 +153,11 @@ def _unfounded(
     return faults
 
 
-def leaks(catalogue: Catalogue, task: Task) -> list[DraftFault]:
+def leaks(environment: Environment, task: Task) -> list[DraftFault]:
     """What the gate of this name holds against the texts: tools and parameters that they name, artefacts."""
     return [
         DraftFault(reason.text, "query", _served(task, turn))
-        for reason in leaking(load(catalogue.environment), task)
+        for reason in leaking(environment, task)
         if (turn := reason.turn) is not None
     ]
 
