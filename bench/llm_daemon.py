@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import tomli_w
 
 from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
 from buffers.log.records import Record
 from buffers.log.tail import read
-from buffers.run.creation import toml
 from buffers.usage import costs
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
 
@@ -41,7 +41,7 @@ def measure(quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory(dir=RUNS) as folder, Stub(script) as stub:
         path = Path(folder) / "run"
         file = Path(folder) / "config.toml"
-        file.write_text(toml(_config(stub.url, step, steps)))
+        file.write_text(tomli_w.dumps(_config(stub.url, step, steps)))
         memory = _run(path, file)
         return _figures(path, step, None if quick else step, memory)
 

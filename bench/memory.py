@@ -15,8 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from bench.figures import Figure, run
-from buffers.run.creation import toml
 
 SMOLLM2 = Path.home() / ".cache/rods/smollm2-135m-instruct"
 SMALL: dict[str, Any] = {
@@ -77,7 +78,7 @@ def measure(quick: bool) -> list[Figure]:
 def _taken(name: str, values: dict[str, Any]) -> Figure:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "c.toml"
-        config.write_text(toml(values))
+        config.write_text(tomli_w.dumps(values))
         command = [sys.executable, "-c", CHILD, f"{folder}/run", str(config)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

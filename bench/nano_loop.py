@@ -26,8 +26,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from bench.figures import Figure, run
-from buffers.run.creation import toml
 from evaluation.heldout import per_task, score_run
 from evaluation.scoring import Estimate, estimate, paired
 from rods.config import read_config
@@ -99,7 +100,7 @@ def _scores(folder: Path, condition: str, seed: int, more: dict[str, dict[str, A
             values[section] = {**values.get(section, {}), **keys}
     folder.mkdir(parents=True, exist_ok=True)
     config = path.with_suffix(".toml")
-    config.write_text(toml({**values, "sync": "lockstep"}), encoding="utf-8")
+    config.write_text(tomli_w.dumps({**values, "sync": "lockstep"}), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "console", "up", str(path), "--config", str(config), "--json"],
         capture_output=True,

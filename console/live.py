@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
-from typing import Any, Protocol, Self
+from abc import abstractmethod
+from contextlib import ExitStack
+from typing import Any, Self
 
 from console.output import plain, print_json
 from console.progress import ProgressSample
@@ -15,18 +16,14 @@ from console.progress import ProgressSample
 LINE_SECONDS = 5.0  # between lines
 
 
-class View(Protocol):
+class View(ExitStack):
     """Shows progress (`show`) and events (`say`); a context manager that restores the terminal."""
 
+    @abstractmethod
     def show(self, now: ProgressSample) -> None: ...
 
+    @abstractmethod
     def say(self, text: str) -> None: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None: ...
 
 
 def view(as_json: bool) -> View:
@@ -36,10 +33,11 @@ def view(as_json: bool) -> View:
     return Panel() if sys.stdout.isatty() else Lines()
 
 
-class Lines:
+class Lines(View):
     """A line every `LINE_SECONDS` while something changes, and one for the last state."""
 
     def __init__(self, json: bool = False) -> None:
+        super().__init__()
         self.json = json
         self._last: object = None
         self._at = -LINE_SECONDS
@@ -63,17 +61,12 @@ class Lines:
             print(f"  {plain(text)}")
         sys.stdout.flush()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """There is nothing to restore."""
-
-
-class Panel:
+class Panel(View):
     """A small table that redraws in place, with events scrolling above it."""
 
     def __init__(self) -> None:
+        super().__init__()
         from rich.console import Console
         from rich.live import Live
 
@@ -87,11 +80,8 @@ class Panel:
         self._live.console.print(f"  {plain(text)}", markup=False)
 
     def __enter__(self) -> Self:
-        self._live.start()
+        self.enter_context(self._live)
         return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._live.stop()
 
 
 COLOURS = {"too_hard": "red", "boundary": "blue", "mastered": "green", "truncated": "bright_black"}

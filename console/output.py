@@ -16,8 +16,8 @@ RunFolder = Annotated[Path, Parameter(help="The run folder, for instance runs/de
 ConfigFile = Annotated[Path | None, Parameter(name="--config", help="The TOML file of the run's configuration.")]
 
 
-class Checked(Protocol):
-    """What a check found."""
+class CheckResult(Protocol):
+    """What a check returns: whether all is well, in lines and as JSON."""
 
     @property
     def ok(self) -> bool: ...
@@ -38,7 +38,7 @@ def print_lines(lines: Iterable[str], indent: str = "") -> None:
         print(plain(indent + line))
 
 
-def print_checked(found: Checked, as_json: bool) -> int:
+def print_checked(found: CheckResult, as_json: bool) -> int:
     """Prints what a check found; returns the exit code, 0 or 1."""
     if as_json:
         print_json(found.as_json())

@@ -20,10 +20,10 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
-from buffers.run.operation import log_start
 from buffers.run.run import Run
 from rods import commands, logs, runfolder
 from rods.config import read_config
+from rods.environments.loading import Environments
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
 from rods.signals import Interrupted, ignore
 from trainer.policy import TrainingStopped
@@ -91,7 +91,7 @@ def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None) -> i
     else:
         config = read_config(config_file)
         tasks = load_tasks(config.data, config_file.parent)
-        warnings = check(config, tasks)
+        warnings = check(config, tasks, Environments(config.operation.sandbox))
     launch = launched(accelerate) if accelerate else Launch(int(os.environ.get("WORLD_SIZE", "1")))
     for line in lines(plan(path, config, tasks, warnings, launch)):
         print(line)
@@ -124,7 +124,7 @@ def _train(run: Run, request: StopRequest) -> int:
         if training.finished and processes == 1:
             log.info("nothing to do: the run is finished", step=training.step)
             return EXIT_OK
-        log_start(run, "trainer", packages=_packages(run.config.policy.kind))
+        run.log_start("trainer", packages=_packages(run.config.policy.kind))
         try:
             if run.config.policy.kind == "simulated":
                 from trainer import simulated

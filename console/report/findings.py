@@ -1,4 +1,4 @@
-"""The report in sentences: what the run shows, and what it does not. Used by the page and by `make demo`."""
+"""The findings of a report in sentences, and the limits of what they show; for the page, `rods report`, `make demo`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def findings(history: History) -> list[str]:
         drift = (
             ""
             if found["seed_drift"] is None
-            else f"; meanwhile the seeds' own reward moved by {_signed(found['seed_drift'])}"
+            else f"; meanwhile the seeds' own reward moved by {signed(found['seed_drift'])}"
         )
         said.append(f"From pick to injection a variant took {found['delay_steps']:.1f} steps on average{drift}.")
     return said or ["Nothing to say yet: no step is recorded."]
@@ -106,7 +106,7 @@ def heldout_sentence(heldout: dict[str, Any]) -> str:
 
 
 def limits(history: History) -> list[str]:
-    """What must not be read into this run."""
+    """What must not be concluded from this run."""
     kind = history.config.policy.kind
     said = []
     if kind == "simulated":
@@ -132,7 +132,7 @@ def limits(history: History) -> list[str]:
     return said
 
 
-def _signed(value: float) -> str:
+def signed(value: float) -> str:
     """Two decimals with a sign, and no minus before a zero."""
     return f"{round(value, 2) + 0.0:+.2f}"
 

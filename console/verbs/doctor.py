@@ -1,5 +1,4 @@
-"""`rods doctor`: is this installation sound, does the file system of a run give what logs need, and do the language
-models of a configuration answer as they should?"""
+"""`rods doctor`: checks the installation, the file system of a run, and the language models of a configuration."""
 
 from __future__ import annotations
 
@@ -58,14 +57,14 @@ def doctor(run: RunFolder = None, /, *, config: ConfigFile = None, as_json: Json
 
 
 def installation() -> list[Finding]:
-    """What a run needs of this machine before anything else."""
+    """Python, packages, training libraries, limits and sandbox of this machine."""
     root = Path(__file__).parents[2]
-    strangers = [f"{name} ({place})" for name in ROOMS if (place := _place(name)) != root / name]
+    foreign = [f"{name} ({place})" for name in ROOMS if (place := _place(name)) != root / name]
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return [
         Finding("python", True, f"{platform.python_version()} on {os.cpu_count()} cores"),
-        Finding("packages", False, f"not this project's: {', '.join(strangers)}", "use an environment of its own")
-        if strangers
+        Finding("packages", False, f"not this project's: {', '.join(foreign)}", "use an environment of its own")
+        if foreign
         else Finding("packages", True, f"{', '.join(ROOMS)} in {root}"),
         Finding("training", True, "PyTorch and TRL are installed")
         if importlib.util.find_spec("torch") and importlib.util.find_spec("trl")
@@ -78,7 +77,7 @@ def installation() -> list[Finding]:
 
 
 def _sandbox() -> Finding:
-    """How well confined environments would be locked in (docs/sandbox.md)."""
+    """The best tier of confinement here, and what a better one lacks (docs/sandbox.md)."""
     from rods.environments.sandbox.tiers import probe
 
     tier, missing = probe()

@@ -1,4 +1,4 @@
-"""`rods merge` and `rods observe`: any program plays the trainer (docs/protocol.md).
+"""`rods merge` and `rods observe`: any program can take the trainer's part (docs/protocol.md).
 
 `rods merge` opens an epoch and prints the tasks to train on. `rods observe` reads lines of JSON from standard input. A
 line is a group, `{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{"end_step": s}`, which closes
@@ -80,7 +80,7 @@ def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = Fa
 
     with TrainerLog(Run.open(run), "observe") as log:
         log.start(from_step)
-        for answer in take(log, sys.stdin.buffer):
+        for answer in record_steps(log, sys.stdin.buffer):
             if as_json:
                 print_json(answer)
             else:
@@ -90,7 +90,7 @@ def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = Fa
         log.write_tracker(force=True)
 
 
-def take(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+def record_steps(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Records the steps that `lines` close; yields one answer each. Raises UserError naming the line at fault."""
     waiting: list[tuple[dict[str, Any], str]] = []
     for number, line in enumerate(lines, start=1):
@@ -138,6 +138,7 @@ def _epoch(record: dict[str, Any], step: int, log: TrainerLog, where: str) -> in
 
 
 def _parse(line: bytes, where: str) -> dict[str, Any]:
+    """The object on a line. Raises UserError."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -148,6 +149,7 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
 
 
 def _group(record: dict[str, Any], log: TrainerLog, stage: int, where: str) -> Group:
+    """The group of a line, with what it leaves out filled in. Raises UserError."""
     from rods.episode.rewards import RANGES
     from rods.rules.curriculum import stage_rules
 

@@ -1,4 +1,4 @@
-"""`rods inspect`: everything that a run knows about one task."""
+"""`rods inspect`: one task with its lineage, windows and history in a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FACTS = ("rule", "groups", "mean", "variance", "detail", "score", "why", "accept
 
 @dataclass(frozen=True, slots=True)
 class TaskHistory:
-    """A task, its line of seeds from the root to itself, its variants, its windows, and what happened to it."""
+    """A task, its lineage from the root on, its variants, its windows of rewards, and its picks and decisions."""
 
     task: Task
     lineage: list[Task]
@@ -52,7 +52,7 @@ def inspect(run: RunFolder, task: TaskId, /, *, as_json: Json = False) -> None:
 
 
 def task_history(path: Path, prefix: str) -> TaskHistory:
-    """Raises UserError when `prefix` names no task of the run or more than one."""
+    """The task whose id begins with `prefix`. Raises UserError when it names no task of the run or more than one."""
     run = Run.open(path)
     state = read_state(run, strict=False)
     tasks = {task.id: task for task in run.tasks}
@@ -83,6 +83,7 @@ def task_history(path: Path, prefix: str) -> TaskHistory:
 
 
 def _lineage(task_id: str, tasks: dict[str, Task], seeds: dict[str, str]) -> list[Task]:
+    """The tasks from the root to `task_id`: each was written from the one before."""
     line = [tasks[task_id]]
     while (seed := seeds.get(line[0].id)) in tasks and seed not in {task.id for task in line}:
         line.insert(0, tasks[seed])

@@ -1,4 +1,4 @@
-"""`rods recover`: says what a crash or a bad disk has left behind, and puts it right when told to."""
+"""`rods recover`: lists what a crash or a bad disk has damaged in a run folder, and repairs it once agreed to."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _agreed() -> bool:
 
 
 def _set_checkpoints_aside(run: Run) -> list[str]:
-    """Checkpoints that are torn, or taken in an epoch that the pool no longer knows."""
+    """Moves away checkpoints that are torn, or taken in an epoch that the pool no longer knows; returns their names."""
     from buffers.checkpoints import Checkpoints
     from buffers.state import read_state
 

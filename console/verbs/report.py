@@ -1,4 +1,4 @@
-"""`rods report`: plots and one self-contained HTML page about a run, folded from its files."""
+"""`rods report`: plots and one self-contained HTML page about a run, read from its files."""
 
 from __future__ import annotations
 

@@ -48,6 +48,7 @@ def compare(run: Path) -> dict[str, Any]:
 
 
 def _heldout() -> Any:
+    """evaluation.heldout, imported when it is needed: it may load torch."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers reads it when it is imported
     from evaluation import heldout
 
@@ -59,5 +60,5 @@ def _lost(broken: int) -> str:
 
 
 def _of_type(by_type: dict[str, Any], name: str) -> str:
-    """Infrastructure failures may leave a type without a score at one end."""
+    """The score of a type; infrastructure failures may leave it without one at one end."""
     return estimated(by_type[name]) if name in by_type else "not scored"

@@ -42,6 +42,7 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
 
 
 def _process(facts: dict[str, Any]) -> str:
+    """The line about trainer or daemon: whether it lives, where, since when."""
     life, state = facts["life"], f", {facts['state']}" if facts["state"] else ""
     if life == "never started":
         return "never started here"

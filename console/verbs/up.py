@@ -32,15 +32,14 @@ def up(run: RunFolder, /, *, config: ConfigFile = None, as_json: Json = False) -
 def prepare(run: Path, config: Path | None) -> None:
     """Creates the run, or checks that it is one and that `config` names the same identity. Raises UserError."""
     from buffers.run.run import Run
-    from rods.config import read_config
     from rods.runfolder import exists
 
-    if not exists(run):
-        if config is None:
-            raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
+    if config is not None:
         create(run, config)
+    elif exists(run):
+        Run.open(run)
     else:
-        Run.open(run, config=read_config(config) if config else None)
+        raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
 
 
 def supervise(run: Path, config: Path | None, shown: View) -> int:

@@ -1,4 +1,4 @@
-"""`rods verify`: re-derives every decision of a run from its logs, and looks its checkpoints over."""
+"""`rods verify`: derives every decision of a run from its logs again and compares, and checks its checkpoints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def checked(path: Path, *, replay: bool = False) -> Findings:
 
 
 def _check_checkpoints(path: Path, report: Findings) -> None:
-    """A live checkpoint is intact, and was taken in an epoch whose record stands where it says, with its order."""
+    """Adds a problem for each live checkpoint that is not intact or names another epoch or order than the log."""
     from buffers.checkpoints import Checkpoints
     from buffers.run.run import Run
     from buffers.state import read_state

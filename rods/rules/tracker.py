@@ -1,7 +1,7 @@
 """Windows of each task's last groups: a fold of closed `group` records.
 
 No clock, no disk. Statistics are computed from a window's groups whenever they are asked for, never updated
-(rods/rules/zones.py). Work is O(1) a group, memory O(known tasks); a task that has left for good can be forgotten.
+(rods/rules/zones.py). Work is O(1) a group, memory O(known tasks).
 
 With `zones.probe = "window"` a task's zone and variance are read from all rollouts of its window instead of its latest
 group: the probe of training with one or few rollouts a task, whose groups have no variance to speak of (004 Appendix
@@ -19,7 +19,6 @@ import base64
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -28,7 +27,7 @@ import numpy as np
 from rods.canonical import rounded
 from rods.config import Zones
 from rods.faults import INVALID_ENDS
-from rods.observations import FORMAT_REWARDS, REWARD_KINDS
+from rods.observations import FORMAT_REWARDS
 from rods.rules.zones import (
     BoundaryReward,
     Entry,
@@ -117,7 +116,6 @@ class Tracker:
         self._progress = self._current if reward == "progress" else {}  # task → that of the same group's progress
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
         self._memory = bytearray(64 * zones.window * SIZE)  # of all windows, as rings of entries
-        self._free: list[int] = []  # starts of rings whose windows were forgotten
 
     def state(self) -> Any:
         """The whole state as JSON, for `load`."""
@@ -134,7 +132,7 @@ class Tracker:
 
     def load(self, state: Any) -> None:
         """Replaces the whole state by what `state` returned for a tracker with the same rules."""
-        self._rows, self._interfaces, self._free = {}, {}, []
+        self._rows, self._interfaces = {}, {}
         for number, (task, kind, interface, counted, step, truncated) in enumerate(state["rows"]):
             row = self._rows[task, kind, interface] = _Row((task, kind, interface), number * self.zones.window)
             row.counted, row.step, row.truncated = counted, step, truncated
@@ -151,20 +149,9 @@ class Tracker:
             if record["kind"] == "group":
                 self._apply(record)
 
-    def forget(self, task: str) -> None:
-        """Drops all that is known of `task`, for one that will not be asked about again."""
-        self._last.pop(task, None)
-        self._current.pop(task, None)
-        self._progress.pop(task, None)
-        for kind, interface in product(REWARD_KINDS, self._interfaces):
-            if (row := self._rows.pop((task, kind, interface), None)) is not None:
-                size = self.zones.window * SIZE
-                self._memory[row.start * SIZE : row.start * SIZE + size] = bytes(size)
-                self._free.append(row.start)
-
     @property
     def tasks(self) -> Iterator[str]:
-        """All tasks that any closed group has named, but for those forgotten."""
+        """All tasks that any closed group has named."""
         return iter(self._last)
 
     def last_step(self, task: str) -> int | None:
@@ -266,7 +253,7 @@ class Tracker:
         PACK(self._memory, place * SIZE, row.step, valid, *sums)
 
     def _new_row(self, key: tuple[str, str, str]) -> _Row:
-        start = self._free.pop() if self._free else len(self._rows) * self.zones.window
+        start = len(self._rows) * self.zones.window
         row = self._rows[key] = _Row(key, start)
         self._interfaces[key[2]] = None
         if (row.start + self.zones.window) * SIZE > len(self._memory):

@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 import pytest
+import tomli_w
 
 from buffers.audit.verify import verify
-from buffers.run.creation import toml
 from buffers.run.run import Run
 from buffers.state import RunState
 from rods.config import read_config
@@ -79,7 +79,7 @@ def small(name: str, folder: Path, **changes: dict[str, Any]) -> Path:
     }
     for section, keys in changes.items():
         values[section] = {**values[section], **keys}
-    (folder / "c.toml").write_text(toml(values), encoding="utf-8")
+    (folder / "c.toml").write_text(tomli_w.dumps(values), encoding="utf-8")
     return folder / "c.toml"
 
 

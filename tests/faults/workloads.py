@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from buffers.audit.verify import verify
 from buffers.log.parts import segments
 from buffers.log.tail import read
-from buffers.run.creation import toml
 from buffers.run.run import Run
 from buffers.state import RunState
 from daemon.main import main as daemon_main
@@ -172,7 +173,7 @@ class Workload:
         if self.program == "new run":
             self.template.mkdir()
             values = {**VALUES, "training": {**VALUES["training"], "steps": 3}}
-            (self.template / "run.toml").write_text(toml(values))
+            (self.template / "run.toml").write_text(tomli_w.dumps(values))
             return
         prepare(self.template, self.program)
         if self.program == "daemon":
@@ -188,7 +189,7 @@ class Workload:
         recorded = read_config(self.template / runfolder.CONFIG).model_dump(mode="json")
         recorded["operation"]["step_limit"] = count
         config = self.template.with_suffix(".toml")
-        config.write_text(toml(recorded))
+        config.write_text(tomli_w.dumps(recorded))
         end = self.forge.run("tests.faults.workloads:train_some", self.template, str(config))
         assert end.code == EXIT_REQUEUE, end.errors
 

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from buffers.run.creation import toml
+import tomli_w
+
 from buffers.run.run import Run
 from buffers.state import RunState
 
@@ -25,7 +26,7 @@ def write_config(file: Path, changes: dict[str, Any] | None = None) -> Path:
     for key, value in (changes or {}).items():
         section, _, name = key.rpartition(".")
         (values.setdefault(section, {}) if section else values)[name] = value
-    file.write_text(toml(values), encoding="utf-8")
+    file.write_text(tomli_w.dumps(values), encoding="utf-8")
     return file
 
 

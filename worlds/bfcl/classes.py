@@ -4,7 +4,8 @@ The modules are executed out of the wheel under private names: no install, no en
 `bfcl_eval` that somebody has installed. Four things are put right while loading, none of which changes a result that
 a task can rest on:
 
-- chance: `random.Random` becomes `Dice`, which draws the same numbers and can be copied and written down;
+- random numbers: `random.Random` becomes `RecordedRandom`, which draws the same numbers and can be
+  copied and written down;
 - the clock: `datetime.today()` in the travel class is the wheel's release day, so that ages do not change over time;
 - copying: `copy.deepcopy` of plain data becomes `copy_plain`;
 - memory: what follows from a call's arguments alone (the table of flight prices, the pages about a company, the padding
@@ -28,7 +29,7 @@ from typing import Any
 from rods.environments.base import Parameter, Tool
 from worlds.bfcl import wheel
 from worlds.bfcl.bounds import UNBOUNDED, bounds_of
-from worlds.bfcl.copies import Dice, copy_plain
+from worlds.bfcl.copies import RecordedRandom, copy_plain
 from worlds.bfcl.jsontext import KeptList, KeptText, keep
 
 SOURCES = "eval_checker/multi_turn_eval/func_source_code"
@@ -79,9 +80,10 @@ def load(file: Path) -> dict[str, Api]:
 
 
 def load_type(file: Path, name: str) -> type:
-    """One API class, mended. The classes of long_context's making need its module in place: see `load`."""
+    """One API class with its replacements made. Classes that import the module of long_context need it in place, as
+    `load` does; MathAPI can be loaded by itself."""
     module = _execute(file, MODULES[name])
-    _mend(module)
+    _replace_names(module)
     kind: type = getattr(module, name)
     if name == "TravelAPI":
         remember_prices(kind)
@@ -91,7 +93,7 @@ def load_type(file: Path, name: str) -> type:
 
 
 class _Clock(datetime.datetime):
-    """`datetime` whose today never changes, and which remembers the dates that it has read."""
+    """`datetime` whose today never changes, with a cache of the dates that it has parsed."""
 
     @classmethod
     def today(cls) -> _Clock:
@@ -115,10 +117,10 @@ def _execute(file: Path, name: str) -> types.ModuleType:
     return module
 
 
-def _mend(module: types.ModuleType) -> None:
+def _replace_names(module: types.ModuleType) -> None:
     names = vars(module)
     if names.get("random") is random:
-        names["random"] = types.SimpleNamespace(Random=Dice)
+        names["random"] = types.SimpleNamespace(Random=RecordedRandom)
     if names.get("datetime") is datetime.datetime:
         names["datetime"] = _Clock
     if "deepcopy" in names:
@@ -175,7 +177,8 @@ _PADDING: Mapping[str, Callable[[Any], Any]] = {
 
 
 def keep_padding(names: dict[str, Any]) -> None:
-    """Replaces the constants of the module of long_context, given by its `names`, before the classes take them."""
+    """Replaces the constants of the module of long_context, given as its `names`, by kept ones, before the classes
+    import them."""
     for name, kept in _PADDING.items():
         names[name] = kept(names[name])
 
@@ -253,12 +256,12 @@ def remember_stocks(kind: Any, watched: list[str]) -> None:
 
 
 def keep_stocks(bot: Any) -> None:
-    """What a TradingBot knows about each stock is asked for and never changed."""
+    """Keeps the figures of each stock of a TradingBot with their JSON text: its tools return and never change them."""
     if type(bot.stocks) is dict:
         bot.stocks = {symbol: keep(stock) if type(stock) is dict else stock for symbol, stock in bot.stocks.items()}
 
 
 class _Written(str):
-    """What `str` makes of a list that need not be built for it."""
+    """The text of a list, in place of a list that would only be built to be written."""
 
     __slots__ = ()

@@ -34,7 +34,7 @@ Method = Callable[..., Any]
 
 class BoundTool(NamedTuple):
     """A tool, ready to be called. `takes` is None for a reading tool, else what the world must own first; `before` may
-    answer in the tool's stead; `write` puts a dict into JSON."""
+    answer instead of the tool; `write` puts a dict into JSON."""
 
     tool: Tool
     group: str
@@ -88,7 +88,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def blame(tool: Tool, arguments: Mapping[str, Any], problem: Exception) -> str:
+def kind_of_error(tool: Tool, arguments: Mapping[str, Any], problem: Exception) -> str:
     """The kind of error: the arguments do not fit the document, or the tool refused."""
     if isinstance(problem, ValueError) and str(problem).startswith("Exceeds the limit"):
         return "too_large"
@@ -206,7 +206,7 @@ _WRAPPERS: Mapping[str, Callable[[Method], Method]] = {
 }
 
 
-def complains(value: list[Any]) -> bool:
+def reports_error(value: list[Any]) -> bool:
     first = value[0] if value else None
     return (isinstance(first, dict) and "error" in first) or (isinstance(first, str) and first.startswith("Error: "))
 

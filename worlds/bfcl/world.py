@@ -31,11 +31,11 @@ from worlds.bfcl.execution import (
     PREFIX,
     BoundTool,
     answer,
-    blame,
     bound_tool,
-    complains,
     few_digits,
+    kind_of_error,
     many_digits,
+    reports_error,
 )
 from worlds.bfcl.explaining import explain
 from worlds.bfcl.jsontext import KeptDict, value_of, write, write_padded
@@ -231,12 +231,12 @@ class BfclWorld:
                 text = value.json
             else:
                 text = str(value)
-                if kind is list and complains(value):
+                if kind is list and reports_error(value):
                     error = "tool"
         except RecursionError:
             return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
         except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
-            return Result(f"{PREFIX}{problem}", None, blame(tool, arguments, problem))
+            return Result(f"{PREFIX}{problem}", None, kind_of_error(tool, arguments, problem))
         if len(text) > MAX_RESULT:
             return Result(f"{PREFIX}a result of {len(text)} characters; at most {MAX_RESULT}", None, "too_large")
         return answer((text, None, error))

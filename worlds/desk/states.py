@@ -85,8 +85,8 @@ def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, A
 
 
 class StateMaker:
-    """Makes entries from the pools. Names and ids in `taken` are never used, names in `avoided` only when the pool runs
-    dry; `closed` are teams, folders and days that get nothing new."""
+    """Makes entries from the pools. Names and ids in `taken` are never used, names in `avoided` only when no
+    others are left; `closed` are teams, folders and days that get nothing new."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ def _freed(state: Mapping[str, Any], day: str, hour: int, rng: random.Random) ->
 
 
 def _words(value: Any) -> set[str]:
-    """Every key and text in a state; general words (teams, folders, days, texts) do no harm."""
+    """Every key and text in a state, names of teams, folders and days included."""
     if isinstance(value, Mapping):
         return set(value) | {word for item in value.values() for word in _words(item)}
     if isinstance(value, list):

@@ -18,7 +18,7 @@ from buffers.audit.verify import verify
 from buffers.fork import fork
 from buffers.log.parts import segments
 from buffers.log.tail import read, read_raw
-from buffers.run.heartbeat import Place
+from buffers.run.heartbeat import ProcessLocation
 from buffers.run.locks import Owner, buffer_lock
 from buffers.run.run import Run
 from buffers.state import RunState, read_state
@@ -238,7 +238,7 @@ def test_a_line_cut_short_is_put_right_as_at_every_start(run: Run) -> None:
 def test_leftovers_and_locks_of_lost_machines_are_moved_aside(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("buffers.run.locks.moves", lambda *given: False)
     (run.path / ".tracker.json.77.tmp").write_bytes(b"half")
-    gone = Owner("trainer", Place("node9", 1, "another boot", "815"), 1767225600.0)
+    gone = Owner("trainer", ProcessLocation("node9", 1, "another boot", "815"), 1767225600.0)
     (run.path / LOCKS / f"{OBSERVATIONS}.owner").write_bytes(orjson.dumps(gone.as_json()))
     assert len(examine(run)) == 2
     aside = recover(run)

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.run.heartbeat import Heartbeat, Place, moves, read_heartbeat
+from buffers.run.heartbeat import Heartbeat, ProcessLocation, moves, read_heartbeat
 from buffers.run.locks import Owner, Ownership, buffer_lock, owner
 from rods.errors import RefusedError
 from rods.runfolder import LOCKS
@@ -78,7 +78,7 @@ def test_the_buffer_lock_excludes_and_says_so(tmp_path: Path) -> None:
 
 def elsewhere(folder: Path, *, host: str = "node9", boot_id: str = "another boot") -> Owner:
     """Records that a trainer on another machine owns pool.jsonl."""
-    present = Owner("trainer", Place(host, 4711, boot_id, "815"), 1767225600.0)
+    present = Owner("trainer", ProcessLocation(host, 4711, boot_id, "815"), 1767225600.0)
     (folder / LOCKS).mkdir(exist_ok=True)
     (folder / LOCKS / "pool.jsonl.owner").write_bytes(orjson.dumps(present.as_json()))
     return present

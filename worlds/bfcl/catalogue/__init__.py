@@ -15,7 +15,7 @@ from rods.composing.records import ComposeError, Draft
 from rods.composing.states import deep_merge
 from worlds.bfcl.catalogue.calculator import CALCULATOR
 from worlds.bfcl.catalogue.files import FILES
-from worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, Wish, tables
+from worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables
 from worlds.bfcl.catalogue.social import MESSAGES, TICKETS, TWEETS
 from worlds.bfcl.catalogue.trading import TRADING
 from worlds.bfcl.catalogue.travel import TRAVEL
@@ -60,9 +60,9 @@ def make_state(
     called = {_groups()[tool] for recipe in recipes for tool in recipe.tools}
     classes = list(avoid["classes"]) if avoid else []
     classes += [name for name in MODULES if name in called and name not in classes]
-    wish = Wish(recipes, frozenset(_words(avoid)), narrative, rng)
+    request = ScenarioRequest(recipes, frozenset(_words(avoid)), narrative, rng)
     makers = {each.group: each.make for each in CLASSES}
-    config = {name: make(wish) for name in classes if (make := makers.get(name)) is not None}
+    config = {name: make(request) for name in classes if (make := makers.get(name)) is not None}
     for name in classes:  # a class without recipes keeps the seed's scenario
         if name not in config and name not in STATELESS and avoid:
             config[name] = avoid["config"].get(name, {})
@@ -94,9 +94,9 @@ def _topics(rng: random.Random) -> dict[str, str]:
 
 @cache
 def _groups() -> Mapping[str, str]:
-    from rods.environments import load
+    from worlds.bfcl.world import environment
 
-    return {name: tool.group for name, tool in load("bfcl").tools().items()}
+    return {name: tool.group for name, tool in environment().tools().items()}
 
 
 def _words(value: Any) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rods.composing.catalogue import Domain, Got, Implied, Known, Recipe, Scene
-from worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, Wish, tables
+from worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables
 
 GROUP = "GorillaFileSystem"
 _TABLES = tables("files")
@@ -21,19 +21,19 @@ _NEW_STEMS, _NEW_FOLDERS = _POOLS["new_stems"], _POOLS["new_folders"]
 _WORD = re.compile(r"[A-Za-z]{4,}")
 
 
-def make(wish: Wish) -> dict[str, Any]:
+def make(request: ScenarioRequest) -> dict[str, Any]:
     """A tree whose first directories lead as deep as the recipes go down."""
-    maker = TreeMaker(wish)
-    root = wish.fresh(_POOLS["roots"])[0]
-    contents = maker.folder(_deepest(wish.recipes))
-    if wish.rng.random() < 0.3:  # a hidden file
-        contents[f".{wish.rng.choice(('profile', 'settings', 'history'))}"] = _file("mode=quiet")
+    maker = TreeMaker(request)
+    root = request.fresh(_POOLS["roots"])[0]
+    contents = maker.folder(_deepest(request.recipes))
+    if request.rng.random() < 0.3:  # a hidden file
+        contents[f".{request.rng.choice(('profile', 'settings', 'history'))}"] = _file("mode=quiet")
     return {"root": {root: {"type": "directory", "contents": contents}}}
 
 
 def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) -> None:
     """Adds files and directories to every directory of the scenario, none of them with a `spoken` word in its name."""
-    maker = TreeMaker(Wish((), spoken, {}, rng))
+    maker = TreeMaker(ScenarioRequest((), spoken, {}, rng))
     (root,) = list(scenario["root"].values())[:1]
     waiting = [root["contents"]]
     while waiting:
@@ -46,13 +46,13 @@ def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) ->
 class TreeMaker:
     """Makes directories with names that occur once in the tree."""
 
-    def __init__(self, wish: Wish) -> None:
-        self.wish, self.rng = wish, wish.rng
+    def __init__(self, request: ScenarioRequest) -> None:
+        self.request, self.rng = request, request.rng
         self.stems = self._shuffled(_STEMS)
         self.folders = self._shuffled(_FOLDERS)
-        self.topic = wish.narrative.get("topic", "").split()
-        self.lone = wish.says("lone_folder")
-        self.empty = wish.says("empty_folder")
+        self.topic = request.narrative.get("topic", "").split()
+        self.lone = request.says("lone_folder")
+        self.empty = request.says("empty_folder")
         self.used: set[str] = set()
 
     def folder(self, deeper: int) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class TreeMaker:
     def _shuffled(self, pool: Sequence[str]) -> list[str]:
         """The pool in a random order, what the seed's state holds at the front (so that it is popped last)."""
         names = self.rng.sample(pool, len(pool))
-        return sorted(names, key=lambda name: name not in self.wish.taken)
+        return sorted(names, key=lambda name: name not in self.request.taken)
 
     def _in_order(self, contents: dict[str, Any]) -> dict[str, Any]:
         names = self.rng.sample(list(contents), len(contents))

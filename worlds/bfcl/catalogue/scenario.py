@@ -1,4 +1,4 @@
-"""What the API classes share when a new state is made: the wish for it, what a class has to say, names of people."""
+"""What the API classes share when a new state is made: the request for it, what each class adds, names of people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MONTHS: tuple[str, ...] = WORDS.pools["months"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ScenarioRequest:
     """What a new state is made for: the plan's recipes in order, the words of the seed's state, the plan's story."""
 
     recipes: Sequence[Recipe]
@@ -55,7 +55,7 @@ class ClassCatalogue:
     group: str
     tables: RecipeTables
     domains: Mapping[str, Domain]
-    make: Callable[[Wish], dict[str, Any]] | None = None
+    make: Callable[[ScenarioRequest], dict[str, Any]] | None = None
     pad: Callable[[dict[str, Any], frozenset[str], random.Random], None] | None = None
 
 

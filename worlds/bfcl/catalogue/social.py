@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rods.composing.catalogue import Domain, Scene, Worded
-from worlds.bfcl.catalogue.scenario import FIRST_NAMES, LAST_NAMES, ClassCatalogue, Wish, record_of, tables
+from worlds.bfcl.catalogue.scenario import FIRST_NAMES, LAST_NAMES, ClassCatalogue, ScenarioRequest, record_of, tables
 
 MESSAGE_API, TWITTER_API, TICKET_API = "MessageAPI", "TwitterAPI", "TicketAPI"
 _MESSAGES, _TWEETS, _TICKETS = tables("messages"), tables("tweets"), tables("tickets")
@@ -14,10 +14,10 @@ _HANDLES: tuple[str, ...] = _TWEETS.pools["handles"]
 _TAGS: tuple[str, ...] = _TWEETS.pools["tags"]
 
 
-def make_workspace(wish: Wish) -> dict[str, Any]:
+def make_workspace(request: ScenarioRequest) -> dict[str, Any]:
     """Four to six people, some messages; logged in unless a recipe logs in."""
-    rng = wish.rng
-    people = wish.fresh(FIRST_NAMES, rng.randint(4, 6))
+    rng = request.rng
+    people = request.fresh(FIRST_NAMES, rng.randint(4, 6))
     users = {name: f"USR{number:03d}" for number, name in enumerate(people, start=1)}
     ids = list(users.values())
     me = ids[0]
@@ -28,15 +28,15 @@ def make_workspace(wish: Wish) -> dict[str, Any]:
         "user_map": users,
         "inbox": inbox,
         "message_count": len(inbox),
-        "current_user": None if wish.calls("message_login") else me,
+        "current_user": None if request.calls("message_login") else me,
         "random_seed": rng.randint(10_000, 999_999),
     }
 
 
-def make_timeline(wish: Wish) -> dict[str, Any]:
+def make_timeline(request: ScenarioRequest) -> dict[str, Any]:
     """Some tweets, people to follow; signed in unless a recipe signs in."""
-    rng = wish.rng
-    me, *others = wish.fresh(_HANDLES, 5)
+    rng = request.rng
+    me, *others = request.fresh(_HANDLES, 5)
     posts = rng.sample(_TWEETS.domains["post"], 3)
     tweets = {
         str(number): {
@@ -50,8 +50,8 @@ def make_timeline(wish: Wish) -> dict[str, Any]:
     }
     return {
         "username": me,
-        "password": wish.fresh(_TICKETS.domains["ticket_password"])[0],
-        "authenticated": not wish.calls("authenticate_twitter"),
+        "password": request.fresh(_TICKETS.domains["ticket_password"])[0],
+        "authenticated": not request.calls("authenticate_twitter"),
         "tweets": tweets,
         "comments": {},
         "retweets": {},
@@ -60,10 +60,10 @@ def make_timeline(wish: Wish) -> dict[str, Any]:
     }
 
 
-def make_queue(wish: Wish) -> dict[str, Any]:
+def make_queue(request: ScenarioRequest) -> dict[str, Any]:
     """Some open tickets; logged in unless a recipe logs in."""
-    rng = wish.rng
-    me = f"{wish.fresh(FIRST_NAMES)[0]} {wish.fresh(LAST_NAMES)[0]}"
+    rng = request.rng
+    me = f"{request.fresh(FIRST_NAMES)[0]} {request.fresh(LAST_NAMES)[0]}"
     first = rng.randint(120, 9_000)
     queue = [
         {
@@ -79,7 +79,7 @@ def make_queue(wish: Wish) -> dict[str, Any]:
     return {
         "ticket_queue": queue,
         "ticket_counter": first + 60 + rng.randint(0, 40),
-        "current_user": None if wish.calls("ticket_login") else me,
+        "current_user": None if request.calls("ticket_login") else me,
     }
 
 

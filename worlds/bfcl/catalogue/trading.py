@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.composing.catalogue import Domain, Scene, Worded
-from worlds.bfcl.catalogue.scenario import FIRST_NAMES, MONTHS, ClassCatalogue, Wish, record_of, tables
+from worlds.bfcl.catalogue.scenario import FIRST_NAMES, MONTHS, ClassCatalogue, ScenarioRequest, record_of, tables
 
 GROUP = "TradingBot"
 _TABLES = tables("trading")
@@ -16,10 +16,10 @@ SYMBOLS: Mapping[str, str] = _TABLES.pools["symbols"]
 PRICES: Mapping[str, int] = _TABLES.pools["prices"]
 
 
-def make(wish: Wish) -> dict[str, Any]:
+def make(request: ScenarioRequest) -> dict[str, Any]:
     """An account with money, some finished and open orders, a watchlist; logged in unless a recipe logs in."""
-    rng = wish.rng
-    symbols = [*PRICES, *wish.fresh(_TABLES.pools["others"], 2)]
+    rng = request.rng
+    symbols = [*PRICES, *request.fresh(_TABLES.pools["others"], 2)]
     stocks = {symbol: _quote(PRICES.get(symbol, rng.randint(30, 400)), rng) for symbol in symbols}
     number = rng.randint(20_000, 98_000)
     orders = _orders(number, rng.randint(2, 3), stocks, rng)
@@ -30,8 +30,8 @@ def make(wish: Wish) -> dict[str, Any]:
             "balance": float(rng.randrange(60_000, 150_000, 500)),
             "binding_card": rng.randint(10**15, 10**16 - 1),
         },
-        "authenticated": not wish.calls("trading_login"),
-        "market_status": "Open" if wish.calls("withdraw_funds") or rng.random() < 0.5 else "Closed",
+        "authenticated": not request.calls("trading_login"),
+        "market_status": "Open" if request.calls("withdraw_funds") or rng.random() < 0.5 else "Closed",
         "order_counter": number + 1,
         "stocks": stocks,
         "watch_list": _watched(symbols, rng),

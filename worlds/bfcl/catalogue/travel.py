@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.composing.catalogue import Domain, Scene, Worded
-from worlds.bfcl.catalogue.scenario import FIRST_NAMES, LAST_NAMES, MONTHS, ClassCatalogue, Wish, record_of, tables
+from worlds.bfcl.catalogue.scenario import (
+    FIRST_NAMES,
+    LAST_NAMES,
+    MONTHS,
+    ClassCatalogue,
+    ScenarioRequest,
+    record_of,
+    tables,
+)
 
 GROUP = "TravelAPI"
 _TABLES = tables("travel")
@@ -26,11 +34,11 @@ ROUTES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def make(wish: Wish) -> dict[str, Any]:
+def make(request: ScenarioRequest) -> dict[str, Any]:
     """An account with cards and bookings; signed in unless a recipe signs in."""
-    rng = wish.rng
-    first, last = wish.fresh(FIRST_NAMES)[0], wish.fresh(LAST_NAMES)[0]
-    signed_in = not wish.calls("authenticate_travel")
+    rng = request.rng
+    first, last = request.fresh(FIRST_NAMES)[0], request.fresh(LAST_NAMES)[0]
+    signed_in = not request.calls("authenticate_travel")
     cards = _cards(f"{first} {last}", rng.randint(2, 3), rng)
     bookings = _bookings(list(cards), rng.randint(1, 2), rng)
     return {

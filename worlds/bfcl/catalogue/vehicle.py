@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.composing.catalogue import Domain, Scene, Worded
-from worlds.bfcl.catalogue.scenario import ClassCatalogue, Wish, tables
+from worlds.bfcl.catalogue.scenario import ClassCatalogue, ScenarioRequest, tables
 
 GROUP = "VehicleControlAPI"
 _TABLES = tables("vehicle")
@@ -15,10 +15,10 @@ ZIP_CODES: Mapping[str, str] = _TABLES.pools["zip_codes"]
 _ROADS: Sequence[tuple[str, str]] = _TABLES.pools["roads"]  # the cities between which the car knows a distance
 
 
-def make(wish: Wish) -> dict[str, Any]:
+def make(request: ScenarioRequest) -> dict[str, Any]:
     """A parked car with the engine off; doors as the recipes need them."""
-    rng = wish.rng
-    names = {each.name for each in wish.recipes}
+    rng = request.rng
+    names = {each.name for each in request.recipes}
     doors = ["driver", "passenger", "rear_left", "rear_right"]
     opened = set() if "car_start_ready" in names else set(rng.sample(doors, rng.randint(2, 4)))
     front, rear = rng.randint(56, 72) / 2, rng.randint(56, 72) / 2
