@@ -18,7 +18,6 @@ from buffers.trainer_log import TrainerLog
 from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
-from rods import environments
 from rods.config import parse_config
 from rods.gates import SimilarityIndex
 from rods.observations import Group, Rollout
@@ -71,9 +70,10 @@ async def test_from_a_seed_to_a_variant_to_its_retirement(tmp_path: Path) -> Non
             held_out.add(task)
         failures: list[Rejection] = []
         job = VariantJob(pick.id, 0, seed, seed, generation=1)
-        author = ProceduralAuthor.of("desk", threads)
+        world = run.environments.load("desk")
+        author = ProceduralAuthor.of(world, threads)
         pipeline = Pipeline(config, held_out, threads)
-        variant = await pipeline.write(job, author, environments.load("desk"), lambda task: [], failures.append)
+        variant = await pipeline.write(job, author, world, lambda task: [], failures.append)
         assert isinstance(variant, Task), failures
         assert variant.type == seed.type and variant.expected_turns == seed.expected_turns
         await daemon.expanded(pick.id, 0, variant, variant.provenance)
