@@ -1,4 +1,4 @@
-"""Creating a run folder: check the tasks, write a temporary folder, rename it into place (DESIGN §4).
+"""Creating a run folder: check the tasks, write a temporary folder, rename it into place.
 
 Whoever loses a race of two creators finds the folder in place and joins it.
 """
@@ -27,13 +27,14 @@ from rods import interfaces, runfolder
 from rods.canonical import content_id
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
-from rods.config import PROTOCOL, Config
+from rods.config import PROTOCOL, Config, read_config
 from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import UserError, disk_error
 from rods.gates import replay
 from rods.rules.selection import reachable_maximum
 from rods.tasks import Task, task_lines
+from worlds.sources import load_tasks
 
 FEW = 4  # rollouts on which no variant should be judged
 
@@ -85,6 +86,15 @@ def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[st
     finally:
         shutil.rmtree(fresh, ignore_errors=True)  # it is gone if all went well
     return Run(path, config, manifest, list(tasks), environments)
+
+
+def open_or_create(path: Path, config_file: Path) -> Run:
+    """The run in `path`, created with the tasks that `config_file` names where there is none, joined where another
+    process was faster. Raises UserError, and RefusedError where a run of another identity is there."""
+    config = read_config(config_file)
+    if runfolder.exists(path):
+        return Run.open(path, config)
+    return create(path, config, load_tasks(config.data, config_file.parent))
 
 
 def check(config: Config, tasks: Sequence[Task], environments: Environments) -> list[str]:
