@@ -6,12 +6,12 @@ import orjson
 import pytest
 
 from rods.calls import Call
-from rods.checking import check_environment, check_file
 from rods.environments.base import reference
 from rods.errors import UserError
 from rods.tasks import Task
 from tests.environments import ENVIRONMENTS, load
 from tests.rods.toy_environment import environment
+from worlds.checking import check_environment, check_file
 
 NAME = "tests.rods.toy_environment:"
 TOY = environment()

@@ -3,8 +3,8 @@
 Both look for every fault, not just the first, and return a `CheckReport` whose faults name place, field and remedy.
 """
 
-from rods.checking.environments import check_environment
-from rods.checking.files import check_file
-from rods.checking.report import CheckReport, Fault
+from worlds.checking.environments import check_environment
+from worlds.checking.files import check_file
+from worlds.checking.report import CheckReport, Fault
 
 __all__ = ["CheckReport", "Fault", "check_environment", "check_file"]
