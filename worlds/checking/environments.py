@@ -157,7 +157,7 @@ def _repeats(probe: Probe, state: State, calls: list[Call]) -> None:
 
 
 def _isolation(probe: Probe, state: State, calls: list[Call]) -> None:
-    """Two instances, used in turn, do not feel each other."""
+    """Two instances, used in turn, do not influence each other."""
     if not probe.comparable:
         return
     alone = probe.replies(probe.reset(copy.deepcopy(state)), calls)
@@ -172,7 +172,7 @@ def _isolation(probe: Probe, state: State, calls: list[Call]) -> None:
 
 
 def _snapshots(probe: Probe, state: State, calls: list[Call]) -> None:
-    """A snapshot changes nothing, is a picture and not the world, and restores the world."""
+    """A snapshot changes nothing, shares no object with the world, and restores it."""
     features = probe.environment.features
     instance = probe.reset(copy.deepcopy(state))
     if not features.snapshot:
@@ -200,7 +200,7 @@ def _snapshots(probe: Probe, state: State, calls: list[Call]) -> None:
 
 
 def _forks(probe: Probe, state: State, calls: list[Call]) -> None:
-    """A fork is equal at first and independent ever after, and `same_state` sees that."""
+    """A fork is equal at first and independent from then on, and `same_state` says so."""
     features = probe.environment.features
     instance = probe.reset(copy.deepcopy(state))
     if not features.state_visible:

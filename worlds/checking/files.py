@@ -48,7 +48,7 @@ READING: dict[str, Callable[[Environment, Task, Results], list[Reason]]] = {
 def check_file(path: Path, environments: Environments) -> CheckReport:
     """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot be read.
 
-    Notes list tasks that stand on both sides of the split (DESIGN §5.6), and what the gates that read a variant's texts
+    Notes list tasks that stand on both sides of the split, and what the gates that read a variant's texts
     would hold against these tasks (docs/gates.md): that is for the user to know, not a fault.
     """
     try:
