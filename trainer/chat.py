@@ -88,7 +88,7 @@ class Chat:
         return decoded
 
     def tokens(self, text: str) -> list[int]:
-        """The tokens of a reply as a well-behaved policy would write it (for supervised learning only)."""
+        """The tokens of a reply as a well-behaved policy would write it (supervised learning only)."""
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
 

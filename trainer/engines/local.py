@@ -1,8 +1,8 @@
 """Rolls out many episodes in lock-step with a local causal language model: token in, token out.
 
 Works for every folder that transformers loads as a causal language model with plain attention and a chat template.
-The prompt is prefilled once for all rollouts that share it, the cache of keys and values is kept across turns, and
-finished episodes leave the batch.
+The prompt is prefilled once for all rollouts that share it, the key-value cache is kept across turns, and finished
+episodes leave the batch.
 
 Every rollout draws from a stream of its own, keyed by (random seed, place in the batch), whatever else is in the batch.
 """
@@ -200,10 +200,13 @@ GROWTH = 64  # columns are added in such steps
 
 
 class RowCache(Cache):  # type: ignore[misc]
-    """Keys and values of `lengths[row]` tokens per row and layer.
+    """A key-value cache for rows of different lengths that come and go: `lengths[row]` tokens per row and layer.
+
+    Every row is stored from column 0 without holes, so a token's column is its position. Buffers start as zeros: masked
+    columns are still multiplied (by 0), and uninitialised memory may hold NaN.
 
     Before a forward pass `place` is told where the block's tokens stand; every layer then writes its keys and values
-    there and gives back what the block may look at.
+    there and returns all that the block may attend to.
     """
 
     def __init__(self) -> None:
