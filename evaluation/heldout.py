@@ -1,9 +1,9 @@
 """Held-out scores of a run: its policy at a checkpoint, rolled out on the tasks that it never trains on.
 
-Scores lie in `eval/heldout_step_<step>.a<attempt>.jsonl`, one line a rollout, written whole or not at all; they never
-enter the observations. The same checkpoint is scored once: asking again reads the file, unless the machinery broke
-rollouts, which are then repeated. Every checkpoint of a run meets the same tasks with the same draws, so that
-differences are paired (DESIGN §5.5: identity interface only).
+Scores are kept in `eval/heldout_step_<step>.a<attempt>.jsonl`, one line a rollout, written whole or not at all; they
+never enter the observations. A checkpoint is scored once: asking again reads the file, unless rollouts ended as
+infrastructure failures, which are then repeated. Every checkpoint of a run is scored on the same tasks with the same
+draws through the identity interface, so that differences are paired.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Which = Literal["start", "end"] | int
 @dataclass(frozen=True, slots=True)
 class Scored:
     """One rollout. `official` is the benchmark's own verdict, where the task belongs to one and a trace was made: it
-    skips turns in which no call is right, `rollout.binary` demands abstention there."""
+    skips turns in which no call is right, while `rollout.binary` demands abstention there."""
 
     rollout: Rollout
     official: bool | None = None
@@ -78,7 +78,8 @@ def compare(path: Path) -> dict[str, Any]:
 
 
 def scored(path: Path) -> dict[str, Any] | None:
-    """The same from the files that exist: the first and the last live step scored; None below two. Scores nothing."""
+    """`compare` from the files that exist, of the first and the last live step that were scored; None below two. Scores
+    nothing."""
     live = lineage(path).keeps
     found = sorted(
         (int(step), int(attempt), file)
@@ -109,7 +110,7 @@ def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
 
 
 def _summed(file: Path) -> dict[str, Any]:
-    """The summary, and how many rollouts the machinery broke: the means are without them."""
+    """The summary, and how many rollouts were infrastructure failures, which the means leave out."""
     return {**summary(file), "broken": _broken(file)}
 
 

@@ -84,7 +84,7 @@ def write_results(folder: Path) -> list[tuple[int, list[Path]]]:
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
-    """What a person reads."""
+    """The report as text."""
     data, settings = found["data"], found["settings"]
     calls = "native tool calls" if settings["form"] == "native" else "prompt mode"
     shown = [
@@ -176,14 +176,14 @@ def _judge(judge: EpisodeJudge, task: Task, episode: Episode) -> Judged:
 
 
 def _official_result(episode: Episode) -> Any:
-    """What the harness would have written: where a prompt no longer fits it keeps the error alone."""
+    """The result as the harness would have written it: the error alone where an episode ended early."""
     if episode.end in results.CUT:
         return f"Error during inference: the episode ended early ({episode.end})"
     return episode.result
 
 
 def _scores(part: Part, tasks: Sequence[Task], judged: Mapping[str, list[Judged]]) -> dict[str, Any]:
-    """The measures of the tasks of `part`, by type and over all; none when there is nothing."""
+    """The measures of the tasks of `part` by type and over all; empty where none was judged."""
     rows: dict[str, list[list[Judged]]] = defaultdict(list)
     for task in tasks:
         name = task.provenance["id"]

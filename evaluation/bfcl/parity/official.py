@@ -1,9 +1,18 @@
-"""BFCL's own scorer in a process of its own: what our verdicts are compared with.
+"""BFCL's own executor, checker and scorer in a process of their own: what our verdicts are compared with.
 
-Runs in a `Worker`, because it evaluates what policies wrote; `rods-eval check` is the one place that starts it. The
-wheel, whose hash the parent has checked, is unpacked into a temporary folder. The scorer imports the handlers of every
-model that BFCL knows, and with them dozens of packages that only ask models: in their place a stand-in is imported
-whose attributes do nothing. Result files, decoding, execution and checking are the wheel's own code.
+Both targets run in a `Worker`, because the executor evaluates text; the wheel's hash is checked by the parent.
+
+ORACLE answers the replay, which sends only calls that this project wrote. The official checker stops at the first
+failing turn; here its parts (`state_checker`, `response_checker`, the emptiness rule) run for every turn, and then the
+whole checker as it is. The official classes share some objects between all instances: the default lists of
+`post_tweet`, and the cards and bookings that pad long contexts. `mend` restores them before each rollout. Within a
+rollout the policy's and the ground truth's worlds still share them; `isolated` separates the two, so that a difference
+that comes from nothing else can be told from a real one.
+
+SCORER answers `rods-eval check`, which sends what policies wrote. The wheel is unpacked into a temporary folder. The
+scorer imports the handlers of every model that BFCL knows, and with them dozens of packages that only call models: a
+stand-in whose attributes do nothing is imported in their place. Result files, decoding, execution and checking are the
+wheel's own code.
 """
 
 from __future__ import annotations
