@@ -9,7 +9,6 @@ draws through the identity interface, so that differences are paired.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from buffers.checkpoints import Checkpoint, Checkpoints
+from buffers.log.disk import replace
 from buffers.run.run import Run
 from buffers.state import lineage
 from evaluation.scoring import estimate, paired, share
@@ -181,7 +181,7 @@ def summary(file: Path) -> dict[str, Any]:
     means = per_task(file)
     if not means:
         raise InfrastructureError(f"{file}: every rollout met an infrastructure failure; nothing was scored")
-    lines = [orjson.loads(line) for line in file.read_bytes().splitlines()]
+    lines = _records(file)
     types = {line["task"]: line["type"] for line in lines}
     by_type: dict[str, list[float]] = {}
     for task, value in means["progress"].items():
@@ -228,30 +228,23 @@ def _file(path: Path, checkpoint: Checkpoint) -> Path:
 
 
 def _write(file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[Task, list[Scored]]]) -> None:
-    """Writes one line a rollout into a temporary file, fsyncs it, and renames it into place. What an earlier file has
-    of a rollout that breaks now is kept: its draws were the same. Raises InfrastructureError, and leaves what was
-    there, when every rollout broke."""
-    file.parent.mkdir(exist_ok=True)
-    temporary = file.with_suffix(f".{os.getpid()}.part")
+    """Writes one line a rollout, all or none. A rollout that breaks now but has a line in an earlier file keeps that
+    line: its draws were the same. Raises InfrastructureError, and leaves what was there, when every rollout broke."""
     head = {"step": checkpoint.position.step, "attempt": checkpoint.position.attempt}
     earlier = {(one["task"], one["rollout"]): one for one in (_records(file) if file.exists() else ())}
-    counted = 0
-    with temporary.open("wb") as out:
-        for task, rollouts in rolled_out:
-            about = {"task": task.id, "type": task.type, "split": task.split, "version": _version(task), **head}
-            for index, scored in enumerate(rollouts):
-                official = {} if scored.official is None else {"official": int(scored.official)}
-                record = {**about, "rollout": index, **scored.rollout.as_json(), **official}
-                if record["end"] == "infrastructure":
-                    record = earlier.get((task.id, index), record)
-                counted += record["end"] != "infrastructure"
-                out.write(orjson.dumps(record) + b"\n")
-        out.flush()
-        os.fsync(out.fileno())
-    if not counted:
-        temporary.unlink()
+    records: list[dict[str, Any]] = []
+    for task, rollouts in rolled_out:
+        about = {"task": task.id, "type": task.type, "split": task.split, "version": _version(task), **head}
+        for index, scored in enumerate(rollouts):
+            official = {} if scored.official is None else {"official": int(scored.official)}
+            record = {**about, "rollout": index, **scored.rollout.as_json(), **official}
+            if record["end"] == "infrastructure":
+                record = earlier.get((task.id, index), record)
+            records.append(record)
+    if all(record["end"] == "infrastructure" for record in records):
         raise InfrastructureError("every held-out rollout met an infrastructure failure; nothing was scored")
-    temporary.rename(file)
+    file.parent.mkdir(exist_ok=True)
+    replace(file, b"".join(orjson.dumps(record) + b"\n" for record in records))
 
 
 def _version(task: Task) -> str:
@@ -263,8 +256,7 @@ def _version(task: Task) -> str:
 def per_task(file: Path) -> dict[str, dict[str, float]]:
     """The mean of each measure by task, over rollouts without infrastructure failure."""
     values: dict[str, dict[str, list[float]]] = {measure: {} for measure in INTERVALS}
-    for line in file.read_bytes().splitlines():
-        record = orjson.loads(line)
+    for record in _records(file):
         if record["end"] != "infrastructure":
             earned = {**record, "progress": record["resolved"] / record["expected"]}
             for measure, tasks in values.items():

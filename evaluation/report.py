@@ -21,7 +21,6 @@ from evaluation.bfcl.judging import EpisodeJudge, Judged
 from evaluation.bfcl.parity import official
 from evaluation.folder import PARTS, Episode, Part, episodes, load_settings, recorded_settings
 from evaluation.scoring import estimate, share
-from rods.environments.workers.worker import Worker
 from rods.errors import UserError
 from rods.tasks import Task
 from worlds.bfcl import wheel
@@ -32,7 +31,6 @@ SHOWN = 20  # differences from the official scorer that are listed
 RESULTS = "bfcl"  # the folder of BFCL's result files
 MEASURES = {"official": share, "strict": share, "progress": estimate}
 COLUMNS: tuple[Part, ...] = ("held-out", "test", "train")
-_HOUR = 3_600.0
 _VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 _NAMES = {"held-out": "held-out (the papers' 400)", "test": "unseen by any stage (300)", "train": "training tasks"}
 
@@ -130,7 +128,7 @@ def check(folder: Path, wheel_file: Path | None = None) -> dict[str, Any]:
     form = settings.results_form
     ours = {key: judged.official for key, judged in verdicts(folder).items()}
     theirs: dict[tuple[str, int], bool] = {}
-    scorer = Worker(official.SCORER, seconds=_HOUR, memory=1 << 33, reply_bytes=1 << 28)
+    scorer = official.start(official.SCORER)
     try:
         for sample, files in write_results(folder):
             for path in files:

@@ -145,19 +145,14 @@ def settings(source: Source, options: Options) -> Settings:
     ):
         if wrong:
             raise UserError(why, where="the command line", remedy="`rods-eval run --help` lists the options")
+    same = ("part", "tasks_per_type", "samples", "documents", "temperature", "top_p", "max_tokens")
     return Settings(
         policy=source.about,
-        part=options.part,
         types=tuple(dict.fromkeys(options.types)),
-        tasks_per_type=options.tasks_per_type,
-        samples=options.samples,
         protocol=protocol,
         system_prompt=options.system_prompt or source.system_prompt,
         form=form,
-        documents=options.documents,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        max_tokens=options.max_tokens,
+        **{name: getattr(options, name) for name in same},
     )
 
 

@@ -90,3 +90,16 @@ class Conversation:
         if trace.end == "infrastructure":
             self.mask = [0] * len(self.mask)
         return Sample(trace, self.prompt, self.completion[:end], self.mask[:end], self.spans, self.logprobs[:end])
+
+
+def ask_all(
+    rows: Sequence[Conversation], waiting: Sequence[tuple[int, NeedText]], chat: Chat, limits: config.Rollouts
+) -> tuple[list[int], dict[int, Reply]]:
+    """Shows every waiting episode of a lock-step batch what comes before its next reply: the episodes with room for
+    one, and the replies of those whose context is full."""
+    full: dict[int, Reply] = {}
+    for job, need in waiting:
+        rows[job].ask(chat, need)
+        if rows[job].room(limits) < 1:
+            full[job] = Reply("", "context")
+    return [job for job, _ in waiting if job not in full], full

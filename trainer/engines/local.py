@@ -22,7 +22,7 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from trainer import torch_settings
 from trainer.chat import Chat
-from trainer.engines.base import Conversation, Sample
+from trainer.engines.base import Conversation, Sample, ask_all
 
 BELOW_ONE = 1 - 2**-22  # float32 keeps it, times any total, below that total
 
@@ -77,15 +77,7 @@ class _Batch:
 
     def complete(self, waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
         """One reply for every waiting episode (the callback of the lock-step driver)."""
-        replies: dict[int, Reply] = {}
-        active: list[int] = []
-        for job, need in waiting:
-            row = self.rows[job]
-            row.ask(self.chat, need)
-            if row.room(self.limits) < 1:
-                replies[job] = Reply("", "context")
-            else:
-                active.append(job)
+        active, replies = ask_all(self.rows, waiting, self.chat, self.limits)
         if active:
             logits = self._feed(active) if self.cached else self._prefill(active)
             replies.update(self._generate(active, logits))
