@@ -230,6 +230,7 @@ def _file(path: Path, checkpoint: Checkpoint) -> Path:
 def _write(file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[Task, list[Scored]]]) -> None:
     """Writes one line a rollout, all or none. A rollout that breaks now but has a line in an earlier file keeps that
     line: its draws were the same. Raises InfrastructureError, and leaves what was there, when every rollout broke."""
+    file.parent.mkdir(exist_ok=True)
     head = {"step": checkpoint.position.step, "attempt": checkpoint.position.attempt}
     earlier = {(one["task"], one["rollout"]): one for one in (_records(file) if file.exists() else ())}
     records: list[dict[str, Any]] = []
@@ -243,7 +244,6 @@ def _write(file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[Task, 
             records.append(record)
     if all(record["end"] == "infrastructure" for record in records):
         raise InfrastructureError("every held-out rollout met an infrastructure failure; nothing was scored")
-    file.parent.mkdir(exist_ok=True)
     replace(file, b"".join(orjson.dumps(record) + b"\n" for record in records))
 
 
