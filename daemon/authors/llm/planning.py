@@ -125,6 +125,7 @@ def _from_recipes(
     sketch = partial(
         planning.plan,
         replace(catalogue, recipes=own),
+        given.environment,
         given.seed,
         given.profile,
         blocked=given.blocked,
