@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from buffers.log.records import record
 from buffers.log.tail import read
-from buffers.log.writer import LogWriter, record
+from buffers.log.writer import LogWriter
 from evaluation.bfcl.decoding import Form
 
 NAME = "episodes.jsonl"

@@ -18,7 +18,8 @@ from typing import Any
 import orjson
 
 import rods
-from buffers.log.writer import LogWriter, record
+from buffers.log.records import record
+from buffers.log.writer import LogWriter
 from buffers.run.heartbeat import ProcessLocation
 from rods import environments, runfolder
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
