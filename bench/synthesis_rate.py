@@ -19,20 +19,22 @@ from statistics import median
 from bench.figures import Figure, run
 from buffers.log.records import Record
 from buffers.log.tail import read
-from buffers.run.run import Run
+from buffers.run.creation import create_run
 from buffers.trainer_log import TrainerLog
 from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
 from rods.config import Config, parse_config
-from rods.environments import load
+from rods.environments.loading import Environments
 from rods.gates import held_out_index
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
 from rods.runfolder import EXPANDED, OBSERVATIONS
 from rods.tasks import Task
 from worlds import desk
+
+load = Environments().load
 
 BATCH = 16
 
@@ -55,7 +57,7 @@ async def _rate(jobs: int) -> list[Figure]:
 
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
         pipeline = Pipeline(Config(), held_out_index(tasks), threads)
-        author, environment = ProceduralAuthor.of("desk", threads), load("desk")
+        author, environment = ProceduralAuthor.of(load("desk"), threads), load("desk")
         waiting = iter(range(jobs))
 
         async def work() -> None:
@@ -88,7 +90,7 @@ def _latency(steps: int) -> list[Figure]:
     config = parse_config({"training": {"batch_tasks": BATCH}, "pool": {"staging_epochs": 0.0}}, where="bench")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
-        chart = Run.create(path, config, desk.generate(7, 200, 20))
+        chart = create_run(path, config, desk.generate(7, 200, 20))
         daemon = subprocess.Popen([sys.executable, "-m", "daemon", str(path)], stderr=subprocess.DEVNULL)
         try:
             with TrainerLog(chart) as log:

@@ -15,14 +15,16 @@ import pytest
 import tomli_w
 
 from buffers.fork import fork
-from buffers.run.creation import check
+from buffers.run.creation import check, create_run
 from buffers.run.run import Run
 from rods import runfolder
 from rods.calls import Call
-from rods.config import Config, read_config
+from rods.config import Config, Sandbox, read_config
+from rods.environments.sandbox.environment import Sandboxed
 from rods.errors import RefusedError, UserError
 from rods.tasks import EnvironmentRef, Task
 from tests.buffers.world import config, make_run, originals
+from tests.environments import ENVIRONMENTS
 
 
 def test_a_run_opens_as_it_was_created(tmp_path: Path) -> None:
@@ -106,7 +108,7 @@ def test_another_protocol_is_refused(tmp_path: Path) -> None:
 
 def refusal(tasks: list[Task], **changes: object) -> str:
     with pytest.raises(UserError) as refused:
-        check(config(**changes), tasks)
+        check(config(**changes), tasks, ENVIRONMENTS)
     assert refused.value.remedy
     return str(refused.value)
 
@@ -135,10 +137,10 @@ def test_a_stage_with_too_few_tasks_of_its_types_is_refused() -> None:
 def test_seeds_of_one_type_only_are_worth_a_warning(tmp_path: Path) -> None:
     only_base = [task for task in originals() if task.type == "base"]
     settings = config(training={"batch_tasks": 1})
-    run = Run.create(tmp_path / "run", settings, only_base)
+    run = create_run(tmp_path / "run", settings, only_base)
     [warning] = run.manifest["warnings"]
     assert "at most 6 seeds a step, not 16" in warning
-    assert check(settings, originals()) == []
+    assert check(settings, originals(), ENVIRONMENTS) == []
 
 
 def test_a_full_disk_leaves_no_half_made_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,8 +204,21 @@ def test_a_model_that_has_moved_is_found_by_the_configuration_of_the_next_start(
         return read_config(file)
 
     path = tmp_path / "run"
-    Run.create(path, asked("old"), list(originals()))
+    create_run(path, asked("old"), list(originals()))
     assert Run.open(path).config.policy.model == str(tmp_path / "old" / "m" / "qwen")  # from any folder, on its own
     assert Run.open(path, asked("new")).config.policy.model == str(tmp_path / "new" / "m" / "qwen")
     forked = fork(Run.open(path), tmp_path / "fork")
     assert Run.open(forked.path).config.policy.model == str(tmp_path / "old" / "m" / "qwen")
+
+
+def test_opening_runs_changes_nothing_for_one_another(tmp_path: Path) -> None:
+    made = create_run(tmp_path / "run", config(), list(originals()))
+    sandbox = Sandbox(environments=("desk",), workers=1, lowest_tier="limits")
+    operation = made.config.operation.model_copy(update={"sandbox": sandbox})
+    confined = Run.open(made.path, made.config.model_copy(update={"operation": operation}))
+    again = Run.open(made.path)
+    with confined.environments as environments:
+        assert isinstance(environments.load("desk"), Sandboxed)
+        assert not any(isinstance(run.environments.load("desk"), Sandboxed) for run in (made, again))
+        for run in (made, confined, again):
+            run.check_environments()
