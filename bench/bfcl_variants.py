@@ -22,7 +22,7 @@ from bench.figures import Figure, run
 from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
-from evaluation.bfcl.parity import oracle
+from evaluation.bfcl.parity import official
 from rods.analysis.profile import distance, profile
 from rods.calls import Call
 from rods.canonical import keyed_random
@@ -228,7 +228,7 @@ def _official(variants: Sequence[Task]) -> tuple[float, float]:
         true.append([entry, truth, [[calls] if calls else [] for calls in truth]])
         wrong = [[str(call) for call in turn] for turn in _corrupted(task)]
         false.append([entry, truth, [[calls] if calls else [] for calls in wrong]])
-    judge = Worker(oracle.TARGET, seconds=600, memory=1 << 33, reply_bytes=1 << 28)
+    judge = Worker(official.ORACLE, seconds=600, memory=1 << 33, reply_bytes=1 << 28)
     try:
         request = {"wheel": str(wheel.path()), "do": "check"}
         kept = judge.call({**request, "rollouts": true})

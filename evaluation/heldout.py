@@ -10,25 +10,42 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
 from buffers.checkpoints import Checkpoint, Checkpoints
 from buffers.run.run import Run
 from buffers.state import lineage
-from evaluation import engines
-from evaluation.engines import Scored
 from evaluation.scoring import estimate, paired, share
 from rods import runfolder
+from rods.canonical import keyed_random
 from rods.config import Config
+from rods.episode.engine import Trace
+from rods.episode.rewards import score
 from rods.errors import InfrastructureError, UserError
+from rods.observations import Rollout
 from rods.tasks import Task
+from trainer import simulated
+
+if TYPE_CHECKING:
+    from trainer.engines.local import LocalEngine
 
 INTERVALS = {"progress": estimate, "binary": share, "official": share}  # verdicts are 0 or 1: Wilson's
+BATCH = 256  # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a batch
 Which = Literal["start", "end"] | int
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One rollout. `official` is the benchmark's own verdict, where the task belongs to one and a trace was made: it
+    skips turns in which no call is right, `rollout.binary` demands abstention there."""
+
+    rollout: Rollout
+    official: bool | None = None
 
 
 def score_run(path: Path, which: Which) -> dict[str, Any]:
@@ -47,9 +64,7 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
             raise UserError(
                 "the run has no held-out tasks", where=str(path), remedy="create a run with data.held_out above 0"
             )
-        engine = engines.load(run.config, checkpoint.policy)
-        rolled_out = engine.rollouts(tasks, run.config.training.heldout_rollouts)
-        _write(file, checkpoint, rolled_out)
+        _write(file, checkpoint, roll_out(run.config, checkpoint.policy, tasks, run.config.training.heldout_rollouts))
     return _summed(file)
 
 
@@ -104,6 +119,55 @@ def _broken(file: Path) -> int:
 
 def _records(file: Path) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in file.read_bytes().splitlines()]
+
+
+def roll_out(config: Config, policy: Path, tasks: Sequence[Task], count: int) -> Iterator[tuple[Task, list[Scored]]]:
+    """`count` scored rollouts of each of `tasks`, in order, by the policy whose files a checkpoint holds in `policy`,
+    through the identity interface. Draws depend on the run's random seed for rollouts, the task's place and the
+    rollout's index, never on the checkpoint. Raises UserError when the files do not fit."""
+    if config.policy.kind == "simulated":
+        known = simulated.SimulatedPolicy(config)
+        known.load(policy)
+        return _simulated(known, tasks, count)
+    from trainer.engines.local import LocalEngine  # torch only where weights are
+
+    engine = LocalEngine.load_alone(policy, config.rollouts, config.operation, config.policy.kind)
+    return _with_weights(engine, config, tasks, count)
+
+
+def _simulated(
+    policy: simulated.SimulatedPolicy, tasks: Sequence[Task], count: int
+) -> Iterator[tuple[Task, list[Scored]]]:
+    """The simulated policy's chances, drawn like its training rollouts but never with their keys."""
+    seed = policy.config.random_seeds.rollouts
+    for task in tasks:
+        chance = simulated.turn_chance(task, policy.skill)
+        keys = [(seed, "held_out", task.id, index) for index in range(count)]
+        yield task, [Scored(simulated.rollout(task, chance, "progress", *key)) for key in keys]
+
+
+def _with_weights(
+    engine: LocalEngine, config: Config, tasks: Sequence[Task], count: int
+) -> Iterator[tuple[Task, list[Scored]]]:
+    from trainer.batches import scoring_jobs
+
+    per_batch = max(1, BATCH // count)
+    for first in range(0, len(tasks), per_batch):
+        part = tasks[first : first + per_batch]
+        jobs = [job for job in scoring_jobs(part, config) for _ in range(count)]
+        key = keyed_random(config.random_seeds.rollouts, "held_out", first).getrandbits(63)
+        samples = engine.rollouts(jobs, random_seed=key)
+        for index, task in enumerate(part):
+            traces = [sample.trace for sample in samples[index * count : (index + 1) * count]]
+            yield task, [Scored(score(trace, "progress"), _official(task, trace)) for trace in traces]
+
+
+def _official(task: Task, trace: Trace) -> bool | None:
+    if task.environment.name != "bfcl":
+        return None
+    from evaluation.bfcl.judging import trace_verdicts
+
+    return trace_verdicts(task, trace)["official"]
 
 
 def summary(file: Path) -> dict[str, Any]:

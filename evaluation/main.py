@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import orjson
 from cyclopts import Parameter
 
-from evaluation import checking, report, running
+from evaluation import report, running
 from evaluation.sources import Options
 from rods import commands
 from rods.commands import Json
@@ -75,7 +75,7 @@ def _check(
     wheel: Annotated[Path | None, Parameter(help="the wheel of BFCL to ask; default: the pinned")] = None,
     as_json: Json = False,
 ) -> int:
-    found = checking.check(folder, wheel)
+    found = report.check(folder, wheel)
     if as_json:
         print(orjson.dumps(found).decode())
     else:

@@ -11,10 +11,10 @@ from cyclopts import Group, Parameter
 from pydantic import ValidationError
 
 from evaluation import heldout
-from evaluation.bfcl import results, traces
+from evaluation.bfcl import results
 from evaluation.bfcl.decoding import Form
 from evaluation.bfcl.dialects import Documents
-from evaluation.settings import COLDEST, Part, Protocol, Settings, SystemPrompt
+from evaluation.folder import COLDEST, Part, Protocol, Settings, SystemPrompt
 from rods.config import Budgets, Endpoint, Operation, read_config
 from rods.errors import UserError
 from rods.tasks import TASK_TYPES, TaskType
@@ -237,8 +237,8 @@ def _limits(operation: Operation, options: Options) -> dict[str, Any]:
 
 def _files(path: Path, options: Options) -> Source:
     _check_existing(path)
-    kind: Kind = "traces" if traces.are_traces(path) else "results"
-    files = traces.files(path) if kind == "traces" else results.files(path)
+    kind: Kind = "traces" if results.are_traces(path) else "results"
+    files = results.trace_files(path) if kind == "traces" else results.files(path)
     digest = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()
     name = options.name or path.resolve().name.split(".")[0]
     stated = kind == "traces" or all(results.version_file(file) for file in files)

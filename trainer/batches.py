@@ -26,8 +26,8 @@ def jobs(batch: Batch, config: Config) -> list[Job]:
     return [job for slot in batch.slots for job in [_job(slot.task, dialect, interface, config)] * count]
 
 
-def validation_jobs(tasks: Sequence[Task], config: Config) -> list[Job]:
-    """One episode a task, with the prompt of the last stage and no interface: what evaluation shows."""
+def scoring_jobs(tasks: Sequence[Task], config: Config) -> list[Job]:
+    """One episode a task for validation and held-out scores: the prompt of the last stage, the identity interface."""
     dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
     return [_job(task, dialect, IDENTITY, config) for task in tasks]
 

@@ -23,7 +23,7 @@ from buffers.checkpoints import ADOPTED
 from rods.config import Config
 from rods.errors import UserError
 from rods.tasks import Task
-from trainer.batches import validation_jobs
+from trainer.batches import scoring_jobs
 from trainer.engines.base import RolloutEngine
 from trainer.engines.local import LocalEngine
 from trainer.ranks import Ranks
@@ -84,7 +84,7 @@ class Weights:
     def _validate(self, tasks: Sequence[Task]) -> list[float | None]:
         mine = tasks[self.ranks.index :: self.ranks.count]
         self.synchronise()
-        samples = self.rollouts.rollouts(validation_jobs(mine, self.config), random_seed=0, greedy=True)
+        samples = self.rollouts.rollouts(scoring_jobs(mine, self.config), random_seed=0, greedy=True)
         earned = [
             None if one.trace.end == "infrastructure" else one.trace.resolved / one.trace.expected for one in samples
         ]

@@ -9,7 +9,7 @@ import torch
 
 from buffers.checkpoints import Checkpoints, Position
 from buffers.run.run import Run
-from evaluation.journal import episodes
+from evaluation.folder import episodes
 from evaluation.main import run
 from rods.config import Config, PolicySettings, Training
 from trainer.nano import model

@@ -14,10 +14,10 @@ import orjson
 import pytest
 
 from evaluation.bfcl import results
-from evaluation.bfcl.verdicts import of_trace
-from evaluation.checking import known_wheel
+from evaluation.bfcl.judging import trace_verdicts
+from evaluation.folder import SETTINGS
 from evaluation.main import run
-from evaluation.settings import FILE
+from evaluation.report import known_wheel
 from rods.dialects import load
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply
@@ -115,9 +115,9 @@ def test_an_evaluation_of_another_data_version_is_never_gone_on_with(
     results.write(tmp_path / "r", "m", [(name(four[0]), truth(four[0]))], "prompt")
     folder = tmp_path / "e"
     scored(folder, "--recorded", tmp_path / "r", capsys=capsys)
-    remembered = orjson.loads((folder / FILE).read_bytes())
+    remembered = orjson.loads((folder / SETTINGS).read_bytes())
     remembered["data"]["version"] = OLD
-    (folder / FILE).write_bytes(orjson.dumps(remembered))
+    (folder / SETTINGS).write_bytes(orjson.dumps(remembered))
     for arguments in (["run", str(folder), "--recorded", str(tmp_path / "r")], ["report", str(folder)]):
         assert run(arguments) == 3
         assert f"belongs to the data of bfcl-eval {OLD}" in capsys.readouterr().err
@@ -186,7 +186,7 @@ def test_a_hidden_tool_that_was_refused_in_training_stays_refused(
         trace = run_lockstep([job], partial(_next, said))[0]
         assert any(result.error == "unknown_tool" for turn in trace.turns for s in turn.steps for result in s.results)
         kept.append(orjson.dumps(trace.as_json()))
-        verdicts.append(of_trace(task, trace))
+        verdicts.append(trace_verdicts(task, trace))
     file = tmp_path / "step_00000001.a1.jsonl.gz"
     file.write_bytes(gzip.compress(b"\n".join(kept)))
     scores = scored(tmp_path / "e", "--recorded", file, capsys=capsys)["scores"]["held-out"]["miss_func"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from evaluation.bfcl.parity import oracle
+from evaluation.bfcl.parity import official
 from rods.analysis.profile import profile
 from rods.environments import load
 from rods.environments.workers.worker import Worker
@@ -77,7 +77,7 @@ def test_the_official_checker_accepts_every_ground_truth_and_refuses_it_with_a_t
         last = max(turn for turn, calls in enumerate(truth) if calls)
         true.append([entry, truth, turns])
         false.append([entry, truth, [*turns[:last], [], *turns[last + 1 :]]])
-    judge = Worker(oracle.TARGET, seconds=120, memory=1 << 33, reply_bytes=1 << 24)
+    judge = Worker(official.ORACLE, seconds=120, memory=1 << 33, reply_bytes=1 << 24)
     request = {"do": "check", "wheel": str(wheel.path())}
     try:
         assert all(judge.call({**request, "rollouts": true}))

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from evaluation.chat_templates import refuse_another_rule
+from evaluation.endpoint import refuse_another_rule
 from rods.errors import UserError
 
 

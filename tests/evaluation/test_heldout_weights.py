@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from evaluation.local_weights import LocalWeights
+from evaluation.heldout import roll_out
 from rods.config import Config, Rollouts
 from rods.tasks import Task
 from trainer.nano import model
@@ -30,9 +30,9 @@ def tasks() -> list[Task]:
 
 
 def test_every_task_gets_its_rollouts_and_the_draws_repeat(policy: Path, tasks: list[Task]) -> None:
-    scored = list(LocalWeights(CONFIG, policy).rollouts(tasks, 3))
+    scored = list(roll_out(CONFIG, policy, tasks, 3))
     assert [task.id for task, _ in scored] == [task.id for task in tasks]
     for task, rollouts in scored:
         assert len(rollouts) == 3
         assert {scored.rollout.expected for scored in rollouts} == {task.expected_turns}
-    assert list(LocalWeights(CONFIG, policy).rollouts(tasks, 3)) == scored
+    assert list(roll_out(CONFIG, policy, tasks, 3)) == scored
