@@ -82,8 +82,8 @@ class Writers:
         return self._client is not None and all(one["why"] for one in self._client.status())
 
     def author(self, environment_name: str, pick: str, index: int) -> Author:
-        """Who writes variant `index` of `pick`. Raises ComposeError("no_prompts") where the procedural author is to write
-        and the environment has no catalogue."""
+        """Who writes variant `index` of `pick`. Raises ComposeError("no_prompts") where the procedural author is to
+        write for an environment without a catalogue."""
         if self._client is None:
             if environment_name not in self._procedural:
                 self._procedural[environment_name] = ProceduralAuthor.of(environment_name, self.threads)
