@@ -27,11 +27,13 @@ from rods.analysis.profile import distance, profile
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.config import Config
-from rods.environments import load
+from rods.environments.loading import Environments
 from rods.environments.workers.worker import Worker
 from rods.gates import SimilarityIndex, held_out_index
 from rods.tasks import RETURN_SENTENCE, Task
 from worlds.bfcl import export, tasks, wheel
+
+load = Environments().load
 
 QUICK = 14  # seeds of each type
 GRAM = 4
@@ -54,7 +56,7 @@ def write(seeds: Sequence[Task], random_seed: int = 0) -> tuple[list[Written], C
     threads = ThreadPoolExecutor(1)
     held_out = held_out_index([task for task in tasks() if task.split != "train"])
     config = Config.model_validate({"random_seeds": {"daemon": random_seed}})
-    pipeline, author = Pipeline(config, held_out, threads), ProceduralAuthor.of("bfcl", threads)
+    pipeline, author = Pipeline(config, held_out, threads), ProceduralAuthor.of(load("bfcl"), threads)
     pool = SimilarityIndex()
     for task in tasks():
         if task.split == "train":

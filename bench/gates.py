@@ -25,11 +25,13 @@ from daemon.pipeline import Pipeline
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config
-from rods.environments import load
+from rods.environments.loading import Environments
 from rods.gates import SimilarityIndex
 from rods.tasks import Task
 from worlds import desk
 from worlds.bfcl import tasks
+
+load = Environments().load
 
 FULL, QUICK = 500, 24  # variants of each environment
 READING = ("leaks", "grounding", "requests", "missing")
@@ -42,7 +44,7 @@ def measure(quick: bool) -> list[Figure]:
     for name in ("desk", "bfcl"):
         variants = accepted(name, size)
         began = time.process_time()
-        refused = [objections(load(name), task, catalogue_for(name)) for task in variants]
+        refused = [objections(load(name), task, catalogue_for(load(name))) for task in variants]
         spent = 1000 * (time.process_time() - began) / len(variants)
         figures += [
             Figure(f"{name}: untouched variants refused", _share(refused), "share", reach=0.05, higher=False),
@@ -51,7 +53,7 @@ def measure(quick: bool) -> list[Figure]:
         corruptions = Corruptions(load(name), variants)
         for kind in KINDS:
             spoilt = [corruptions.corrupt(task, kind, keyed_random(1, kind, task.id)) for task in variants]
-            found = [objections(load(name), task, catalogue_for(name)) for task in spoilt if task is not None]
+            found = [objections(load(name), task, catalogue_for(load(name))) for task in spoilt if task is not None]
             alone = _share([each - {"reading"} for each in found])
             claim = f"{name}: {kind}, {len(found)} tasks, with the phrase book"
             figures.append(Figure(claim, _share(found), "share", "gates alone", alone, reach=0.95))
@@ -86,7 +88,10 @@ def accepted(name: str, count: int, config: Config | None = None) -> list[Task]:
     """Variants as the daemon accepts them, of training tasks in turn."""
     seeds = [task for task in tasks() if task.split == "train"] if name == "bfcl" else desk.generate(7, 200, 0)
     threads = ThreadPoolExecutor(1)
-    pipeline, author = Pipeline(config or Config(), SimilarityIndex(), threads), ProceduralAuthor.of(name, threads)
+    pipeline, author = (
+        Pipeline(config or Config(), SimilarityIndex(), threads),
+        ProceduralAuthor.of(load(name), threads),
+    )
 
     async def written() -> list[Task]:
         found: list[Task] = []

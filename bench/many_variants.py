@@ -25,10 +25,12 @@ from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from rods.config import Config
-from rods.environments import load
+from rods.environments.loading import Environments
 from rods.gates import SimilarityIndex, held_out_index
 from rods.tasks import Task
 from worlds.bfcl import tasks
+
+load = Environments().load
 
 FULL, QUICK = 100_000, 300
 STEPS = 10  # lines of progress
@@ -122,7 +124,7 @@ def _became(work: Run) -> list[Figure]:
 async def _write(work: Run) -> None:
     threads = ThreadPoolExecutor(1)
     held_out = held_out_index([task for task in tasks() if task.split != "train"])
-    pipeline, author = Pipeline(Config(), held_out, threads), ProceduralAuthor.of("bfcl", threads)
+    pipeline, author = Pipeline(Config(), held_out, threads), ProceduralAuthor.of(load("bfcl"), threads)
     seeds = [task for task in tasks() if task.split == "train"]
     try:
         for number in count():

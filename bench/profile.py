@@ -16,10 +16,12 @@ from rods.analysis.profile import Profile, distance, profile
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.config import Gates
-from rods.environments import load
+from rods.environments.loading import Environments
 from rods.gates import SimilarityIndex, check, held_out_index
 from rods.tasks import EnvironmentRef, Task
 from worlds.desk import fresh_tasks
+
+load = Environments().load
 
 TURNS, WORDS_A_TURN, VOCABULARY, PHRASES = 4, 20, 600, 50
 

@@ -19,8 +19,9 @@ from typing import Any
 import torch
 
 from bench.figures import Figure, run
-from rods import dialects, environments
+from rods import dialects
 from rods.config import Config, read_config
+from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import GroundTruth
@@ -28,6 +29,8 @@ from trainer.engines.base import Conversation, Sample
 from trainer.engines.local import LocalEngine
 from trainer.nano.warm_start import warm_started
 from worlds import desk
+
+load = Environments().load
 
 ROOT = Path(__file__).parent.parent
 DEMO, RECIPE = ROOT / "console" / "demo.toml", ROOT / "experiments" / "training" / "cpu.toml"
@@ -62,7 +65,7 @@ def measure(quick: bool, model: str = "") -> list[Figure]:
 
 
 def _jobs(config: Config, count: int) -> list[Job]:
-    world, dialect = environments.load("desk"), dialects.load(config.policy.dialect)
+    world, dialect = load("desk"), dialects.load(config.policy.dialect)
     tasks = desk.generate(5, count, 0, "small")
     return [Job(task, world, dialect, GroundTruth(world, task), max_steps=config.rollouts.max_steps) for task in tasks]
 

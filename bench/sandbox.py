@@ -19,14 +19,16 @@ from pathlib import Path
 
 from bench.figures import Figure, run
 from rods.calls import Call
-from rods.environments import load
 from rods.environments.base import Environment, Instance
+from rods.environments.loading import Environments
 from rods.environments.sandbox.confined import confined
 from rods.environments.sandbox.environment import Sandboxed, World
 from rods.environments.sandbox.tiers import TIERS, Tier, probe, reaches
 from rods.errors import InfrastructureError
 from rods.tasks import Task
 from worlds.desk import fresh_tasks
+
+load = Environments().load
 
 FACTORY = "worlds.desk:environment"
 WORKERS = 2

@@ -26,13 +26,15 @@ from daemon.candidates import Rejection, VariantJob
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
 from rods.config import Config, parse_config
-from rods.environments import load
+from rods.environments.loading import Environments
 from rods.gates import held_out_index
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
 from rods.runfolder import EXPANDED, OBSERVATIONS
 from rods.tasks import Task
 from worlds import desk
+
+load = Environments().load
 
 BATCH = 16
 
@@ -55,7 +57,7 @@ async def _rate(jobs: int) -> list[Figure]:
 
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
         pipeline = Pipeline(Config(), held_out_index(tasks), threads)
-        author, environment = ProceduralAuthor.of("desk", threads), load("desk")
+        author, environment = ProceduralAuthor.of(load("desk"), threads), load("desk")
         waiting = iter(range(jobs))
 
         async def work() -> None:

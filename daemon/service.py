@@ -22,7 +22,6 @@ from daemon.pipeline import Pipeline
 from daemon.queue import SeedQueue, Waiting
 from daemon.watching import TrainerLife, Watch
 from daemon.writers import Writers
-from rods import environments
 from rods.composing.records import ComposeError
 from rods.gates import held_out_index
 from rods.rules.selection import Pick, select
@@ -224,10 +223,11 @@ class Service:
             log.info("rejected", variant=index, stage=rejection.stage, error=rejection.error, attempt=rejection.attempt)
 
         try:
-            author = self.writers.author(seed.environment.name, pick.id, index)
+            environment = self.run.environments.load(seed.environment.name)
+            author = self.writers.author(environment, pick.id, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
             job = VariantJob(pick.id, index, seed, root, pick.why["generation"] + 1)
-            return await self.pipeline.write(job, author, environments.load(seed.environment.name), admit, reject)
+            return await self.pipeline.write(job, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json(), attempt=0))
             return error.type

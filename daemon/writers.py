@@ -21,6 +21,7 @@ from daemon.authors.llm.asking import Asker
 from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
+from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.llm import Budget, Client
 
@@ -81,18 +82,18 @@ class Writers:
         """Whether all endpoints are known to be down: calls wait."""
         return self._client is not None and all(one["why"] for one in self._client.status())
 
-    def author(self, environment_name: str, pick: str, index: int) -> Author:
+    def author(self, environment: Environment, pick: str, index: int) -> Author:
         """Who writes variant `index` of `pick`. Raises ComposeError("no_prompts") where the procedural author is to
         write for an environment without a catalogue."""
         if self._client is None:
-            if environment_name not in self._procedural:
-                self._procedural[environment_name] = ProceduralAuthor.of(environment_name, self.threads)
-            return self._procedural[environment_name]
+            if environment.name not in self._procedural:
+                self._procedural[environment.name] = ProceduralAuthor.of(environment, self.threads)
+            return self._procedural[environment.name]
         chance = keyed_random(self.config.random_seeds.daemon, "backbone", pick, index)
         account = self._client.account(f"{pick}#{index}")
         asker = Asker(self._client, self._client.draw(chance), account, self.config.pipeline.answer_tries)
         duplicates = self.config.gates.duplicates
-        return LLMAuthor(environment_name, asker, self.config.pipeline, self.threads, duplicates=duplicates)
+        return LLMAuthor(environment, asker, self.config.pipeline, self.threads, duplicates=duplicates)
 
     def known(self) -> dict[str, Any]:
         """What the log of starts records: the synthesis model, and the prompt hashes of every environment that can be
@@ -100,7 +101,9 @@ class Writers:
         hashes = {}
         for name in self.run.manifest["environments"]:
             try:
-                hashes[name] = dict(prompt_hashes(name) if self.by_model else self.author(name, "", 0).hashes)
+                environment = self.run.environments.load(name)
+                known = prompt_hashes(environment) if self.by_model else self.author(environment, "", 0).hashes
+                hashes[name] = dict(known)
             except ComposeError as error:  # nothing to write with: its seeds will be finished as no_prompts
                 log.warning("no variants of this environment", environment=name, why=error.detail)
         names = [endpoint.name or endpoint.model for endpoint in self.config.operation.endpoints]

@@ -24,6 +24,7 @@ from evaluation.scoring import estimate, paired, share
 from rods import runfolder
 from rods.canonical import keyed_random
 from rods.config import Config
+from rods.environments.loading import Environments
 from rods.episode.engine import Trace
 from rods.episode.rewards import score
 from rods.errors import InfrastructureError, UserError
@@ -64,7 +65,8 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
             raise UserError(
                 "the run has no held-out tasks", where=str(path), remedy="create a run with data.held_out above 0"
             )
-        _write(file, checkpoint, roll_out(run.config, checkpoint.policy, tasks, run.config.training.heldout_rollouts))
+        count = run.config.training.heldout_rollouts
+        _write(file, checkpoint, roll_out(run.config, checkpoint.policy, run.environments, tasks, count))
     return _summed(file)
 
 
@@ -121,7 +123,9 @@ def _records(file: Path) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in file.read_bytes().splitlines()]
 
 
-def roll_out(config: Config, policy: Path, tasks: Sequence[Task], count: int) -> Iterator[tuple[Task, list[Scored]]]:
+def roll_out(
+    config: Config, policy: Path, environments: Environments, tasks: Sequence[Task], count: int
+) -> Iterator[tuple[Task, list[Scored]]]:
     """`count` scored rollouts of each of `tasks`, in order, by the policy whose files a checkpoint holds in `policy`,
     through the identity interface. Draws depend on the run's random seed for rollouts, the task's place and the
     rollout's index, never on the checkpoint. Raises UserError when the files do not fit."""
@@ -132,7 +136,7 @@ def roll_out(config: Config, policy: Path, tasks: Sequence[Task], count: int) ->
     from trainer.engines.local import LocalEngine  # torch only where weights are
 
     engine = LocalEngine.load_alone(policy, config.rollouts, config.operation, config.policy.kind)
-    return _with_weights(engine, config, tasks, count)
+    return _with_weights(engine, config, environments, tasks, count)
 
 
 def _simulated(
@@ -147,14 +151,14 @@ def _simulated(
 
 
 def _with_weights(
-    engine: LocalEngine, config: Config, tasks: Sequence[Task], count: int
+    engine: LocalEngine, config: Config, environments: Environments, tasks: Sequence[Task], count: int
 ) -> Iterator[tuple[Task, list[Scored]]]:
     from trainer.batches import scoring_jobs
 
     per_batch = max(1, BATCH // count)
     for first in range(0, len(tasks), per_batch):
         part = tasks[first : first + per_batch]
-        jobs = [job for job in scoring_jobs(part, config) for _ in range(count)]
+        jobs = [job for job in scoring_jobs(part, config, environments) for _ in range(count)]
         key = keyed_random(config.random_seeds.rollouts, "held_out", first).getrandbits(63)
         samples = engine.rollouts(jobs, random_seed=key)
         for index, task in enumerate(part):

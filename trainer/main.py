@@ -23,6 +23,7 @@ from cyclopts import Parameter
 from buffers.run.run import Run
 from rods import commands, logs, runfolder
 from rods.config import read_config
+from rods.environments.loading import Environments
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
 from rods.signals import Interrupted, ignore
 from trainer.policy import TrainingStopped
@@ -90,7 +91,7 @@ def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None) -> i
     else:
         config = read_config(config_file)
         tasks = load_tasks(config.data, config_file.parent)
-        warnings = check(config, tasks)
+        warnings = check(config, tasks, Environments(config.operation.sandbox))
     launch = launched(accelerate) if accelerate else Launch(int(os.environ.get("WORLD_SIZE", "1")))
     for line in lines(plan(path, config, tasks, warnings, launch)):
         print(line)

@@ -21,6 +21,7 @@ import torch
 
 from buffers.checkpoints import ADOPTED
 from rods.config import Config
+from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.tasks import Task
 from trainer.batches import scoring_jobs
@@ -40,6 +41,7 @@ class Weights:
     def __init__(
         self,
         config: Config,
+        environments: Environments,
         engine: LocalEngine,
         rollouts: RolloutEngine,
         synchronise: Callable[[], None],
@@ -47,7 +49,8 @@ class Weights:
         ranks: Ranks,
     ) -> None:
         self.synchronise = synchronise
-        self.config, self.engine, self.rollouts, self.shards, self.ranks = config, engine, rollouts, shards, ranks
+        self.config, self.environments = config, environments
+        self.engine, self.rollouts, self.shards, self.ranks = engine, rollouts, shards, ranks
         self._generators: list[torch.Tensor] | None = None
         ranks.services = {
             "gather": self._gather,
@@ -84,7 +87,8 @@ class Weights:
     def _validate(self, tasks: Sequence[Task]) -> list[float | None]:
         mine = tasks[self.ranks.index :: self.ranks.count]
         self.synchronise()
-        samples = self.rollouts.rollouts(scoring_jobs(mine, self.config), random_seed=0, greedy=True)
+        jobs = scoring_jobs(mine, self.config, self.environments)
+        samples = self.rollouts.rollouts(jobs, random_seed=0, greedy=True)
         earned = [
             None if one.trace.end == "infrastructure" else one.trace.resolved / one.trace.expected for one in samples
         ]

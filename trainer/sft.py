@@ -21,10 +21,11 @@ from typing import Annotated, Any
 import orjson
 from cyclopts import Parameter
 
-from rods import dialects, environments
+from rods import dialects
 from rods.canonical import keyed_random
 from rods.config import Config, PolicySettings, read_config
 from rods.dialects.base import Dialect
+from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import GroundTruth
@@ -51,7 +52,7 @@ def warm_up(
         raise UserError("nothing to do", where="sft", remedy="give --out, --export, or both")
     settings = read_config(config)
     tasks = [task for task in load_tasks(settings.data, config.parent) if task.split == "train"]
-    traces = demonstrate(tasks, settings.policy)
+    traces = demonstrate(tasks, settings.policy, Environments(settings.operation.sandbox))
     if export is not None:
         lines = [orjson.dumps(as_chat(task, trace)) for task, trace in zip(tasks, traces, strict=True)]
         export.write_bytes(b"".join(line + b"\n" for line in lines))
@@ -106,7 +107,7 @@ def _train(config: Config, traces: list[Trace], out: Path, passes: float, sequen
     chat.tokenizer.save_pretrained(out)
 
 
-def demonstrate(tasks: Sequence[Task], policy: PolicySettings) -> list[Trace]:
+def demonstrate(tasks: Sequence[Task], policy: PolicySettings, environments: Environments) -> list[Trace]:
     """One resolved episode a task. Raises UserError for a task whose ground truth does not resolve its turns."""
     dialect = dialects.load(policy.dialect)
     plans = [_replies(task, dialect) for task in tasks]

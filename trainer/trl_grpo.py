@@ -97,6 +97,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self, run: Run, training: TrainingRun | None, ranks: Ranks, engine: LocalEngine, how: sharding.Kind
     ) -> None:
         self.config, self.training, self.ranks, self.engine = run.config, training, ranks, engine
+        self.loaded = run.environments  # TRL has an attribute `environments` of its own
         self.hook = load_hook(run.config.training.advantage_hook)
         self.batch: Batch | None = None
         self.samples: list[Sample] = []  # of this process, as are their advantages
@@ -121,7 +122,9 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self.rollout_engine = rollout_engine(self, run, engine, ranks)
         if how != "whole" and self.rollout_engine is engine:
             engine.model.to(self.accelerator.device)  # what TRL does with a policy that is not spread
-        self.weights = Weights(run.config, engine, self.rollout_engine, self.synchronise, self.shards, ranks)
+        self.weights = Weights(
+            run.config, run.environments, engine, self.rollout_engine, self.synchronise, self.shards, ranks
+        )
 
     def synchronise(self) -> None:
         """Gives whoever rolls out the weights of now."""
@@ -245,7 +248,7 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
         trainer.synchronise()
     trainer.batch = batch = ranks.together(lambda: driven(trainer.training).next_batch())
     ranks.agree(batch.hash())
-    every = batches.jobs(batch, config)
+    every = batches.jobs(batch, config, trainer.loaded)
     mine = ranks.part(len(every))
     count = config.rollouts.rollouts_per_task
     if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:

@@ -16,7 +16,7 @@ from buffers.log.parts import segments
 from buffers.log.records import CLOSED_BY, CLOSING, KEYS, LOST, Record, record_id
 from buffers.log.tail import read, read_raw
 from buffers.run.run import Run
-from rods import environments, runfolder
+from rods import runfolder
 from rods.errors import CorruptLogError
 from rods.gates import replay as ground_truth_faults
 
@@ -42,7 +42,7 @@ def verify(path: Path, replay: bool = False) -> Findings:
             for task_id, seq in history.pool.injected.items():
                 task = history.staging.task(seq)
                 findings.count("variants replayed")
-                for fault in ground_truth_faults(environments.load(task.environment.name), task):
+                for fault in ground_truth_faults(run.environments.load(task.environment.name), task):
                     findings.problem(f"variant {task_id}", str(fault))
     except CorruptLogError as error:
         findings.problem("log", str(error))

@@ -20,20 +20,23 @@ import orjson
 import rods
 from buffers.log.writer import LogWriter, record
 from buffers.run.heartbeat import ProcessLocation
-from rods import environments, runfolder
+from rods import runfolder
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
+from rods.environments.loading import Environments
 from rods.errors import RefusedError, UserError
 from rods.tasks import Task, read_tasks
 
 
 @dataclass(frozen=True)
 class Run:
-    """An existing run folder. `config` is the recorded identity with the operation of this start."""
+    """An existing run folder. `config` is the recorded identity with the operation of this start, and `environments`
+    are made as its operation says; nothing is started until one is asked for."""
 
     path: Path
     config: Config
     manifest: dict[str, Any]
     tasks: list[Task] = field(repr=False)  # training and held-out, in the order of tasks.jsonl
+    environments: Environments = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -69,8 +72,9 @@ class Run:
                 where=str(path / runfolder.TASKS),
                 remedy="restore the file, or start a new run",
             )
-        environments.use((config or written).operation.sandbox)
-        return Run(path, config or written, manifest, list(read_tasks(path / runfolder.TASKS)))
+        config = config or written
+        environments = Environments(config.operation.sandbox)
+        return Run(path, config, manifest, list(read_tasks(path / runfolder.TASKS)), environments)
 
     @staticmethod
     def create(path: Path, config: Config, tasks: list[Task]) -> Run:
@@ -78,7 +82,6 @@ class Run:
         cannot be trained on (buffers.run.creation)."""
         from buffers.run.creation import create
 
-        environments.use(config.operation.sandbox)
         return create(path, config, tasks)
 
     def log_start(self, process: str, **facts: Any) -> None:
@@ -102,7 +105,7 @@ class Run:
     def check_environments(self) -> None:
         """Raises RefusedError when an installed environment is not the version that the run was created with."""
         for name, recorded in self.manifest["environments"].items():
-            installed = environments.load(name).hash
+            installed = self.environments.load(name).hash
             if installed != recorded:
                 raise RefusedError(
                     f"environment {name!r} is version {installed}, the run was created with {recorded}",

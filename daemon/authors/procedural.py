@@ -15,7 +15,7 @@ from daemon.authors.base import Assignment, Defect, Judgement, T, Texts, in_thre
 from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.environments.base import Results
+from rods.environments.base import Environment, Results
 from rods.gates import drafts
 from rods.tasks import Task, TaskType
 
@@ -33,9 +33,9 @@ class ProceduralAuthor:
         self.hashes = {"phrase_book": catalogue.content_id}
 
     @staticmethod
-    def of(environment_name: str, threads: Executor) -> ProceduralAuthor:
+    def of(environment: Environment, threads: Executor) -> ProceduralAuthor:
         """Raises ComposeError("no_prompts") when the environment has no catalogue."""
-        return ProceduralAuthor(catalogue_for(environment_name), threads)
+        return ProceduralAuthor(catalogue_for(environment), threads)
 
     async def plan(self, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:
         if missing := set(given.profile.classes) - self._classes(given):
@@ -43,6 +43,7 @@ class ProceduralAuthor:
         return await self._compute(
             lambda: planning.plan(
                 self.catalogue,
+                given.environment,
                 given.seed,
                 given.profile,
                 blocked=given.blocked,
@@ -94,7 +95,7 @@ class ProceduralAuthor:
         )
 
     async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:
-        faults = await self._compute(lambda: drafts.judge(self.catalogue, task, draft, results))
+        faults = await self._compute(lambda: drafts.judge(self.catalogue, given.environment, task, draft, results))
         if not faults:
             return Judgement("no rule objects")
         return Judgement(

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rods import environments
 from rods.analysis.sampling import Sampler, illegal
 from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
@@ -26,6 +25,7 @@ from rods.checking.runaway import runaways
 from rods.composing import soundness
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
+from rods.environments.loading import Environments
 from rods.errors import Unsupported
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
@@ -35,8 +35,10 @@ STATES = 4  # states borrowed from the given tasks, besides the empty one
 State = Mapping[str, Any] | None
 
 
-def check_environment(name: str, tasks: Iterable[Task] = (), *, random_seed: int = 0) -> CheckReport:
-    """Probes the environment called `name`. Raises UserError when there is none of that name, or its
+def check_environment(
+    name: str, environments: Environments, tasks: Iterable[Task] = (), *, random_seed: int = 0
+) -> CheckReport:
+    """Probes the one of the `environments` called `name`. Raises UserError when there is none of that name, or its
     factory fails.
 
     `tasks` must be tasks of this environment; their ground truth must hold, and its calls are probed with.
@@ -81,7 +83,9 @@ def _identity(probe: Probe, name: str) -> None:
     if not isinstance(environment.hash, str) or not environment.hash:
         probe.fault(name, "hash", "is empty", "hash tool schemas, data and a behaviour version")
         return
-    code = "import sys; from rods.environments import load; print('hash', load(sys.argv[1]).hash)"
+    code = """import sys
+from rods.environments.loading import Environments
+print("hash", Environments().load(sys.argv[1]).hash)"""
     path = os.pathsep.join(entry or "." for entry in sys.path)
     other = subprocess.run(
         [sys.executable, "-c", code, name],
@@ -99,11 +103,11 @@ def _identity(probe: Probe, name: str) -> None:
 
 def _catalogue(probe: Probe, name: str) -> None:
     try:
-        catalogue = catalogue_for(name)
+        catalogue = catalogue_for(probe.environment)
     except ComposeError:
         probe.note("no catalogue with a phrase book: no variants of its tasks can be written (docs/composing.md)")
         return
-    for what in soundness.faults(catalogue):
+    for what in soundness.faults(catalogue, probe.environment):
         probe.fault(name, "catalogue", what, "docs/composing.md says what a catalogue owes")
 
 

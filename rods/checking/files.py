@@ -14,10 +14,10 @@ from typing import Any
 
 import orjson
 
-from rods import environments
 from rods.calls import Call
 from rods.checking.report import CheckReport, Fault
 from rods.environments.base import Environment, Results
+from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.gates import grounding, leaks, missing, requests
 from rods.gates.ground_truth import StateRejected, faults, run, tools
@@ -45,7 +45,7 @@ READING: dict[str, Callable[[Environment, Task, Results], list[Reason]]] = {
 }
 
 
-def check_file(path: Path) -> CheckReport:
+def check_file(path: Path, environments: Environments) -> CheckReport:
     """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot be read.
 
     Notes list tasks that stand on both sides of the split (DESIGN §5.6), and what the gates that read a variant's texts
@@ -76,7 +76,7 @@ def check_file(path: Path) -> CheckReport:
                 faults_here.append(("", what, "remove one of the two lines"))
             else:
                 tasks[task.id] = (number, task)
-                faults_here += _world_faults(task, worlds)
+                faults_here += _world_faults(task, environments, worlds)
                 if not faults_here:
                     _doubt(task, worlds, number, doubts)
         found += [Fault(where, *fault) for fault in faults_here]
@@ -112,11 +112,11 @@ def _parse(line: bytes) -> tuple[Any, Found | None]:
         return None, ("", f"not JSON: {error.msg} (character {error.pos + 1})", "write one task as {…} on one line")
 
 
-def _world_faults(task: Task, worlds: dict[str, Environment | Found]) -> Iterator[Found]:
+def _world_faults(task: Task, environments: Environments, worlds: dict[str, Environment | Found]) -> Iterator[Found]:
     """What is wrong with a well-formed task once its environment is asked."""
     name = task.environment.name
     if name not in worlds:
-        worlds[name] = _load(name)
+        worlds[name] = _load(environments, name)
     world = worlds[name]
     if isinstance(world, tuple):
         yield world
@@ -161,7 +161,7 @@ def _doubt(task: Task, worlds: dict[str, Environment | Found], line: int, doubts
             doubts[gate].append((line, str(refused[0])))
 
 
-def _load(name: str) -> Environment | Found:
+def _load(environments: Environments, name: str) -> Environment | Found:
     try:
         return environments.load(name)
     except UserError as error:

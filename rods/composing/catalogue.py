@@ -1,7 +1,7 @@
 """What composing knows of an environment: recipes, domains of values, worlds and their repair, and a phrase book.
 
-An environment becomes composable by supplying one `Catalogue`, either built in or as `environment.catalogue()` of a
-user's own. Nothing else in `rods/composing` knows any environment.
+An environment becomes composable by giving one `Catalogue` through `environment.catalogue()`; its tables are usually
+read from TOML (`rods.composing.recipes`). Nothing else in `rods/composing` knows any environment.
 
 - A **recipe** is a HIGH-LEVEL function: a named sequence of BOTTOM-LEVEL calls (`steps`) in which every argument has a
   source: `Said` by the user (a value drawn from a domain), `Got` from the result of an earlier step of the recipe,
@@ -26,8 +26,7 @@ from typing import Any
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.composing.records import ComposeError, Draft
-from rods.environments import load
-from rods.environments.base import Result
+from rods.environments.base import Environment, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +234,7 @@ def _none(state: Mapping[str, Any]) -> Collection[str]:
 class Catalogue:
     """Everything that composing needs of one environment.
 
-    - `environment`: the name under which `rods.environments.load` finds it.
+    - `environment`: the name by which tasks refer to it (`rods.environments.loading`).
     - `make_state(recipes, avoid, narrative, rng)`: an initial state in which these recipes have a fair chance, with
       other names, numbers and contents than `avoid` (the seed's state, or None).
     - `patch(state, error, rng)`: a partial state to be merged into `state` so that what failed may succeed, or None.
@@ -300,13 +299,10 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def catalogue_for(environment_name: str) -> Catalogue:
-    """The catalogue of a built-in environment, or of a user's own through its `catalogue()`.
-
-    Raises ComposeError("no_prompts") when the environment has none, UserError when there is no such environment.
-    """
-    supply = getattr(load(environment_name), "catalogue", None)
+def catalogue_for(environment: Environment) -> Catalogue:
+    """What the environment's optional method `catalogue()` returns. Raises ComposeError("no_prompts") without one."""
+    supply = getattr(environment, "catalogue", None)
     catalogue = supply() if callable(supply) else None
     if not isinstance(catalogue, Catalogue):
-        raise ComposeError("no_prompts", f"environment {environment_name!r} has no catalogue to compose from")
+        raise ComposeError("no_prompts", f"environment {environment.name!r} has no catalogue to compose from")
     return catalogue

@@ -128,17 +128,21 @@ def merged(tables: Sequence[RecipeTables]) -> RecipeTables:
     for name in (entry.name for entry in fields(RecipeTables)[1:]):
         for each in tables:
             found, so_far = getattr(each, name), whole.get(name)
-            if so_far is None:
+            twice: list[str] = []
+            if not so_far:
                 whole[name] = found
             elif isinstance(found, Mapping):
-                if twice := sorted(map(str, found.keys() & so_far.keys())):
-                    what = f"another file defines {', '.join(twice)} too"
-                    raise UserError(what, where=f"{each.file}, {name}", remedy="give one of the two another name")
+                twice = sorted(map(str, found.keys() & so_far.keys()))
                 whole[name] = {**so_far, **found}
             elif isinstance(found, frozenset):
                 whole[name] = so_far | found
-            else:  # tuples follow one another; of the lengths one is given
+            elif isinstance(found, tuple):
                 whole[name] = so_far + found
+            elif found:
+                twice = [name]
+            if twice:
+                what = f"another file defines {', '.join(twice)} too"
+                raise UserError(what, where=f"{each.file}, {name}", remedy="keep one of them, or give one another name")
     return RecipeTables(**whole)
 
 

@@ -6,17 +6,16 @@ import string
 from collections.abc import Iterator, Mapping
 
 from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Said
-from rods.environments import load
-from rods.environments.base import Tool
+from rods.environments.base import Environment, Tool
 
 
-def faults(catalogue: Catalogue) -> list[str]:
-    """What is wrong with `catalogue`, one line a fault; empty when it is sound.
+def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
+    """What is wrong with the `catalogue` of `environment`, one line a fault; empty when it is sound.
 
     Checked are names (tools, parameters, domains, things, facts, families), the order of steps, and that every phrase
     says every slot exactly once, so that no argument can be left unsaid.
     """
-    tools = load(catalogue.environment).tools()
+    tools = environment.tools()
     found = [
         f"{recipe.name}: {fault}"
         for recipe in catalogue.recipes.values()

@@ -8,9 +8,10 @@ answered with `Unsupported`, never guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from functools import wraps
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from rods.calls import Call
 from rods.tasks import EnvironmentRef
@@ -146,3 +147,22 @@ class Environment(Protocol):
 
 def reference(environment: Environment) -> EnvironmentRef:
     return EnvironmentRef(environment.name, environment.hash)
+
+
+T = TypeVar("T")
+_KEPT = 8  # environments whose derived values are kept
+
+
+def kept(derive: Callable[[Environment], T]) -> Callable[[Environment], T]:
+    """Decorates a pure function of an environment: its value is computed once for each object, of the last few."""
+    found: dict[int, tuple[Environment, T]] = {}  # by identity; the object is held, so that its id stays its own
+
+    @wraps(derive)
+    def derived(environment: Environment) -> T:
+        if id(environment) not in found:
+            if len(found) >= _KEPT:
+                found.clear()
+            found[id(environment)] = environment, derive(environment)
+        return found[id(environment)][1]
+
+    return derived

@@ -17,15 +17,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 from rods.composing.catalogue import Catalogue, Implied
 from rods.composing.parse_wording import read
 from rods.composing.records import BoundCall, Draft
 from rods.composing.task_types import said
-from rods.environments import load
-from rods.environments.base import Results
+from rods.environments.base import Environment, Results, Tool
 from rods.gates.ground_truth import run
 from rods.gates.leaks import artefacts, secrets
 from rods.tasks import RETURN_SENTENCE, Task
@@ -45,15 +43,17 @@ class DraftFault:
     turn: int | None = None
 
 
-def judge(catalogue: Catalogue, task: Task, draft: Draft, results: Results | None = None) -> list[DraftFault]:
+def judge(
+    catalogue: Catalogue, environment: Environment, task: Task, draft: Draft, results: Results | None = None
+) -> list[DraftFault]:
     """The faults of `task`, made from `draft`; empty when it is accepted. `results` are those of its ground truth where
     the caller has just run it; otherwise it is run in a fresh instance."""
     faults = structure(task, draft)
     if faults:  # the other parts take the structure for granted
         return faults
     return (
-        alignment(catalogue, task, draft, results)
-        + leaks(catalogue, task)
+        alignment(catalogue, environment, task, draft, results)
+        + leaks(catalogue, environment, task)
         + naturalness(task, catalogue.book.longest + SLACK)
     )
 
@@ -105,15 +105,17 @@ def _missing(task: Task, draft: Draft, turn: int) -> bool:
     return any(not any(said(value, text) for text in texts) for value in supplied)
 
 
-def alignment(catalogue: Catalogue, task: Task, draft: Draft, results: Results | None = None) -> list[DraftFault]:
+def alignment(
+    catalogue: Catalogue, environment: Environment, task: Task, draft: Draft, results: Results | None = None
+) -> list[DraftFault]:
     """Whether texts and calls ask for the same: nothing missing, nothing unasked."""
     faults: list[DraftFault] = []
     shown: list[str] = []  # results of the calls so far
+    tools = environment.tools()
     for turn, calls in enumerate(draft.turns):
         for bound in calls:
-            faults += _unfounded(catalogue, task, draft, turn, bound, shown)
+            faults += _unfounded(catalogue, tools[bound.call.name], task, draft, turn, bound, shown)
             shown.append(bound.result.text)
-    environment = load(catalogue.environment)
     if results is None:
         results = run(environment, task)
     for turn, reading in enumerate(read(catalogue, environment, task, results)):
@@ -125,13 +127,12 @@ def alignment(catalogue: Catalogue, task: Task, draft: Draft, results: Results |
 
 
 def _unfounded(
-    catalogue: Catalogue, task: Task, draft: Draft, turn: int, bound: BoundCall, shown: Sequence[str]
+    catalogue: Catalogue, tool: Tool, task: Task, draft: Draft, turn: int, bound: BoundCall, shown: Sequence[str]
 ) -> list[DraftFault]:
     """Arguments of a call that nobody could know."""
     faults = []
     steps = catalogue.recipes[bound.recipe].steps
     implied = [source.value for step in steps for source in step.arguments.values() if isinstance(source, Implied)]
-    tool = load(catalogue.environment).tools()[bound.call.name]
     defaults = {parameter.name: parameter.default for parameter in tool.parameters}
     for argument, value in bound.call.arguments.items():
         flow = bound.flows.get(argument)
@@ -151,16 +152,15 @@ def _unfounded(
     return faults
 
 
-def leaks(catalogue: Catalogue, task: Task) -> list[DraftFault]:
-    """Tools and parameters that the texts name."""
-    return [DraftFault(reason, "query", turn) for turn, text in _requests(task) for reason in leaked(catalogue, text)]
-
-
-def leaked(catalogue: Catalogue, text: str) -> list[str]:
-    """The tools and parameters that `text` names. Tools whose names are plain words may be said when the catalogue
-    lists them as ordinary, parameters that are plain words always."""
-    named = _secret_names(catalogue).intersection(re.findall(r"\w+", text))
-    return [f"the text names {name!r}" for name in sorted(named)]
+def leaks(catalogue: Catalogue, environment: Environment, task: Task) -> list[DraftFault]:
+    """Tools and parameters that the texts name. Tools whose names are plain words may be said when the catalogue lists
+    them as ordinary, parameters that are plain words always."""
+    secret = secrets(environment.tools(), catalogue.ordinary)
+    return [
+        DraftFault(f"the text names {name!r}", "query", turn)
+        for turn, text in _requests(task)
+        for name in sorted(secret.intersection(re.findall(r"\w+", text)))
+    ]
 
 
 def naturalness(task: Task, longest: int) -> list[DraftFault]:
@@ -205,8 +205,3 @@ def _words(value: Any) -> Iterator[str]:
             yield from _words(item)
     else:
         yield from WORD.findall(str(value).lower())
-
-
-@lru_cache(maxsize=8)
-def _secret_names(catalogue: Catalogue) -> frozenset[str]:
-    return secrets(load(catalogue.environment).tools(), catalogue.ordinary)

@@ -11,9 +11,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from rods import environments
 from rods.calls import Call
-from rods.environments.base import Result, Tool
+from rods.environments.base import Environment, Result, Tool
 from rods.faults import OVER_LIMIT, WRONG_ARGUMENTS
 from rods.interfaces.base import IDENTITY, Interface, Shown
 from rods.interfaces.remedies import alike, constraints, lookups, misuse, named, refusal_text, related
@@ -60,9 +59,9 @@ def hint(shown: Shown, call: Call, result: Result) -> str:
     return " ".join(constraints(shown, call, refusal) or related(shown, call, refusal))
 
 
-def _explained(environment: str, call: Call, result: Result) -> str:
+def _explained(environment: Environment, call: Call, result: Result) -> str:
     """What the environment itself says of the refusal, where it has more to say."""
-    explain = getattr(environments.load(environment), "explain", None)
+    explain = getattr(environment, "explain", None)
     return str(explain(call, result)) if callable(explain) else ""
 
 

@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from rods import environments
 from rods.analysis.flows import Output, Text, is_small
 from rods.analysis.schemas import Checker, limits
 from rods.analysis.words import stems
 from rods.calls import Call
 from rods.composing.catalogue import Got, Known, Source, catalogue_for
 from rods.composing.records import ComposeError
-from rods.environments.base import Parameter, Result, Tool
+from rods.environments.base import Environment, Parameter, Result, Tool, kept
 from rods.interfaces.base import Shown
 
 MOST = 3  # names in one hint
@@ -114,9 +113,9 @@ class Dependencies:
     readers: frozenset[str]
 
 
-@cache
-def dependencies(environment: str) -> Dependencies:
-    """The dependencies of the environment called so; empty for one without a catalogue. A parameter that no recipe of
+@kept
+def dependencies(environment: Environment) -> Dependencies:
+    """The dependencies of an environment; empty for one without a catalogue. A parameter that no recipe of
     its tool looks up has the suppliers of parameters of that name in the other tools of its class."""
     try:
         catalogue = catalogue_for(environment)
@@ -128,7 +127,7 @@ def dependencies(environment: str) -> Dependencies:
         for kind, gift in recipe.gives.items():
             if isinstance(gift.value, Got):
                 givers.setdefault(kind, Counter())[recipe.tools[gift.value.step]] += 1
-    tools = environments.load(environment).tools()
+    tools = environment.tools()
     found: dict[tuple[str, str], Counter[str]] = {}
     for recipe in recipes:
         for step in recipe.steps:

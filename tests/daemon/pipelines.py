@@ -14,10 +14,10 @@ from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, parse_config
-from rods.environments import load
 from rods.environments.base import Results
 from rods.gates import SimilarityIndex
 from rods.tasks import Task, TaskType
+from tests.environments import load
 from worlds import desk
 
 THREADS = ThreadPoolExecutor(2)
@@ -37,7 +37,7 @@ def settings(**sections: Mapping[str, Any]) -> Config:
 
 
 def author() -> Author:
-    return ProceduralAuthor.of("desk", THREADS)
+    return ProceduralAuthor.of(load("desk"), THREADS)
 
 
 class Bench:

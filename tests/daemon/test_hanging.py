@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from daemon.service import Service
-from rods.environments import load
 from rods.environments.base import reference
 from rods.episode import watchdog as module
 from rods.episode.watchdog import Lanes
 from tests.daemon import hanging_environment as hanging
 from tests.daemon.runs import Trainer, make_run, seeds, until, variants
+from tests.environments import load
 from worlds import desk
 
 HANGING = "tests.daemon.hanging_environment:environment"

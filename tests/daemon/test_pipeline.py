@@ -12,12 +12,12 @@ from daemon.authors.base import Defect, Judgement
 from daemon.candidates import plain, with_blanks
 from rods.analysis.profile import distance, profile
 from rods.calls import Call
-from rods.environments import load
 from rods.errors import InfrastructureError
 from rods.faults import ErrorType
 from rods.gates import SimilarityIndex, check
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.pipelines import Bench, author, failure, listening, seed, settings, spoil, steady
+from tests.environments import load
 
 WHERE = {  # the author's method in which each error type is made to happen, and the stage on record
     "no_pattern": ("plan", "plan"),

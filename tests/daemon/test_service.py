@@ -15,10 +15,10 @@ import tomli_w
 from buffers.audit.verify import verify
 from buffers.run.heartbeat import heartbeat_path
 from rods.calls import Call
-from rods.environments import load
 from rods.environments.base import reference
 from rods.tasks import Task
 from tests.daemon.runs import VALUES, Daemon, Trainer, epochs, idle, make_run, rejected, seeds, until, variants
+from tests.environments import load
 from worlds import desk
 
 ALL = ["base", "long_context", "miss_func", "miss_param"]

@@ -15,6 +15,7 @@ from evaluation import heldout
 from evaluation.heldout import Scored, compare, per_task, score_run, scored, summary
 from evaluation.scoring import estimate, share
 from rods.config import Config
+from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
 from rods.tasks import Task
 from tests.trainer.runs import train, write_config
@@ -80,10 +81,10 @@ class Breaking:
         monkeypatch.setattr(heldout, "roll_out", self.roll_out)
 
     def roll_out(
-        self, config: Config, policy: Path, tasks: Sequence[Task], count: int
+        self, config: Config, policy: Path, environments: Environments, tasks: Sequence[Task], count: int
     ) -> Iterator[tuple[Task, list[Scored]]]:
         self.asked += 1
-        for place, (task, found) in enumerate(self._roll_out(config, policy, tasks, count)):
+        for place, (task, found) in enumerate(self._roll_out(config, policy, environments, tasks, count)):
             yield task, [self._of(one, self.broken(place, index)) for index, one in enumerate(found)]
 
     def _of(self, one: Scored, broken: bool) -> Scored:

@@ -8,6 +8,7 @@ import torch
 from evaluation.heldout import roll_out
 from rods.config import Config, Rollouts
 from rods.tasks import Task
+from tests.environments import ENVIRONMENTS
 from trainer.nano import model
 from worlds import desk
 
@@ -30,9 +31,9 @@ def tasks() -> list[Task]:
 
 
 def test_every_task_gets_its_rollouts_and_the_draws_repeat(policy: Path, tasks: list[Task]) -> None:
-    scored = list(roll_out(CONFIG, policy, tasks, 3))
+    scored = list(roll_out(CONFIG, policy, ENVIRONMENTS, tasks, 3))
     assert [task.id for task, _ in scored] == [task.id for task in tasks]
     for task, rollouts in scored:
         assert len(rollouts) == 3
         assert {scored.rollout.expected for scored in rollouts} == {task.expected_turns}
-    assert list(roll_out(CONFIG, policy, tasks, 3)) == scored
+    assert list(roll_out(CONFIG, policy, ENVIRONMENTS, tasks, 3)) == scored

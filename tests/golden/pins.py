@@ -20,12 +20,12 @@ from evaluation.bfcl.judging import official_verdict, strict_verdict
 from evaluation.bfcl.parity.mutations import MutatedRollout, Mutations
 from rods.canonical import canonical
 from rods.config import Config, Data
-from rods.environments import load
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.episode.goals import GroundTruth
 from rods.gates import SimilarityIndex, held_out_index
 from rods.runfolder import POOL
 from rods.tasks import TASK_TYPES, Task, task_lines
+from tests.environments import load
 from tests.test_loop import pools, run_to_end
 from worlds.sources import load_tasks
 
@@ -109,7 +109,7 @@ def variants(name: str, type: str, scratch: Path) -> list[str]:
 
     async def write(threads: ThreadPoolExecutor) -> list[str]:
         pipeline = Pipeline(Config(), held_out_index([task for task in tasks if task.split != "train"]), threads)
-        author, environment = ProceduralAuthor.of(name, threads), load(name)
+        author, environment = ProceduralAuthor.of(load(name), threads), load(name)
         lines: list[str] = []
         accepted = 0
         for number in range(TRIED):

@@ -10,7 +10,7 @@ import pytest
 import prompts
 from daemon.authors.llm.wording import query_template
 from rods.composing.records import ComposeError
-from rods.environments import load
+from tests.environments import load
 
 NAMES = sorted(path.stem for path in prompts.FOLDER.glob("*.txt"))
 AGENTS = [name for name in NAMES if "system" in prompts.load(name).sections]

@@ -3,10 +3,11 @@
 from functools import cache
 from pathlib import Path
 
-from rods import config, dialects, environments
+from rods import config, dialects
 from rods.episode.drivers import Job
 from rods.episode.goals import GroundTruth
 from rods.tasks import Task
+from tests.environments import load
 from trainer.chat import Chat
 from trainer.engines.local import LocalEngine
 from trainer.nano import model
@@ -20,7 +21,7 @@ def tasks() -> tuple[Task, ...]:
 
 def chat() -> Chat:
     texts = [f" {text}" for task in tasks() for text in task.script]
-    tools = dialects.load("compact").system(list(environments.load("desk").tools().values()))
+    tools = dialects.load("compact").system(list(load("desk").tools().values()))
     return Chat(model.build_tokenizer([*texts, f" {tools}", "done"]), Path("nano"))
 
 
@@ -41,7 +42,7 @@ def saved(folder: Path) -> Path:
 
 
 def jobs(rollouts: int = 1) -> list[Job]:
-    world, dialect = environments.load("desk"), dialects.load("compact")
+    world, dialect = load("desk"), dialects.load("compact")
     return [
         job for task in tasks() for job in [Job(task, world, dialect, GroundTruth(world, task), max_steps=3)] * rollouts
     ]

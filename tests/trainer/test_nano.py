@@ -8,9 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from transformers import LlamaForCausalLM
 
-from rods import dialects, environments
+from rods import dialects
 from rods.composing.catalogue import catalogue_for
 from rods.config import parse_config
+from tests.environments import load
 from tests.trainer import nano_parts
 from trainer.nano import model
 from trainer.nano.teacher import Teacher, kind_of
@@ -42,7 +43,7 @@ def test_the_network_has_about_half_a_million_parameters():
 
 
 def _teacher(carelessness: float) -> Teacher:
-    return Teacher(catalogue_for("desk"), environments.load("desk"), dialects.load("compact"), carelessness)
+    return Teacher(catalogue_for(load("desk")), load("desk"), dialects.load("compact"), carelessness)
 
 
 @pytest.fixture(scope="module")

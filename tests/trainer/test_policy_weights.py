@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from rods.config import parse_config
+from rods.environments.loading import Environments
 from rods.errors import UserError
 from tests.trainer.mixtures import KINDS, mixture
 from tests.trainer.nano_parts import chat
@@ -26,7 +27,13 @@ def weights(model: Any) -> Weights:
     engine, ranks = LocalEngine(model, chat(), config.rollouts), Ranks()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     return Weights(
-        config, engine, engine, lambda: None, Shards("whole", model, lambda: optimizer, lambda: model, True), ranks
+        config,
+        Environments(),
+        engine,
+        engine,
+        lambda: None,
+        Shards("whole", model, lambda: optimizer, lambda: model, True),
+        ranks,
     )
 
 

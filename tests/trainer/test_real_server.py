@@ -20,12 +20,13 @@ import torch
 
 from bench.fixtures.llm_server import LlmServer
 from bench.fixtures.llm_server.server import MODEL, NAME
-from rods import config, dialects, environments
+from rods import config, dialects
 from rods.config import Endpoint
 from rods.episode.drivers import Job
 from rods.episode.goals import GroundTruth
 from rods.episode.rewards import score
 from rods.llm import Client
+from tests.environments import load
 from tests.trainer.runs import live_steps, write_config
 from trainer import advantages, main, trl_grpo
 from trainer.chat import Chat
@@ -80,7 +81,7 @@ def through(server: LlmServer, own: LocalEngine, **settings: Any) -> ServedEngin
 
 
 def jobs(rollouts: int) -> list[Job]:
-    world, dialect = environments.load("desk"), dialects.load("compact")
+    world, dialect = load("desk"), dialects.load("compact")
     tasks = desk.generate(3, 8, 0, "small")
     return [Job(task, world, dialect, GroundTruth(world, task), max_steps=3) for task in tasks for _ in range(rollouts)]
 

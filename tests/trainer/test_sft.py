@@ -12,6 +12,7 @@ from trl import data_utils
 
 from rods.config import PolicySettings, read_config
 from rods.errors import EXIT_OK, EXIT_USER
+from tests.environments import ENVIRONMENTS
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import write_config
 from trainer.chat import Chat
@@ -48,7 +49,7 @@ def config(folder: Path, base: Path, **changes: object) -> Path:
 def test_demonstrations_resolve_every_turn_of_all_four_types(dialect: Literal["tags", "hermes", "compact"]) -> None:
     tasks = desk.generate(5, 16, 0)
     assert {task.type for task in tasks} == {"base", "long_context", "miss_func", "miss_param"}
-    traces = demonstrate(tasks, PolicySettings(kind="simulated", dialect=dialect))
+    traces = demonstrate(tasks, PolicySettings(kind="simulated", dialect=dialect), ENVIRONMENTS)
     assert all(trace.binary and trace.end == "finished" for trace in traces)
 
 
@@ -67,7 +68,7 @@ def test_other_tools_read_the_export_and_see_the_tokens_that_a_rollout_would(tmp
     rows = load_dataset("json", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache"))
     said, talk = read_config(asked), Chat.load(base)
     tasks = [task for task in load_tasks(said.data, tmp_path) if task.split == "train"]
-    for row, trace in zip(rows, demonstrate(tasks, said.policy), strict=True):
+    for row, trace in zip(rows, demonstrate(tasks, said.policy, ENVIRONMENTS), strict=True):
         assert data_utils.is_conversational(row)
         shown = data_utils.apply_chat_template({"messages": row["messages"]}, talk.tokenizer)["text"]
         tokens, _ = encode(talk, trace)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rods import dialects, environments
+from rods import dialects
 from rods.canonical import content_id, keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config
@@ -26,6 +26,7 @@ from trainer.chat import Chat
 from trainer.nano import model as network
 from trainer.nano.teacher import Teacher
 from trainer.supervised import Progress, encode, fit, in_batches
+from worlds import desk
 from worlds.desk.generator import Size, fresh_tasks
 
 STEPS = 1200  # optimizer steps of the recipe
@@ -78,7 +79,7 @@ def recipe(config: Config) -> str:
     return content_id(
         {
             "demonstrations": [trace.as_json() for trace in next(_demonstrations(config, 8))],
-            "environment": environments.load("desk").hash,
+            "environment": desk.environment().hash,
             "carelessness": config.policy.carelessness,
             "steps": config.policy.warm_start_steps or STEPS,
             "random_seed": config.random_seeds.policy,
@@ -90,9 +91,9 @@ def recipe(config: Config) -> str:
 
 def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
     """Endless demonstrations of fresh tasks, `chunk` at a time."""
-    environment = environments.load("desk")
+    environment = desk.environment()
     dialect = dialects.load(config.policy.dialect)
-    teacher = Teacher(catalogue_for("desk"), environment, dialect, config.policy.carelessness)
+    teacher = Teacher(catalogue_for(environment), environment, dialect, config.policy.carelessness)
     size: Size = "small" if config.data.tasks == "desk-small" else "full"
     tasks = fresh_tasks(config.random_seeds.policy, "warm start", size=size)
     for number in itertools.count():

@@ -20,11 +20,11 @@ from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import Catalogue
 from rods.composing.plan_search import PlanShape
 from rods.composing.records import ComposeError, Draft
-from rods.environments import load
 from rods.environments.base import Environment
 from rods.gates import drafts
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import TASK_TYPES, Split, Task, TaskType
+from worlds.desk import environment as desk
 from worlds.desk.catalogue import catalogue
 
 TRIES = 20  # candidate plans a task: any that fits will do
@@ -74,14 +74,14 @@ def fresh_tasks(
 
 def fresh_task(random_seed: int, purpose: str, index: int, type: TaskType, size: Size = "full") -> tuple[Task, Draft]:
     """The `index`-th task of that type: the first of its attempts that composes and is accepted by the judge."""
-    book, environment = _book(size), load("desk")
+    book, environment = _book(size), desk()
     for attempt in itertools.count():
         try:
             rng = keyed_random(random_seed, purpose, index, type, attempt)
             task, draft = _compose(book, environment, type, size, rng)
         except ComposeError:
             continue
-        if not drafts.judge(book, task, draft):
+        if not drafts.judge(book, environment, task, draft):
             return task, draft
     raise AssertionError("unreachable: attempts never end")
 
@@ -98,7 +98,13 @@ def _compose(
     if rng.random() < PEOPLE:
         usable = frozenset(("contacts", *rng.sample(CLASSES[1:], rng.choice((1, 2)))))
     plan = planning.sketch(
-        book, (_small_shape if size == "small" else _shape)(type, rng), type, usable=usable, tries=TRIES, rng=rng
+        book,
+        environment,
+        (_small_shape if size == "small" else _shape)(type, rng),
+        type,
+        usable=usable,
+        tries=TRIES,
+        rng=rng,
     )
     state = states.fresh_state(book, plan, None, rng)
     choices = rng.getrandbits(64)

@@ -22,8 +22,7 @@ from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import fits, limits
 from rods.composing.catalogue import LEFT_OUT, Catalogue, PhraseBook, Recipe, RecipeStep, Said, Scene, catalogue_for
 from rods.composing.records import ComposeError
-from rods.environments import load
-from rods.environments.base import Parameter, Tool
+from rods.environments.base import Environment, Parameter, Tool, kept
 
 EXAMPLES = 6
 WORDS_OF_A_NAME = 4  # a longer text in the state is no name
@@ -34,14 +33,12 @@ FREE = {"text", "body", "message", "content", "comment", "query", "reason", "ans
 NAMING = {"name", "title", "subject", "label"}
 
 
-@cache
-def catalogue_with_tools(environment_name: str) -> Catalogue:
-    """The environment's own catalogue, with a recipe for each single tool beside its own; or these alone.
-
-    Raises UserError when there is no such environment."""
-    single = _single_tools(environment_name)
+@kept
+def catalogue_with_tools(environment: Environment) -> Catalogue:
+    """The environment's own catalogue, with a recipe for each single tool beside its own; or these alone."""
+    single = _single_tools(environment)
     try:
-        own = catalogue_for(environment_name)
+        own = catalogue_for(environment)
     except ComposeError:
         return single
     return replace(own, recipes={**single.recipes, **own.recipes}, domains={**single.domains, **own.domains})
@@ -59,8 +56,8 @@ def takes_free_text(argument: str) -> bool:
     return bool(_parts(argument) & FREE)
 
 
-def _single_tools(environment_name: str) -> Catalogue:
-    tools = load(environment_name).tools()
+def _single_tools(environment: Environment) -> Catalogue:
+    tools = environment.tools()
     domains: dict[str, Callable[[Scene], list[Any]]] = {}
     recipes = {}
     for tool in tools.values():
@@ -71,13 +68,13 @@ def _single_tools(environment_name: str) -> Catalogue:
             arguments[parameter.name] = Said(parameter.name, name)
         recipes[tool.name] = Recipe(tool.name, (RecipeStep(tool.name, arguments),), (tool.summary,))
     return Catalogue(
-        environment=environment_name,
+        environment=environment.name,
         recipes=recipes,
         domains=domains,
         book=PhraseBook({1: ("{0}",)}, (), (), {}, {}, {}, longest=80),
         make_state=lambda recipes, avoid, narrative, rng: dict(avoid or {}),
         patch=lambda state, error, rng: None,
-        pad=partial(padded, environment_name),
+        pad=partial(padded, environment),
         topics=lambda rng: {},
         ordinary=frozenset(name for name in tools if name.isalpha() and name.islower()),
         closed=True,

@@ -17,7 +17,6 @@ from typing import Any
 from daemon.authors.state_shapes import at, is_map
 from rods.analysis.words import COMMON, stem
 from rods.composing.records import Draft
-from rods.environments import load
 from rods.environments.base import Environment
 from rods.errors import InfrastructureError
 
@@ -25,13 +24,13 @@ WORD = re.compile(r"\w+")
 PADDED_MAPS, PADDING = 4, 8  # collections that padding fills up, and entries for each
 
 
-def padded(environment_name: str, draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
+def padded(environment: Environment, draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
     """The draft's state with more entries in its largest collections, copies of those that are there under new keys, as
     far as the environment and the draft's calls allow. `spoken`: the words, in small letters, of texts and arguments.
 
     Raises InfrastructureError when the machinery broke."""
     state = copy.deepcopy(dict(draft.state))
-    environment, meant = load(environment_name), frozenset(map(stem, spoken))
+    meant = frozenset(map(stem, spoken))
     maps = sorted(_maps(state, ()), key=lambda path: -len(at(state, path)))[:PADDED_MAPS]
     for path in maps:
         longer = copy.deepcopy(state)

@@ -19,8 +19,7 @@ from prompts import FOLDER, load
 from rods.canonical import content_id
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import PipelineSettings
-from rods.environments import load as load_environment
-from rods.environments.base import Results
+from rods.environments.base import Environment, Results
 from rods.tasks import Task, TaskType
 
 
@@ -30,7 +29,7 @@ class LLMAuthor:
 
     def __init__(
         self,
-        environment_name: str,
+        environment: Environment,
         asker: Asker,
         settings: PipelineSettings,
         threads: Executor,
@@ -38,7 +37,7 @@ class LLMAuthor:
         duplicates: bool = True,
     ) -> None:
         self.name, self.hashes = asker.backbone, asker.hashes
-        self.context = Context(catalogue_with_tools(environment_name), asker, settings, threads)
+        self.context = Context(catalogue_with_tools(environment), asker, settings, threads)
         self.worlds = Worlds(self.context, duplicates=duplicates)
 
     async def plan(self, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:
@@ -75,10 +74,10 @@ class LLMAuthor:
         return await judging.judge(self.context, given, draft, task)
 
 
-def prompt_hashes(environment_name: str) -> Mapping[str, str]:
+def prompt_hashes(environment: Environment) -> Mapping[str, str]:
     """The hash of every template that agents may be asked with about this environment."""
     names = sorted(path.stem for path in FOLDER.glob("*.txt") if not path.stem.startswith("policy_"))
-    own = getattr(load_environment(environment_name), "query_templates", {})
+    own = getattr(environment, "query_templates", {})
     return {
         **{name: load(name).hash for name in names},
         **{group: content_id(text)[:12] for group, text in own.items()},

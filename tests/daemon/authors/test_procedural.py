@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from daemon.authors.procedural import ProceduralAuthor
 from rods.composing.catalogue import catalogue_for
-from rods.environments import load
 from tests.daemon.pipelines import THREADS, Bench, seed, tasks
+from tests.environments import load
 
 
 async def test_a_seed_of_a_class_without_recipes_ends_as_no_prompts() -> None:
-    catalogue = catalogue_for("desk")
+    catalogue = catalogue_for(load("desk"))
     tools = load("desk").tools()
     group = next(iter({tools[call.name].group for turn in seed().calls for call in turn}))
     kept = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rods.composing.catalogue import Gift, Got, Implied, Known, Recipe, RecipeSt
 from rods.composing.recipes import MOST_PHRASES, RecipeTables, alternatives, merged, read, source
 from rods.composing.soundness import faults
 from rods.errors import UserError
+from tests.environments import load
 from tests.rods.composing.drafts import desk
 
 
@@ -301,12 +303,15 @@ def test_what_is_no_toml_is_named_with_its_line(file: Path) -> None:
 
 
 def test_two_files_make_one_catalogue_unless_they_share_a_name(file: Path) -> None:
-    one = tables(file, _HEAD + '[vague]\nday = ["some day"]')
+    one = tables(file, "longest = 9\n" + _HEAD + '[vague]\nday = ["some day"]')
     other = tables(file.with_name("other.toml"), 'lookups = ["see"]\n[recipes.see]\nsteps = ["see"]\nphrases = ["see"]')
     whole = merged([one, other])
-    assert list(whole.recipes) == ["look", "see"] and whole.lookups == {"see"} and whole.vague.keys() == {"day"}
-    with pytest.raises(UserError, match=r"own\.toml, recipes: another file defines look too → give one of the two"):
+    assert list(whole.recipes) == ["look", "see"] and whole.lookups == {"see"}
+    assert whole.vague.keys() == {"day"} and whole.longest == 9
+    with pytest.raises(UserError, match=r"own\.toml, recipes: another file defines look too → keep one of them"):
         merged([other, one, one])
+    with pytest.raises(UserError, match=r"own\.toml, longest: another file defines longest too"):
+        merged([replace(one, recipes={}, vague={}), one])
 
 
 def test_a_domain_has_one_definition(file: Path) -> None:
@@ -324,4 +329,4 @@ def test_the_documented_file_makes_a_sound_catalogue_for_desk(file: Path) -> Non
     ours = desk()
     domains = {name: ours.domains[name] for name in ("title", "day", "hour", "contact", "new_name", "account")}
     made = {name: getattr(ours, name) for name in ("make_state", "patch", "pad", "topics")}
-    assert faults(found.catalogue("desk", domains=domains, **made)) == []
+    assert faults(found.catalogue("desk", domains=domains, **made), load("desk")) == []

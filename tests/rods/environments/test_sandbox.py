@@ -12,10 +12,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rods import dialects, environments
+from rods import dialects
 from rods.calls import Call
 from rods.config import Sandbox
 from rods.environments.base import reference
+from rods.environments.loading import Environments
 from rods.environments.sandbox import confined as module
 from rods.environments.sandbox import tiers
 from rods.environments.sandbox.confined import confined, confinement
@@ -30,6 +31,7 @@ from rods.episode.goals import GroundTruth
 from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
+from tests.environments import load
 from tests.faults.hostile import FACTORY as HOSTILE
 from tests.rods import toy_environment
 from worlds.desk import fresh_tasks
@@ -175,7 +177,7 @@ def test_what_it_says_can_be_written_down_and_what_it_is_told_is_told_exactly(ho
 
 def test_ground_truths_hold_and_episodes_run_in_it() -> None:
     desk = confined("worlds.desk:environment", seconds=30.0, workers=1)
-    assert reference(desk) == reference(environments.load("desk"))
+    assert reference(desk) == reference(load("desk"))
     tasks = [task for task, _ in zip((each for each, _ in fresh_tasks(3, "sandbox")), range(3), strict=False)]
     assert not any(replay(desk, task) for task in tasks)
     traces = _played(desk, tasks)
@@ -341,18 +343,15 @@ def test_a_process_that_cannot_be_started_is_told_with_what_bubblewrap_says() ->
         confined(TOY + "environment", tier="bubblewrap", workers=1, readable=["/nowhere"])
 
 
-def test_the_configuration_says_which_environments_are_confined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environments, "_sandbox", None)
+def test_the_configuration_says_which_environments_are_confined() -> None:
     name = TOY + "environment"
-    assert not isinstance(environments.load(name), Sandboxed)
-    environments.use(Sandbox(environments=(name,), workers=1))
-    loaded = environments.load(name)
-    assert isinstance(loaded, Sandboxed) and environments.load(name) is loaded
-    assert not isinstance(environments.load("desk"), Sandboxed)
-    environments.use(Sandbox(environments=("bfcl",)))
+    assert not isinstance(load(name), Sandboxed)
+    with Environments(Sandbox(environments=(name,), workers=1)) as environments:
+        confined = environments.load(name)
+        assert isinstance(confined, Sandboxed) and environments.load(name) is confined
+        assert not isinstance(environments.load("desk"), Sandboxed) and not isinstance(load(name), Sandboxed)
     with pytest.raises(UserError, match="in this process only"):
-        environments.load("bfcl")
-    loaded.close()
+        Environments(Sandbox(environments=("bfcl",))).load("bfcl")
 
 
 def test_a_machine_that_can_do_too_little_is_refused_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,13 @@ import pytest
 
 from rods.calls import Call
 from rods.dialects import load as load_dialect
-from rods.environments import load
 from rods.environments.base import Result, reference
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Reply
 from rods.episode.goals import GroundTruth, SharedGroundTruth
 from rods.errors import InfrastructureError
 from rods.tasks import RETURN_SENTENCE, Task
+from tests.environments import load
 
 TAGS = load_dialect("tags")
 WRITE = Call("write", {"title": "plan", "body": "go north"})

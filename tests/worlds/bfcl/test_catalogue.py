@@ -13,7 +13,7 @@ from rods.composing.catalogue import Catalogue
 from rods.composing.plan_search import PlanShape
 from rods.composing.records import ComposeError, Plan
 from rods.composing.soundness import faults
-from rods.environments import load
+from tests.environments import load
 from worlds.bfcl import fetch
 from worlds.bfcl.catalogue import CLASSES, catalogue
 
@@ -25,7 +25,7 @@ def book() -> Catalogue:
 
 
 def test_it_holds_together(book: Catalogue) -> None:
-    assert faults(book) == []
+    assert faults(book, load("bfcl")) == []
 
 
 def test_every_tool_that_can_succeed_is_in_a_recipe(book: Catalogue) -> None:
@@ -59,6 +59,7 @@ def plans(book: Catalogue, group: str, count: int = 60) -> list[Plan]:
             found.append(
                 planning.sketch(
                     book,
+                    load("bfcl"),
                     PlanShape((2, 2, 2, 1)),
                     "base",
                     usable=frozenset({group}),

@@ -9,7 +9,7 @@ import pytest
 
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue, Scene
-from rods.environments import load
+from tests.environments import load
 from worlds.bfcl import fetch, tasks
 from worlds.bfcl.catalogue import catalogue
 from worlds.bfcl.catalogue.files import current

@@ -6,9 +6,9 @@ from collections import Counter
 
 from evaluation.bfcl.parity import official
 from rods.analysis.profile import profile
-from rods.environments import load
 from rods.environments.workers.worker import Worker
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task
+from tests.environments import load
 from tests.worlds.bfcl.writing import seeds, variant, variants, written
 from worlds.bfcl import export, wheel
 

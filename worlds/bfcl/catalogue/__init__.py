@@ -94,9 +94,9 @@ def _topics(rng: random.Random) -> dict[str, str]:
 
 @cache
 def _groups() -> Mapping[str, str]:
-    from rods.environments import load
+    from worlds.bfcl.world import environment
 
-    return {name: tool.group for name, tool in load("bfcl").tools().items()}
+    return {name: tool.group for name, tool in environment().tools().items()}
 
 
 def _words(value: Any) -> Iterator[str]:

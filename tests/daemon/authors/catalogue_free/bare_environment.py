@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rods.environments import load
 from rods.environments.base import Environment, reference
 from rods.tasks import Task
+from tests.environments import load
 from worlds.desk.world import Desk
 
 NAME = "tests.daemon.authors.catalogue_free.bare_environment:environment"

@@ -10,8 +10,8 @@ from rods.calls import Call
 from rods.composing.bind import by_chance, realise
 from rods.composing.catalogue import LEFT_OUT, Scene
 from rods.composing.records import Plan, PlannedTurn
-from rods.environments import load
 from rods.environments.base import Result
+from tests.environments import load
 
 TOY = "tests.rods.toy_environment:environment"
 STATE: dict[str, Any] = {
@@ -25,7 +25,7 @@ STATE: dict[str, Any] = {
 
 def offered(tool: str, argument: str, *calls: tuple[Call, Result]) -> list[Any]:
     scene = Scene(STATE, {}, {}, {}, calls)
-    return list(catalogue_with_tools(TOY).domains[f"{tool}.{argument}"](scene))
+    return list(catalogue_with_tools(load(TOY)).domains[f"{tool}.{argument}"](scene))
 
 
 def test_identifiers_come_from_the_state_and_from_results() -> None:
@@ -46,13 +46,13 @@ def test_single_tools_are_bound_and_run_like_recipes() -> None:
     names = (("write", "read"), ("label",))
     plan = Plan(tuple(PlannedTurn(turn, turn) for turn in names))
     for number in range(20):
-        draft = realise(load(TOY), catalogue_with_tools(TOY), plan, STATE, by_chance(random.Random(number)))
+        draft = realise(load(TOY), catalogue_with_tools(load(TOY)), plan, STATE, by_chance(random.Random(number)))
         assert [[bound.result.error for bound in calls] for calls in draft.turns] == [[None, None], [None]]
         assert {"note_ids"} <= set(draft.turns[1][0].call.arguments) <= {"note_ids", "color"}
 
 
 def test_an_environment_with_recipes_has_its_tools_beside_them() -> None:
-    recipes = catalogue_with_tools("desk").recipes
+    recipes = catalogue_with_tools(load("desk")).recipes
     assert is_single_tool(recipes["find_contact"]) and not is_single_tool(recipes["look_up_person"])
     assert not is_single_tool(recipes["move_file"]), "a recipe may bear the name of its tool"
     assert load("desk").tools().keys() <= recipes.keys()
@@ -60,8 +60,8 @@ def test_an_environment_with_recipes_has_its_tools_beside_them() -> None:
 
 def test_padding_adds_entries_that_the_environment_accepts() -> None:
     plan = Plan((PlannedTurn(("total",), ("total",)),))
-    draft = realise(load(TOY), catalogue_with_tools(TOY), plan, STATE, by_chance(random.Random(0)))
-    longer = catalogue_with_tools(TOY).pad(draft, frozenset({"visits_2"}), random.Random(1))
+    draft = realise(load(TOY), catalogue_with_tools(load(TOY)), plan, STATE, by_chance(random.Random(0)))
+    longer = catalogue_with_tools(load(TOY)).pad(draft, frozenset({"visits_2"}), random.Random(1))
     load(TOY).reset(longer)
     assert len(longer["notes"]) > 6 and all(key.isdecimal() for key in longer["notes"])
     assert STATE["notes"].items() <= longer["notes"].items() and "visits_2" not in longer["counters"]

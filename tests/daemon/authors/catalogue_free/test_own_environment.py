@@ -9,11 +9,11 @@ import pytest
 
 from bench.fixtures.llm_stub import Stub
 from rods.calls import Call
-from rods.environments import load
 from rods.environments.base import reference
 from rods.gates import replay
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.authors.llm.early import early
+from tests.environments import load
 
 TOY = "tests.rods.toy_environment"
 STATE: dict[str, Any] = {

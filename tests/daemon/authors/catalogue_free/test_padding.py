@@ -14,17 +14,17 @@ from rods.analysis.flows import Flow
 from rods.composing import task_types
 from rods.composing.bind import realise
 from rods.composing.records import Draft, Plan, PlannedTurn
-from rods.environments import load
 from rods.environments.base import Result
 from rods.errors import InfrastructureError
 from rods.tasks import Task
+from tests.environments import load
 from tests.rods.composing.shelf_environment import NAME, STATE, Shelf
 
 
 def drafted(first: str, second: str, fed: str, values: Mapping[str, Any], state: Mapping[str, Any] = STATE) -> Draft:
     """One turn of two calls, in which `fed` of the second comes from the result of the first."""
     plan = Plan((PlannedTurn((first, second), (first, second)),))
-    draft = realise(load(NAME), catalogue_with_tools(NAME), plan, state, lambda choice: values[choice.slot])
+    draft = realise(load(NAME), catalogue_with_tools(load(NAME)), plan, state, lambda choice: values[choice.slot])
     one, other = draft.turns[0]
     return replace(draft, turns=((one, replace(other, flows={**other.flows, fed: Flow("result", (0, 0))})),))
 
@@ -32,7 +32,7 @@ def drafted(first: str, second: str, fed: str, values: Mapping[str, Any], state:
 def longer(draft: Draft, text: str, number: int) -> Task:
     rng = random.Random(number)
     return task_types.finished(
-        catalogue_with_tools(NAME), load(NAME), draft, [text], "long_context", rng, held_out={}, missing=[]
+        catalogue_with_tools(load(NAME)), load(NAME), draft, [text], "long_context", rng, held_out={}, missing=[]
     )
 
 
@@ -58,7 +58,7 @@ def test_an_entry_of_which_a_word_is_spoken_is_not_copied(said: str, kept: str) 
     pages = {"nails": {"of": ["tin"], "pieces": 90}, "hooks": {"of": ["brass"], "pieces": 7}}
     state = {**STATE, "notes": {**STATE["notes"], "301": {"title": "shed", "body": "rakes", "pages": pages}}}
     plan = Plan((PlannedTurn(("total",), ("total",)),))
-    draft = realise(load(NAME), catalogue_with_tools(NAME), plan, state, lambda choice: None)
+    draft = realise(load(NAME), catalogue_with_tools(load(NAME)), plan, state, lambda choice: None)
     copied = [
         note["title"]
         for number in range(10)

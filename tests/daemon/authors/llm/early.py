@@ -13,12 +13,12 @@ from daemon.authors.catalogue_free import catalogue_with_tools
 from daemon.authors.llm import LLMAuthor
 from daemon.candidates import VariantJob
 from rods.composing.records import Plan, PlannedTurn
-from rods.environments import load
 from rods.environments.base import Environment
 from rods.llm import Usage
 from rods.tasks import Task
 from tests.daemon.authors.llm.world import asker_at, playing
 from tests.daemon.pipelines import THREADS, Bench, listening, settings
+from tests.environments import load
 
 
 @dataclass
@@ -49,13 +49,13 @@ async def early(
     calls: list[Usage] = []
     async with asker_at(stub, calls=calls, structured=structured) as asker:
         asker.tries = tries
-        author = LLMAuthor(environment, asker, config.pipeline, THREADS, duplicates=config.gates.duplicates)
+        author = LLMAuthor(load(environment), asker, config.pipeline, THREADS, duplicates=config.gates.duplicates)
         yield Early(Bench(config), author, load(environment), calls)
 
 
 def planned(environment: str, *turns: tuple[str, ...]) -> Plan:
     """A plan of these functions, one tuple a turn."""
-    recipes = catalogue_with_tools(environment).recipes
+    recipes = catalogue_with_tools(load(environment)).recipes
     return Plan(
         tuple(PlannedTurn(names, tuple(tool for name in names for tool in recipes[name].tools)) for names in turns),
         {"story": "Somebody tidies up."},

@@ -16,6 +16,7 @@ from rods.llm import Usage
 from rods.tasks import Task
 from tests.daemon.authors.llm.world import asker_at, playing
 from tests.daemon.pipelines import THREADS, Bench, seed, settings, steady
+from tests.environments import load
 
 
 @dataclass
@@ -48,8 +49,8 @@ async def later(
     async with asker_at(stub, calls=calls, structured=structured) as asker:
         task = of or seed()
         environment = task.environment.name
-        first = await steady(task) if environment == "desk" else ProceduralAuthor.of(environment, THREADS)
-        author: Any = LLMAuthor(environment, asker, config.pipeline, THREADS)
+        first = await steady(task) if environment == "desk" else ProceduralAuthor.of(load(environment), THREADS)
+        author: Any = LLMAuthor(load(environment), asker, config.pipeline, THREADS)
         author.plan, author.initial_state, author.execute = first.plan, first.initial_state, first.execute
         author.patch, author.queries = first.patch, first.queries
         yield Later(Bench(config), author, first, calls)

@@ -13,13 +13,13 @@ import pytest
 
 from bench.fixtures.llm_stub import Stub
 from rods.composing.records import ComposeError
-from rods.environments import load
 from rods.tasks import Task
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.llm import unfit_environments
 from tests.daemon.authors.llm.early import Early, early, planned, with_plan
 from tests.daemon.authors.llm.world import assignment
 from tests.daemon.pipelines import seed
+from tests.environments import load
 
 UNFIT = "tests.daemon.authors.llm.unfit_environments"
 RAISING = "tests.daemon.raising_environment:environment"

@@ -16,13 +16,13 @@ from rods.analysis.schemas import fits
 from rods.composing.bind import Choice, realise
 from rods.composing.catalogue import Recipe, RecipeStep, Said, Scene
 from rods.composing.records import ComposeError
-from rods.environments import load
 from rods.environments.base import Parameter, Result, Tool
 from rods.errors import InfrastructureError
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.llm.early import early, planned
 from tests.daemon.authors.llm.world import assignment
 from tests.daemon.pipelines import seed
+from tests.environments import load
 
 STATE: dict[str, Any] = {
     "today": "monday",
@@ -41,7 +41,7 @@ STATE: dict[str, Any] = {
 
 def blanks(*turns: tuple[str, ...], environment: str = "desk") -> dict[str, Any]:
     """The blanks of a plan, by id."""
-    given, catalogue = assignment(), catalogue_with_tools(environment)
+    given, catalogue = assignment(), catalogue_with_tools(load(environment))
     run = ValueChooser(load(environment).tools(), Answers(), given.rng("chance"))
     realise(load(environment), catalogue, planned(environment, *turns), STATE, run)
     return {blank.id: blank for blank in run.blanks.values()}

@@ -14,12 +14,12 @@ from rods.calls import Call
 from rods.composing import task_types
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan, PlannedTurn
-from rods.environments import load
 from rods.errors import UserError
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.world import assignment
 from tests.daemon.pipelines import seed, steady, tasks
+from tests.environments import load
 from worlds.bfcl import wheel
 from worlds.bfcl.tasks import tasks as bfcl_tasks
 
@@ -132,7 +132,7 @@ async def two_to_choose_from() -> tuple[Task, list[str]]:
         if task.type == "miss_func" and task.split == "train":
             draft = (await steady(task)).draft
             turn = next(turn for turn, calls in enumerate(draft.turns) if not calls)
-            choices = task_types.missable(catalogue_for("desk"), draft, turn + 1)
+            choices = task_types.missable(catalogue_for(load("desk")), draft, turn + 1)
             if len(choices) == 2 and choices[0] == "cancel_event":
                 return task, choices
     raise AssertionError("no seed has two functions to choose from")

@@ -12,12 +12,12 @@ from bench.fixtures.llm_stub import Stub
 from daemon.authors.catalogue_free import catalogue_with_tools
 from daemon.authors.llm.planning import pattern
 from rods.composing.records import ComposeError
-from rods.environments import load
 from rods.tasks import TASK_TYPES, TaskType
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.llm.early import early
 from tests.daemon.authors.llm.world import assignment
 from tests.daemon.pipelines import seed
+from tests.environments import load
 
 
 @pytest.mark.parametrize("type", TASK_TYPES)
@@ -51,7 +51,7 @@ async def test_the_same_functions_may_be_demanded(stub: Stub) -> None:
 @pytest.mark.parametrize("functions", ["other", "same"])
 def test_blocked_functions_are_never_offered(environment: str, functions: Literal["other", "same"]) -> None:
     root = seed("long_context") if environment == "desk" else bare_environment.moved(seed("long_context"))
-    given, catalogue = assignment(root, load(environment)), catalogue_with_tools(environment)
+    given, catalogue = assignment(root, load(environment)), catalogue_with_tools(load(environment))
     for number in range(5):
         try:
             offered = pattern(catalogue, given, functions, given.rng(f"{number}")).names
@@ -64,7 +64,7 @@ def test_blocked_functions_are_never_offered(environment: str, functions: Litera
 
 
 def test_whatever_is_chosen_from_the_pattern_has_the_root_s_depth() -> None:
-    given, catalogue = assignment(seed("miss_func")), catalogue_with_tools("desk")
+    given, catalogue = assignment(seed("miss_func")), catalogue_with_tools(load("desk"))
     for number in range(10):
         found = pattern(catalogue, given, "other", given.rng(f"{number}"))
         assert found.depth == given.profile.depth

@@ -14,18 +14,18 @@ from daemon.authors.llm.asking import Asker, Context, Unreadable
 from daemon.authors.llm.worlds import Worlds, effective, fitting, patch_of
 from rods.calls import Call
 from rods.composing.records import ComposeError
-from rods.environments import load
 from rods.faults import ErrorType
 from tests.daemon.authors.catalogue_free.test_own_environment import STATE, TOY, root
 from tests.daemon.authors.llm.early import early, planned
 from tests.daemon.authors.llm.world import asker_at, assignment, playing
 from tests.daemon.pipelines import THREADS, settings
+from tests.environments import load
 
 NAME = f"{TOY}:environment"
 
 
 def worlds_of(environment: str, asker: Asker, *, duplicates: bool = True) -> Worlds:
-    context = Context(catalogue_with_tools(environment), asker, settings().pipeline, THREADS)
+    context = Context(catalogue_with_tools(load(environment)), asker, settings().pipeline, THREADS)
     return Worlds(context, duplicates=duplicates)
 
 

@@ -11,11 +11,11 @@ from daemon.authors.base import Assignment
 from daemon.authors.llm.asking import Asker
 from rods.analysis.profile import profile
 from rods.config import Endpoint
-from rods.environments import load
 from rods.environments.base import Environment
 from rods.llm import Client, Usage
 from rods.tasks import Task
 from tests.daemon.pipelines import seed
+from tests.environments import load
 
 
 @contextlib.asynccontextmanager
