@@ -139,7 +139,7 @@ class SimilarityIndex:
 
 
 def duplicates(task: Task, pool: SimilarityIndex) -> list[Reason]:
-    """The first task of `pool` that `task` nearly repeats, as a reason; empty when there is none. The task itself, where
+    """The first task of `pool` that `task` nearly repeats, as a reason; empty when there is none. The task itself, if
     `pool` has it, does not count."""
     match = pool.find(task)
     return [] if match is None else [Reason(str(match))]
