@@ -45,13 +45,13 @@ faults:
 
 llm-server:
 	@sh console/setup.sh dev
-	@sh tests/llm_server/setup.sh
-	@$(BIN)/python -m tests.llm_server
+	@sh bench/fixtures/llm_server/setup.sh
+	@$(BIN)/python -m bench.fixtures.llm_server
 
 llm-smoke:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
-	@sh tests/llm_server/setup.sh
+	@sh bench/fixtures/llm_server/setup.sh
 	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest tests/rods/llm/test_real_server.py tests/daemon/test_real_model.py \
 	  tests/evaluation/bfcl/test_real_server.py tests/trainer/test_smollm2.py

@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.figures import Figure, run
 from daemon.authors.procedural import procedural_author
-from daemon.candidates import Job, Rejection
+from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from evaluation.bfcl.parity import oracle
 from rods.analysis.profile import distance, profile
@@ -69,7 +69,7 @@ def write(seeds: Sequence[Task], random_seed: int = 0) -> tuple[list[Written], C
         found = []
         for seed in seeds:
             began = time.process_time()
-            job = Job(f"{random_seed}-{seed.id}", 0, seed, seed, 1)
+            job = VariantJob(f"{random_seed}-{seed.id}", 0, seed, seed, 1)
             got = await pipeline.write(job, author, load("bfcl"), admit, reject)
             spent = 1000 * (time.process_time() - began)
             variant, why = (got, "") if isinstance(got, Task) else (None, got)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.figures import Figure, run
-from tests.evaluation.bfcl.parity import compare
+from bench.fixtures.scorer_parity import compare
 from worlds.bfcl import fetch, tasks
 
 

@@ -15,8 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 
 from bench.figures import Figure, run
+from bench.fixtures.corruptions import KINDS, Corruptions, objections
 from daemon.authors.procedural import procedural_author
-from daemon.candidates import Job
+from daemon.candidates import VariantJob
 from daemon.pipeline import Pipeline
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
@@ -24,7 +25,6 @@ from rods.config import Config
 from rods.environments import load
 from rods.gates import SimilarityIndex
 from rods.tasks import Task
-from tests.rods.gates.corruptions import KINDS, Corruptions, objections
 from worlds import desk
 from worlds.bfcl import tasks
 
@@ -90,7 +90,7 @@ def accepted(name: str, count: int, config: Config | None = None) -> list[Task]:
         for number, seed in enumerate(cycle(_mixed(seeds))):
             if len(found) == count:
                 return found
-            job = Job(f"{number}-{seed.id}", 0, seed, seed, 1)
+            job = VariantJob(f"{number}-{seed.id}", 0, seed, seed, 1)
             made = await pipeline.write(job, author, load(name), lambda _: [], lambda _: None)
             found += [made] if isinstance(made, Task) else []
         raise AssertionError("unreachable: a cycle never ends")

@@ -13,10 +13,10 @@ import tempfile
 from pathlib import Path
 
 from bench.figures import Figure, run
+from bench.fixtures.llm_stub import Script, Stub
+from bench.fixtures.synthesis import make_run, seeds, synthesise
 from buffers.folds.costs import Costs, costs
 from console.verbs.cost import lines
-from tests.daemon.synthesis import make_run, seeds, synthesise
-from tests.llm_stub import Script, Stub
 
 RUNS = Path(__file__).parent.parent / "runs"
 PAPER = 9.0  # calls, at least
@@ -34,7 +34,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def _costs(path: Path, form: str, count: int) -> Costs:
-    with Stub(Script(answer="tests.llm_stub.roles:answer")) as stub:
+    with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub:
         endpoint = {"model": "stub", "urls": [stub.url]}
         asyncio.run(synthesise(make_run(path, seeds(count), [endpoint], pipeline={"calls": form})))
     found = costs(path)

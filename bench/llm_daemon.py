@@ -17,12 +17,12 @@ from typing import Any
 import orjson
 
 from bench.figures import Figure, run
+from bench.fixtures.llm_stub import Script, Stub
 from buffers.folds.costs import costs
 from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.creation import toml
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
-from tests.llm_stub import Script, Stub
 
 PAPER_STEP = 222.0  # seconds
 ANSWER = 2.0, 10.0  # seconds: about 200 tokens at 30 ms, a model of 32B parameters with 64 calls in flight
@@ -34,7 +34,7 @@ def measure(quick: bool) -> list[Figure]:
     """Latency from a step's record to its variants', what became of the picks, and the daemon's memory."""
     step, steps = (3.0, 5) if quick else (12.0, 150)
     scale = step / PAPER_STEP
-    script = Script(answer="tests.llm_stub.roles:answer", latency=(ANSWER[0] * scale, ANSWER[1] * scale))
+    script = Script(answer="bench.fixtures.llm_stub.roles:answer", latency=(ANSWER[0] * scale, ANSWER[1] * scale))
     with tempfile.TemporaryDirectory(dir=RUNS) as folder, Stub(script) as stub:
         path = Path(folder) / "run"
         file = Path(folder) / "config.toml"

@@ -14,9 +14,9 @@ import tempfile
 from pathlib import Path
 
 from bench.figures import Figure, run
-from tests.daemon.synthesis import Ended, make_run, seeds, synthesise
-from tests.llm_stub import Script, Stub
-from tests.llm_stub.script import MACHINERY, MODEL
+from bench.fixtures.llm_stub import Script, Stub
+from bench.fixtures.llm_stub.script import MACHINERY, MODEL
+from bench.fixtures.synthesis import Ended, make_run, seeds, synthesise
 
 NAMED = ("429", "500", "reset", "stall", "truncated", "empty_choices", "wrong_tags", "prose", "surrogates", "huge")
 ODD = ("not_utf8", "no_usage", "chunked", "parts")
@@ -28,7 +28,7 @@ RUNS = Path(__file__).parent.parent / "runs"
 def measure(quick: bool) -> list[Figure]:
     """Seeds that ended, once; tasks left over; memory in the last quarter against the second."""
     count = 60 if quick else 1000
-    script = Script(answer="tests.llm_stub.roles:answer", latency=(0.0, 0.2), faults=FAULTS)
+    script = Script(answer="bench.fixtures.llm_stub.roles:answer", latency=(0.0, 0.2), faults=FAULTS)
     with tempfile.TemporaryDirectory(dir=RUNS) as folder, Stub(script) as stub:
         endpoint = {"model": "stub", "urls": [stub.url], "concurrency": 64, "read_seconds": 1.0}
         ended = asyncio.run(synthesise(make_run(Path(folder) / "run", seeds(count), [endpoint])))

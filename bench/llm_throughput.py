@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, run
-from tests.llm_stub import Script, Stub
+from bench.fixtures.llm_stub import Script, Stub
 
 ROOT = Path(__file__).parent.parent
 CLIENTS = Path(__file__).parent / "llm_clients"

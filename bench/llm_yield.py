@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, run
-from tests.daemon.synthesis import Ended, make_run, seeds, synthesise
-from tests.llm_server import LlmServer, missing
-from tests.llm_server.server import NAME
-from tests.llm_stub import Script, Stub
+from bench.fixtures.llm_server import LlmServer, missing
+from bench.fixtures.llm_server.server import NAME
+from bench.fixtures.llm_stub import Script, Stub
+from bench.fixtures.synthesis import Ended, make_run, seeds, synthesise
 
 RUNS = Path(__file__).parent.parent / "runs"
 SECONDS = 2400.0  # for 60 seeds
@@ -29,7 +29,7 @@ def measure(quick: bool) -> list[Figure]:
     """Share of the seeds that reached a verified executable ground truth, and that became a variant."""
     count = 8 if quick else 60
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
-        with Stub(Script(answer="tests.llm_stub.random_answers:answer")) as stub:
+        with Stub(Script(answer="bench.fixtures.llm_stub.random_answers:answer")) as stub:
             figures = _measured("random answers", Path(folder) / "random", count, {"model": "stub", "urls": [stub.url]})
         if reason := "it takes minutes" if quick else missing():
             print(f"not measured: {NAME} ({reason})", file=sys.stderr)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench.figures import Figure, run
 from daemon.authors.procedural import procedural_author
-from daemon.candidates import Job, Rejection
+from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from rods.config import Config
 from rods.environments import load
@@ -125,7 +125,7 @@ async def _write(work: Run) -> None:
         for number in count():
             for seed in seeds:
                 work.jobs += 1
-                job = Job(f"{number}-{seed.id}", 0, seed, seed, 1)
+                job = VariantJob(f"{number}-{seed.id}", 0, seed, seed, 1)
                 await pipeline.write(job, author, load("bfcl"), work.admit, work.reject)
                 if work.written >= work.size:
                     return

@@ -9,7 +9,7 @@ from bench.figures import Figure, run
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.observations import Group, Rollout
-from rods.rules.selection import TaskFacts, readings, select
+from rods.rules.selection import TaskFacts, select, signals
 from rods.tasks import TASK_TYPES
 
 BATCH, ROLLOUTS, STEPS = 32, 16, 200
@@ -36,7 +36,7 @@ def _milliseconds(tasks: int) -> float:
         chance = keyed_random(0, "bench", step)
         groups = [_group(chance.choice(ids), [chance.randrange(5) for _ in range(ROLLOUTS)]) for _ in range(BATCH)]
         began = time.perf_counter()
-        picks = select(step, readings(groups, config.selection), active, last_picked, config)
+        picks = select(step, signals(groups, config.selection), active, last_picked, config)
         times.append((time.perf_counter() - began) * 1000)
         last_picked |= {pick.task: step for pick in picks}
     return median(times)

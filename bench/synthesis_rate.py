@@ -18,7 +18,7 @@ from buffers.log.tail import read
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from daemon.authors.procedural import IN_FLIGHT, procedural_author
-from daemon.candidates import Job, Rejection
+from daemon.candidates import Rejection, VariantJob
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
 from rods.config import Config, parse_config
@@ -59,7 +59,7 @@ async def _rate(jobs: int) -> list[Figure]:
             for number in waiting:
                 seed = seeds[number % len(seeds)]
                 began = time.perf_counter()
-                job = Job(f"{number}-{seed.id}", 0, seed, seed, 1)
+                job = VariantJob(f"{number}-{seed.id}", 0, seed, seed, 1)
                 outcome = await pipeline.write(job, author, environment, neighbours.admit, reject)
                 seconds.append(time.perf_counter() - began)
                 written += isinstance(outcome, Task)

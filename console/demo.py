@@ -61,14 +61,14 @@ def make_room(config: Path) -> None:
 
 def _report() -> None:
     """Scores start and end on the held-out tasks, writes the report, and says where it is and what it says."""
-    from console.report.build import build
     from console.report.findings import findings, limits
-    from console.report.fold import fold
+    from console.report.history import read_history
+    from console.report.page import build
     from console.verbs.score import compare
 
     print("\nScoring the held-out tasks at start and end…", flush=True)
     compare(RUN)
-    history = fold(RUN)
+    history = read_history(RUN)
     page = build(history, RUN / "report")
     print(f"\nThe report is {page}. It says:")
     for line in findings(history):

@@ -18,48 +18,56 @@ from cyclopts import App, CycloptsError
 from rods.errors import EXIT_OK, EXIT_REQUEUE, EXIT_USER, RodsError, complain
 from rods.signals import NUMBERS, Interrupted, ignore
 
-# verb: (where it lives, what help says). The order is that of a run's life.
+# verb: (module in console/verbs and function, what help says). The order is that of a run's life.
 VERBS: dict[str, tuple[str, str]] = {
-    "new": ("console.verbs.new:new", "Create a run folder from a configuration."),
-    "up": ("console.verbs.up:up", "Run trainer and daemon together until the run is finished, with live progress."),
-    "status": ("console.verbs.status:status", "Say where a run stands, from its files alone."),
+    "new": ("new:new", "Create a run folder from a configuration."),
+    "up": ("up:up", "Run trainer and daemon together until the run is finished, with live progress."),
+    "status": ("status:status", "Say where a run stands, from its files alone."),
     "inspect": (
-        "console.verbs.inspect:inspect",
+        "inspect:inspect",
         "Show one task: conversation, ground truth, lineage, windows, history.",
     ),
-    "cost": ("console.verbs.cost:cost", "Show what variants cost in calls of language models, by stage."),
-    "report": ("console.report:report", "Write plots and one self-contained HTML page about a run."),
-    "score": ("console.verbs.score:score", "Score the run's policy on its held-out tasks."),
-    "verify": ("console.verbs.verify:verify", "Re-derive every decision of a run from its logs and compare."),
-    "recover": ("console.verbs.recover:recover", "Explain what a crash or a bad disk left behind, and put it right."),
-    "fork": ("console.verbs.fork:fork", "Start a new run from another one's originals and active variants."),
-    "observe": ("console.verbs.observe:observe", "Play the trainer: write groups of rollouts from standard input."),
+    "cost": ("cost:cost", "Show what variants cost in calls of language models, by stage."),
+    "report": ("report:report", "Write plots and one self-contained HTML page about a run."),
+    "score": ("score:score", "Score the run's policy on its held-out tasks."),
+    "verify": ("verify:verify", "Re-derive every decision of a run from its logs and compare."),
+    "recover": ("recover:recover", "Explain what a crash or a bad disk left behind, and put it right."),
+    "fork": ("new:fork", "Start a new run from another one's originals and active variants."),
+    "observe": (
+        "foreign_trainer:observe",
+        "Play the trainer: write groups of rollouts from standard input.",
+    ),
     "merge": (
-        "console.verbs.merge:merge",
+        "foreign_trainer:merge",
         "Play the trainer: merge staging into the pool and print the epoch's tasks.",
     ),
-    "doctor": ("console.verbs.doctor:doctor", "Check the installation and the language models of a configuration."),
+    "doctor": ("doctor:doctor", "Check the installation and the language models of a configuration."),
 }
 GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     "data": (
         "Task files.",
         {
-            "check": ("console.verbs.data:check", "Check a file of tasks line by line."),
-            "audit": ("console.verbs.data:audit", "List near duplicates and leaks between splits."),
-            "bfcl": ("console.verbs.data:bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
-            "export": ("console.verbs.data:export", "Write tasks in BFCL's own format."),
-            "import": ("console.verbs.data:read", "Read tasks in BFCL's own format."),
+            "check": ("data:check_tasks", "Check a file of tasks line by line."),
+            "audit": ("data:audit_tasks", "List near duplicates and leaks between splits."),
+            "bfcl": ("data:fetch_bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
+            "export": ("data:export_bfcl", "Write tasks in BFCL's own format."),
+            "import": ("data:import_bfcl", "Read tasks in BFCL's own format."),
         },
     ),
     "env": (
         "Environments.",
-        {"check": ("console.verbs.env:check", "Probe an environment: determinism, snapshots, schemas, timing.")},
+        {
+            "check": (
+                "data:check_environment",
+                "Probe an environment: determinism, snapshots, schemas, timing.",
+            )
+        },
     ),
     "replay": (
         "Replays against a reference.",
         {
             "bfcl": (
-                "console.verbs.replay:bfcl",
+                "data:replay_bfcl",
                 "Compare scoring with BFCL's own checker on every task and on mutations.",
             )
         },
@@ -73,11 +81,11 @@ def application() -> App:
         name="rods", help="Reward-driven online data synthesis for multi-turn tool-use RL.", help_format="plaintext"
     )
     for verb, (target, text) in VERBS.items():
-        app.command(target, name=verb, help=text)
+        app.command(f"console.verbs.{target}", name=verb, help=text)
     for group, (text, verbs) in GROUPS.items():
         inner = App(name=group, help=text)
         for verb, (target, verb_text) in verbs.items():
-            inner.command(target, name=verb, help=verb_text)
+            inner.command(f"console.verbs.{target}", name=verb, help=verb_text)
         app.command(inner)
     return app
 

@@ -18,7 +18,7 @@ from buffers.log.tail import Tail
 from buffers.run.heartbeat import judge, read_heartbeat
 from buffers.run.locks import owner
 from buffers.run.run import Run
-from rods.rules.selection import moments
+from rods.rules.zones import moments
 from rods.runfolder import OBSERVATIONS, REJECTED, SEEDS
 
 RECENT = 10  # steps that the running mean of the reward covers

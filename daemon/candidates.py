@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from daemon.authors.base import Fault, Judgement
 from rods.composing.records import BoundCall, ComposeError, Draft, ErrorType
-from rods.gates import OF_WORDS, Gate, Reason
-from rods.gates import Rejection as GateRejection
+from rods.gates import OF_WORDS, Checked, Gate, GateRejection, Reason
 from rods.tasks import Task
 
 StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admission"]
@@ -19,7 +18,7 @@ Failure = ErrorType | Gate | Literal["judge_rejected", "infrastructure", "budget
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class VariantJob:
     """One variant to write: number `index` (from 0) of pick `pick`."""
 
     pick: str
@@ -30,12 +29,13 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A task on its way through the gates, with the draft and the texts that it was formed from."""
+class FormedTask:
+    """A task that the gates accept, with the draft and the texts that it was formed from."""
 
     draft: Draft
     texts: tuple[str, ...]
     task: Task
+    checked: Checked
     reason: str = "not judged"  # the judge's
 
 

@@ -19,14 +19,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from daemon.authors.base import Assignment, Author, Texts
-from daemon.candidates import Candidate, Job, Rejected, Rejection, StageName, plain, with_blanks
+from daemon.candidates import FormedTask, Rejected, Rejection, StageName, VariantJob, plain, with_blanks
 from rods.analysis.profile import Profile, distance, profile
 from rods.composing.records import PATCHABLE, ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.environments.base import Environment
 from rods.errors import InfrastructureError
-from rods.gates import Rejection as GateRejection
-from rods.gates import SimilarityIndex, abridged, check
+from rods.gates import Checked, SimilarityIndex, abridged, check
 from rods.llm import BudgetSpent
 from rods.tasks import Task, TaskType
 
@@ -47,7 +46,7 @@ class Pipeline:
 
     async def write(
         self,
-        job: Job,
+        job: VariantJob,
         author: Author,
         environment: Environment,
         admit: Callable[[Task], list[str]],
@@ -82,7 +81,7 @@ class _Writing:
     def __init__(
         self,
         pipeline: Pipeline,
-        job: Job,
+        job: VariantJob,
         author: Author,
         environment: Environment,
         admit: Callable[[Task], list[str]],
@@ -185,7 +184,7 @@ class _Writing:
         except ComposeError:
             return None  # no patch: replan
 
-    async def _accepted(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType, cycles: int) -> Candidate:
+    async def _accepted(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType, cycles: int) -> FormedTask:
         """The draft as a task of `type`, past gates and judge. Where only words are at fault, up to `cycles` turns are
         said anew, one at a time, and everything is asked again (004 Appendix G)."""
         while True:
@@ -199,7 +198,7 @@ class _Writing:
                 reworded = self.author.rewriter.reword(given, draft, texts, rejected.wordings[0])
                 texts = await self._stage("rewrite", reworded, draft)
 
-    async def _formed(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Candidate:
+    async def _formed(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> FormedTask:
         """The draft as a task of `type`, past the gates that hold for it."""
         stage = _stage_of(type)
         task = await self._stage(stage, self.author.former.form(given, draft, texts, type), draft)
@@ -207,35 +206,24 @@ class _Writing:
         if type != self.job.seed.type:  # an intermediate form: shape and neighbours are asked of the final one
             gates = gates.model_copy(update={"profile": False, "contamination": False})
         try:
-            task, faults = await self.pipeline.compute(self._checked, task, draft, gates)
+            checked = await self.pipeline.compute(self._checked, task, gates)
         except InfrastructureError as error:
             raise Rejected(stage, "infrastructure", str(error), abridged(task).as_json()) from error
-        if faults:
-            raise Rejected.at_gates(stage, faults, abridged(task).as_json())
-        return Candidate(draft, texts, task)
+        if checked.rejections:
+            raise Rejected.at_gates(stage, checked.rejections, abridged(task).as_json())
+        return FormedTask(draft, texts, task, checked)
 
-    def _checked(self, task: Task, draft: Draft, gates: Gates) -> tuple[Task, list[GateRejection]]:
-        """The task with the results that it was written from on record, and the gates that reject it: the replay must
-        give the same results again (DESIGN §5.4)."""
-        if "results" not in task.provenance:
-            task = replace(task, provenance={**task.provenance, "results": self._results(task, draft)})
-        held_out = self.pipeline.held_out
-        return task, check(self.environment, task, self.profile, gates, pool=NOTHING, held_out=held_out)
+    def _checked(self, task: Task, gates: Gates) -> Checked:
+        """The only fresh run of the ground truth: it has to give the results that the author recorded, and judge and
+        provenance go on from what it gave."""
+        return check(self.environment, task, self.profile, gates, pool=NOTHING, held_out=self.pipeline.held_out)
 
-    def _results(self, task: Task, draft: Draft) -> list[list[str]]:
-        """What the author saw: the draft's results, or those of one run where the form has another world (padding)."""
-        made = [[bound.result.text for bound in calls] for calls in draft.turns]
-        if task.state == draft.state and [len(calls) for calls in task.calls] == [len(calls) for calls in made]:
-            return made
-        instance = self.environment.reset(task.state)
-        return [[instance.call(call).text for call in calls] for calls in task.calls]
-
-    async def _judged(self, given: Assignment, candidate: Candidate) -> Candidate:
+    async def _judged(self, given: Assignment, candidate: FormedTask) -> FormedTask:
         """The candidate with the judge's reason."""
         if not self.config.pipeline.judge:
             return candidate
         stage = _stage_of(candidate.task.type)
-        judging = self.author.judge.judge(given, candidate.draft, candidate.task)
+        judging = self.author.judge.judge(given, candidate.draft, candidate.task, candidate.checked.results)
         judgement = await self._stage(stage, judging, candidate.draft)
         if judgement.faults:
             raise Rejected.by_judge(stage, judgement, abridged(candidate.task).as_json())
@@ -251,10 +239,10 @@ class _Writing:
             raw = {"plan": draft.plan.as_json(), "state": draft.state, "calls": calls}
             raise Rejected.by(stage, error, raw) from error
 
-    def _signed(self, candidate: Candidate) -> Task:
-        """The task with its provenance (DESIGN §4) and its seed's side of the split."""
+    def _signed(self, candidate: FormedTask) -> Task:
+        """The task with its provenance and its seed's side of the split."""
         job, plan = self.job, candidate.draft.plan.as_json()
-        apart = distance(self.profile, profile(self.environment, candidate.task))
+        shape = candidate.checked.profile or profile(self.environment, candidate.task)
         provenance = {
             **abridged(candidate.task).provenance,
             "seed": job.seed.id,
@@ -262,7 +250,7 @@ class _Writing:
             "generation": job.generation,
             "plan": plan,
             "narrative": plan["narrative"],
-            "profile_distance": apart,
+            "profile_distance": distance(self.profile, shape),
             "attempts": self.attempt,
             "model": self.author.name,
             "prompts": dict(self.author.hashes),

@@ -17,7 +17,7 @@ import structlog
 from buffers.daemon_log import DaemonLog
 from buffers.run.operation import log_start
 from buffers.run.run import Run
-from daemon.candidates import Job, Rejection
+from daemon.candidates import Rejection, VariantJob
 from daemon.liveness import TrainerLife
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
@@ -228,7 +228,7 @@ class Service:
         try:
             author = self.writers.author(seed.environment.name, pick.id, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
-            job = Job(pick.id, index, seed, root, pick.why["generation"] + 1)
+            job = VariantJob(pick.id, index, seed, root, pick.why["generation"] + 1)
             return await self.pipeline.write(job, author, environments.load(seed.environment.name), admit, reject)
         except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json(), attempt=0))

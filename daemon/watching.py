@@ -13,8 +13,10 @@ from buffers.folds.observations import Observations, Step
 from buffers.folds.pool import PoolView
 from buffers.run.run import Run
 from daemon.fetching import Fetcher
-from rods.rules.selection import Reading, TaskFacts, readings, selects, stage_rules, window_reading
+from rods.rules.curriculum import stage_rules
+from rods.rules.selection import TaskFacts, selects, signals
 from rods.rules.tracker import Window
+from rods.rules.zones import TaskSignal
 from rods.tasks import Task
 
 
@@ -66,7 +68,9 @@ class Watch:
             member.task_id: TaskFacts(member.type, member.generation) for member in self.pool.active.values()
         }
         stages = (epoch.stage for epoch in self.pool.pool.epochs)
-        expanding = (number for number, stage in enumerate(stages) if selects(stage_rules(self.run.config, stage)))
+        expanding = (
+            number for number, stage in enumerate(stages) if selects(stage_rules(self.run.config.curriculum, stage))
+        )
         self.static_epoch = next(expanding, None)
         return True
 
@@ -80,23 +84,23 @@ class Watch:
             self._pending.pop(0)
         return None
 
-    def candidates(self, step: Step) -> list[Reading]:
+    def candidates(self, step: Step) -> list[TaskSignal]:
         """What selection may choose from after `step`; nothing where the stage does not expand, or where a static pool
         has been written already (004 Appendix R)."""
         config, windows = self.run.config, self._windows.pop(step.step, None)
-        if not selects(stage_rules(config, step.stage)):
+        if not selects(stage_rules(config.curriculum, step.stage)):
             return []
         if config.pool.static and step.epoch != self.static_epoch:
             return []
         if not self._reads_windows:
-            return readings(step.groups, config.selection)
+            return signals(step.groups, config.selection)
         windows = self._windows_of(step) if windows is None else windows
         shown = {group.interface for group in step.groups}
-        found: list[Reading] = []
+        found: list[TaskSignal] = []
         for task in self.active if config.selection.candidates == "pool" else _played(step):
             window = windows.get(task)
             known = window is not None and window.interface in shown  # what was shown otherwise says nothing here
-            found.append(window_reading(window, config.zones.probe) if window and known else Reading(task, None))
+            found.append(window.signal(config.zones.probe) if window and known else TaskSignal(task, None))
         return found
 
     @property

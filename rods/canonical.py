@@ -1,4 +1,4 @@
-"""Canonical JSON, content ids and keyed randomness: the roots of "same input, same bytes" (DESIGN §5.2).
+"""Canonical JSON, content ids, rounding and keyed randomness: what makes the same input give the same bytes.
 
 Ids hash canonical JSON, so 5 and 5.0 differ and key order does not matter. Random choices are never drawn from a
 shared stream: `keyed_random` derives a generator from a random seed, a purpose and ids.
@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 ID_DIGITS = 20  # 80 bits of SHA-256: no collision to expect among 10^9 tasks
+DECIMALS = 12  # of a statistic or score; further ones depend on the order of summation
 
 
 def canonical(value: Any) -> bytes:
@@ -32,6 +33,11 @@ def canonical(value: Any) -> bytes:
 def content_id(value: Any) -> str:
     """The first 20 hex digits of SHA-256 over `canonical(value)`."""
     return hashlib.sha256(canonical(value)).hexdigest()[:ID_DIGITS]
+
+
+def rounded(value: float) -> float:
+    """`value` to 12 decimals, as every statistic is before it is compared, ranked or written."""
+    return round(value, DECIMALS)
 
 
 def keyed_random(random_seed: int, purpose: str, *keys: str | int) -> random.Random:

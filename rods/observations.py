@@ -1,7 +1,7 @@
-"""What a trainer reports of its rollouts: one `Rollout` an episode, one `Group` a task and step (DESIGN §4).
+"""What a trainer reports of its rollouts: one `Rollout` an episode, one `Group` a task and step.
 
-Progress is kept as two integers so that means are exact (DESIGN §5.2). A rollout is *valid* when it was neither cut by
-length nor hit by an infrastructure failure; a group with fewer than half of its rollouts valid is logged, not counted.
+Progress is kept as two integers so that means are exact. A rollout is *valid* when it was neither cut by length nor hit
+by an infrastructure failure; rods/rules/zones.py says which groups count.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ INVALID_ENDS = CUT_ENDS | {"infrastructure"}
 ENDS: tuple[End, ...] = get_args(End)
 RewardKind = Literal["progress", "binary", "format", "format_codes"]
 REWARD_KINDS: tuple[RewardKind, ...] = get_args(RewardKind)
+FORMAT_REWARDS: frozenset[RewardKind] = frozenset({"format", "format_codes"})  # they say nothing about a zone
 Role = Literal["active", "retest"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
@@ -85,15 +86,6 @@ class Group:
     range: tuple[float, float]
     rollouts: tuple[Rollout, ...]
     role: Role = "active"
-
-    @property
-    def counted(self) -> bool:
-        return 2 * sum(rollout.valid for rollout in self.rollouts) >= len(self.rollouts)
-
-    @property
-    def truncated(self) -> bool:
-        """Half or more of the rollouts were cut by length: never a seed, never retired as too hard (DESIGN §5.7)."""
-        return 2 * sum(rollout.end in CUT_ENDS for rollout in self.rollouts) >= len(self.rollouts)
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -44,8 +44,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     """A small model on this machine's CPU, served by a real vLLM for as long as the session lasts."""
     if not os.environ.get(SMOKE):
         pytest.skip("needs a model server: make llm-smoke")
-    from tests.llm_server import LlmServer
-    from tests.llm_server.server import NAME
+    from bench.fixtures.llm_server import LlmServer
+    from bench.fixtures.llm_server.server import NAME
 
     with LlmServer(tmp_path_factory.mktemp("llm") / "server.log") as server:
         yield Endpoint(model=NAME, urls=(server.url,), concurrency=64, read_seconds=240.0)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from rods import interfaces
-from rods.canonical import canonical
+from rods.canonical import canonical, rounded
 from rods.config import Config
 from rods.episode.rewards import RANGES
 from rods.errors import UserError
@@ -104,7 +104,7 @@ class SimulatedPolicy:
     def practise(self, groups: Sequence[Group]) -> None:
         """One update: what disagrees teaches. Rounded, so that equal histories give equal skill on every machine."""
         informative = sum(len({item.reward for item in group.rollouts}) > 1 for group in groups)
-        self.skill = round(self.skill + self.config.policy.growth * informative / len(groups), 12)
+        self.skill = rounded(self.skill + self.config.policy.growth * informative / len(groups))
 
 
 def train(run: TrainingRun) -> None:

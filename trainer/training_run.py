@@ -20,6 +20,7 @@ from buffers.folds.gauges import gauges
 from buffers.merging.merger import Epoch
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
+from rods.canonical import rounded
 from rods.errors import DeadlineError, RefusedError
 from rods.observations import Group
 from rods.rules import curriculum
@@ -134,7 +135,7 @@ class TrainingRun:
             step=self.step + 1,
             epoch=epoch.number,
             stage=epoch.stage,
-            rules=curriculum.stage(self.config.curriculum, epoch.stage),
+            rules=curriculum.stage_rules(self.config.curriculum, epoch.stage),
             slots=tuple(BatchSlot(index, self.log.task(slot.task_id), slot.role) for index, slot in enumerate(slots)),
             order_hash=epoch.order_hash,
             traced=self._traces.wanted(self.step + 1),
@@ -200,7 +201,7 @@ class TrainingRun:
             self.tell("validating")
             tasks = [task for task in self.run.held_out if task.split == "validation"]
             scores = [value for value in self._policy.validate(tasks) if value is not None]
-            score = round(math.fsum(scores) / len(scores), 12) if scores else None
+            score = rounded(math.fsum(scores) / len(scores)) if scores else None
             varied = round(curriculum.variation(self._course.norms), 3)
             about = {"progress": score, "tasks": len(scores), "of": len(tasks), "gradient_variation": varied}
             log.info("validation", stage=self._course.stage, epoch=self._epoch_number, **about)

@@ -6,8 +6,7 @@ from collections import Counter
 
 from buffers.folds.observations import Observations
 from buffers.folds.pool import PoolView
-
-ZONES = ("too_hard", "boundary", "mastered", "truncated")
+from rods.rules.zones import ZONES
 
 
 def zone_counts(observations: Observations, view: PoolView) -> dict[str, int]:

@@ -26,7 +26,7 @@ from buffers.run.locks import Ownership, buffer_lock
 from buffers.run.run import Run
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
 from rods.rules import order
-from rods.rules.selection import stage_rules
+from rods.rules.curriculum import stage_rules
 from rods.runfolder import POOL
 
 LOOK = 0.1  # seconds between looks at what the other process has written
@@ -40,7 +40,7 @@ class Epoch:
     number: int
     stage: int
     step: int  # the last step before the merge
-    slots: tuple[order.Slot, ...]
+    slots: tuple[order.EpochSlot, ...]
     order_hash: str
     counts: dict[str, int]
     pool_seq: int  # of the closing record
@@ -197,10 +197,10 @@ def epoch_record(attempt: int, fields: dict[str, Any]) -> Record:
     return record("epoch", attempt=attempt, **fields)
 
 
-def recorded_slots(run: Run, pool: Pool) -> tuple[order.Slot, ...]:
+def recorded_slots(run: Run, pool: Pool) -> tuple[order.EpochSlot, ...]:
     """The slots of the pool's latest epoch."""
     closing = _latest(pool)
-    types = stage_rules(run.config, closing["stage"]).types
+    types = stage_rules(run.config.curriculum, closing["stage"]).types
     active = [member.task_id for member in pool.active.values() if member.type in types]
     return order.slots(run.config.random_seeds.order, closing["epoch"], active, closing["retests"])
 
@@ -210,7 +210,7 @@ def _latest(pool: Pool) -> Record:
     return pool.latest
 
 
-def _epoch(closing: Record, slots: tuple[order.Slot, ...], *, recorded: bool) -> Epoch:
+def _epoch(closing: Record, slots: tuple[order.EpochSlot, ...], *, recorded: bool) -> Epoch:
     return Epoch(
         closing["epoch"],
         closing["stage"],

@@ -18,8 +18,8 @@ from buffers.log.records import Record
 from buffers.merging.admission import Admission, Refusal
 from rods.config import Config
 from rods.rules import order, retirement
+from rods.rules.curriculum import stage_rules
 from rods.rules.retirement import Decision
-from rods.rules.selection import stage_rules
 from rods.rules.tracker import Standing, Tracker
 from rods.tasks import TaskType
 
@@ -31,7 +31,7 @@ class Derived:
     decisions: list[Record]
     epoch: Record
     pool: Pool
-    slots: tuple[order.Slot, ...]
+    slots: tuple[order.EpochSlot, ...]
 
 
 def share(fraction: float, count: int) -> Fraction:
@@ -155,7 +155,7 @@ def derive(
     """The merge that opens `epoch` after `step` in `stage` (counted from 1). `candidates` wait in the order in which
     they are to be admitted. `admission` learns of what comes and what leaves; the pool handed in stays as it is."""
     merge = _Merge(config, pool, tracker, admission, epoch, stage, step)
-    rules = stage_rules(config, stage)
+    rules = stage_rules(config.curriculum, stage)
     frozen = config.pool.static and pool.totals["injected"] > 0
     deferred = candidates
     changing = rules.expand and not frozen

@@ -7,9 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from console.report.history import ZONES, History
-from console.report.pool_plots import RULE_NAMES
-from console.report.variant_plots import delays_and_moves, first_means
+from console.report.history import History, delays_and_moves, first_means
+from rods.rules.zones import ZONES, zone_of
+
+RULE_NAMES = {
+    "burn_in": "burn-in: too hard at once",
+    "drift_mastered": "drift: mastered",
+    "drift_too_hard": "drift: too hard",
+    "unsampled": "unsampled",
+    "capacity": "capacity: least variance",
+}
 
 
 def numbers(history: History) -> dict[str, Any]:
@@ -18,7 +25,7 @@ def numbers(history: History) -> dict[str, Any]:
     retired: Counter[str] = sum((epoch.retired for epoch in history.epochs), Counter())
     first = first_means(history)
     delays, moves = delays_and_moves(history)
-    inside = (first >= zones.boundary_low) & (first <= zones.boundary_high)
+    inside = [zone_of(mean, zones) == "boundary" for mean in first.tolist()]
     by_zone = {}
     for index, zone in enumerate(ZONES):
         chosen = groups.variance[(groups.zone == index) & ~np.isnan(groups.variance)]

@@ -1,25 +1,33 @@
-"""What a report knows of a run: plain columns, folded once from the logs. Nothing here draws or prints.
+"""What a report knows of a run: plain columns, read from the logs in one pass over each. Nothing here draws or prints.
 
-Only what is live counts: a restart of the trainer takes back the steps and epochs beyond its checkpoint (DESIGN §4).
+Only what is live counts: a restart of the trainer takes back the steps and epochs beyond its checkpoint.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rods.config import Config
+from buffers.folds.observations import Observations
+from buffers.log.records import Record
+from buffers.log.tail import read
+from buffers.run.run import Run
+from evaluation.heldout import scored
+from rods.config import Config, Zones
+from rods.observations import FORMAT_REWARDS, Group
+from rods.rules.zones import ZONES, group_signal, zone_of
+from rods.runfolder import EXPANDED, POOL, REJECTED, SEEDS
 from rods.tasks import Task
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-
-ZONES = ("too_hard", "boundary", "mastered", "truncated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,6 @@ class Variant:
 
     task: Task
     seed: str
-    root: str
     generation: int
     picked: int
     seed_mean: float | None  # the seed's mean reward at the pick
@@ -71,8 +78,8 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A whole run. `picks` counts seeds by task type; `failures` counts rejected candidates by (stage, error type);
-    `finished` counts picks by outcome."""
+    """A whole run. `picks` counts seeds by task type; `failures` counts rejected candidates by (stage, error
+    type)."""
 
     name: str
     config: Config
@@ -82,12 +89,153 @@ class History:
     variants: dict[str, Variant]
     picks: Counter[str]
     failures: Counter[tuple[str, str]]
-    finished: Counter[str]
     attempts: int
     heldout: dict[str, Any] | None = None
-    notes: tuple[str, ...] = field(default_factory=tuple)
 
     @property
     def simulated(self) -> bool:
         """Whether the policy has no weights: such a run shows how the loop works, never that the method helps."""
         return self.config.policy.kind == "simulated"
+
+
+def read_history(path: Path) -> History:
+    """Reads the run in `path`. Raises UserError when that is no run folder, CorruptLogError for a damaged log."""
+    run = Run.open(path)
+    observations = Observations(run)
+    groups = _groups(run, observations)
+    decisions = list(_live(run, observations))
+    injected = {record["task"]: int(record["step"]) for record in decisions if record["kind"] == "injected"}
+    seeds = list(read(path / SEEDS))
+    return History(
+        name=run.name,
+        config=run.config,
+        tasks={task.id: task for task in run.tasks},
+        groups=groups,
+        epochs=tuple(_epochs(decisions)),
+        variants=_variants(path, groups, injected),
+        picks=Counter(str(record.get("type", "?")) for record in seeds if record["kind"] == "picked"),
+        failures=Counter((record["stage"], record["error"]) for record in read(path / REJECTED)),
+        attempts=observations.attempt,
+        heldout=scored(path),
+    )
+
+
+def _groups(run: Run, observations: Observations) -> Groups:
+    """One row a live group that was counted or truncated."""
+    originals = run.training
+    tracker = observations.tracker
+    rows: list[tuple[Any, ...]] = []
+    for step in observations.steps():
+        if tracker is not observations.tracker:  # a start dropped steps while we read
+            tracker = observations.tracker
+            rows = [row for row in rows if row[0] < step.step]
+        for group in step.groups:
+            found = _measured(group, run.config.zones)
+            if found is not None:
+                rows.append((step.step, step.epoch, group.task, *found, group.task not in originals, group.role))
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 8
+    return Groups(
+        step=np.array(columns[0], dtype=np.int64),
+        epoch=np.array(columns[1], dtype=np.int64),
+        task=np.array(columns[2], dtype=np.str_),
+        mean=np.array(columns[3], dtype=np.float64),
+        variance=np.array(columns[4], dtype=np.float64),
+        zone=np.array(columns[5], dtype=np.int64),
+        generated=np.array(columns[6], dtype=np.bool_),
+        retest=np.array([role == "retest" for role in columns[7]], dtype=np.bool_),
+    )
+
+
+def _measured(group: Group, zones: Zones) -> tuple[float, float, int] | None:
+    """Mean, variance and zone (an index into `ZONES`) of a group; None where it counts for no zone."""
+    if group.reward in FORMAT_REWARDS:
+        return None
+    signal = group_signal(group, "progress")
+    if signal.truncated:
+        return float("nan"), float("nan"), ZONES.index("truncated")
+    if signal.moments is None:
+        return None
+    return *signal.moments, ZONES.index(zone_of(signal.moments.mean, zones))
+
+
+def _live(run: Run, observations: Observations) -> Iterator[Record]:
+    """The records of pool.jsonl that belong to live epochs."""
+    for record in read(run.path / POOL):
+        if observations.lineage.live(record["attempt"], record["step"]):
+            yield record
+
+
+def _epochs(decisions: list[Record]) -> Iterator[EpochRow]:
+    """One row an `epoch` record, from the decisions before it."""
+    before: list[Record] = []
+    for record in decisions:
+        if record["kind"] != "epoch":
+            before.append(record)
+            continue
+        counts = record["counts"]
+        yield EpochRow(
+            number=record["epoch"],
+            step=record["step"],
+            originals=counts["originals"],
+            generated=counts["generated"],
+            injected=tuple(each["task"] for each in before if each["kind"] == "injected"),
+            retired=Counter(each["rule"] for each in before if each["kind"] == "retired"),
+            revived=counts["revived"],
+            refused=counts["refused"],
+            staged=record["deferred"]["count"],
+        )
+        before = []
+
+
+def _variants(path: Path, groups: Groups, injected: dict[str, int]) -> dict[str, Variant]:
+    """Every accepted variant that reads as a task, by id."""
+    means: dict[str, list[tuple[int, float]]] = {}
+    for task, step, mean in zip(groups.task, groups.step, groups.mean, strict=True):
+        if not np.isnan(mean):
+            means.setdefault(str(task), []).append((int(step), float(mean)))
+    variants = {}
+    for record in read(path / EXPANDED):
+        try:
+            task = Task.from_json(record["task"])
+        except ValueError:
+            continue  # a merge refuses it with its reason
+        seed = str(record["pick"]).partition("-")[2]
+        at_pick = [mean for step, mean in means.get(seed, ()) if step <= record["step"]]
+        variants[task.id] = Variant(
+            task=task,
+            seed=seed,
+            generation=int(task.provenance.get("generation", 1)),
+            picked=int(record["step"]),
+            seed_mean=at_pick[-1] if at_pick else None,
+            injected=injected.get(task.id),
+        )
+    return variants
+
+
+def first_means(history: History) -> Floats:
+    """The first counted mean of every injected variant that was rolled out."""
+    groups = history.groups
+    found: dict[str, float] = {}
+    for task, mean, generated in zip(groups.task, groups.mean, groups.generated, strict=True):
+        if generated and not np.isnan(mean):
+            found.setdefault(str(task), float(mean))
+    return np.array([found[task] for task in history.variants if task in found])
+
+
+def delays_and_moves(history: History) -> tuple[Floats, Floats]:
+    """Steps between pick and injection of every injected variant; and for each seed that was rolled out again after
+    the injection, its mean reward then minus its mean at the pick."""
+    groups = history.groups
+    seen: dict[str, list[tuple[int, float]]] = {}
+    for task, step, mean in zip(groups.task, groups.step, groups.mean, strict=True):
+        if not np.isnan(mean):
+            seen.setdefault(str(task), []).append((int(step), float(mean)))
+    delays, moves = [], []
+    for variant in history.variants.values():
+        if variant.injected is None:
+            continue
+        delays.append(variant.injected - variant.picked)
+        later = next((mean for step, mean in seen.get(variant.seed, []) if step > variant.injected), None)
+        if later is not None and variant.seed_mean is not None:
+            moves.append(later - variant.seed_mean)
+    return np.array(delays, dtype=float), np.array(moves, dtype=float)

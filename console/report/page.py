@@ -1,25 +1,98 @@
-"""The HTML page: one file, images inlined, nothing fetched, every text of a task or a model escaped."""
+"""The report of a run: all plots that have data, and one HTML page with the images inside that fetches nothing.
+
+The page is made from page.html by jinja2, which escapes every text of a task, a model or a file.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+import io
+from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from importlib.resources import files
-from string import Template
+from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+from jinja2 import Environment, StrictUndefined
+from matplotlib.figure import Figure
+
 from console.output import estimated
+from console.report import plots, style
 from console.report.findings import findings, limits, numbers
 from console.report.history import History, Variant
-from rods.tasks import Task
+from rods.tasks import TASK_TYPES, Task
 
+LONGEST = 600  # characters of a text or call that the page shows
 MEASURES = {
     "progress": "progress reward",
     "binary": "all turns resolved",
     "official": "the benchmark's own verdict",  # skips turns in which no call is right (FACTS §1)
 }
+Draw = Callable[[History], Figure | None]
+# file name, drawing, heading, what one sees. A drawing that has no data is left out.
+PLOTS: tuple[tuple[str, Draw, str, str], ...] = (
+    (
+        "reward",
+        plots.reward,
+        "Reward over steps",
+        "Mean progress reward (resolved turns over expected turns) of the tasks in each step, with the 95 % interval "
+        "over those tasks. The pool changes at the grey lines: mastered variants leave and new ones at the boundary "
+        "join, so this curve may fall while the policy improves. Held-out tasks say how the policy improves.",
+    ),
+    (
+        "zones",
+        plots.zones,
+        "Zones over time",
+        "Share of the tasks in each zone, by the latest group of every task in the epoch.",
+    ),
+    (
+        "variance_by_zone",
+        plots.variance_by_zone,
+        "Reward variance by zone",
+        "Population variance of the progress reward within a group. GRPO learns from what rollouts of one task "
+        "disagree about. Left: every group (a dot's area shows how many share its place), with the bound for any "
+        "reward in [0, 1]. Right: quartiles and mean by zone.",
+    ),
+    (
+        "pool",
+        plots.composition,
+        "Composition of the pool",
+        "Tasks in training in each epoch. Variants that were accepted and not injected yet wait in staging.",
+    ),
+    (
+        "unique",
+        plots.unique,
+        "Tasks seen against the pool's size",
+        "All tasks that were ever in the pool, against those in it at a time.",
+    ),
+    (
+        "first_reward",
+        plots.first_reward,
+        "Where variants land",
+        "Mean reward of a variant's first group after its injection. A variant inside the shaded zone is about as hard "
+        "for the policy as its seed was.",
+    ),
+    (
+        "drift",
+        plots.drift,
+        "Delay and drift",
+        "Left: steps between the pick of a seed and the injection of its variant. Right: how the seed's own mean "
+        "reward moved meanwhile; far from 0 would mean that variants arrive too late.",
+    ),
+    (
+        "retirements",
+        plots.retirements,
+        "Retirements",
+        "Variants that left the pool at each merge, by rule; below the axis those that came back after a re-test.",
+    ),
+    (
+        "yield",
+        plots.yields,
+        "Yield of the pipeline",
+        "What became of every candidate: accepted, or rejected by a stage for a reason. A seed may take several tries.",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +104,65 @@ class Plot:
     caption: str
     png: bytes
 
+    @property
+    def base64(self) -> str:
+        """The image as it stands in the page."""
+        return base64.b64encode(self.png).decode()
 
-def page(history: History, plots: Sequence[Plot], examples: Sequence[tuple[Task, Variant]]) -> str:
-    """The whole page."""
-    template = Template(files("console.report").joinpath("page.html").read_text(encoding="utf-8"))
-    return template.substitute(
-        name=escape(history.name),
-        subtitle=escape(_subtitle(history)),
-        warning=_warning(history),
-        cards="".join(_card(number, words) for number, words in _cards(history)),
-        findings=_items(findings(history)),
-        heldout=_heldout(history.heldout) if history.heldout else "",
-        plots="".join(_plot(plot) for plot in plots) or "<p>No step is recorded yet, so there is nothing to draw.</p>",
-        examples=_examples(examples),
-        limits=_items(limits(history)),
+
+def build(history: History, folder: Path) -> Path:
+    """Writes index.html and one PNG a plot into `folder`; returns the page's path. Earlier ones are replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = draw(history)
+    for plot in drawn:
+        (folder / f"{plot.name}.png").write_bytes(plot.png)
+    target = folder / "index.html"
+    target.write_text(page(history, drawn), encoding="utf-8")
+    return target
+
+
+def draw(history: History) -> list[Plot]:
+    """All plots that have data."""
+    drawn = []
+    with mpl.rc_context(style.SETTINGS):
+        for name, drawing, title, caption in PLOTS:
+            figure = drawing(history)
+            if figure is not None:
+                out = io.BytesIO()
+                figure.savefig(out, format="png", dpi=style.DPI)
+                drawn.append(Plot(name, title, caption, out.getvalue()))
+    return drawn
+
+
+def page(history: History, drawn: list[Plot]) -> str:
+    """The HTML page."""
+    templates = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = templates.from_string(files("console.report").joinpath("page.html").read_text(encoding="utf-8"))
+    return template.render(
+        history=history,
+        subtitle=_subtitle(history),
+        cards=_cards(history),
+        findings=findings(history),
+        scores=_scores(history.heldout) if history.heldout else [],
+        plots=drawn,
+        examples=[
+            (variant, [("Seed", seed, _turns(seed)), ("Variant", variant.task, _turns(variant.task))])
+            for seed, variant in examples(history)
+        ],
+        limits=limits(history),
     )
+
+
+def examples(history: History) -> list[tuple[Task, Variant]]:
+    """One injected variant of each type with its seed: the latest, because the policy was at its best then."""
+    known = history.tasks | {task_id: variant.task for task_id, variant in history.variants.items()}
+    found = []
+    for kind in TASK_TYPES:
+        of_kind = [one for one in history.variants.values() if one.task.type == kind and one.seed in known]
+        chosen = [one for one in of_kind if one.injected is not None] or of_kind
+        if chosen:
+            found.append((known[chosen[-1].seed], chosen[-1]))
+    return found
 
 
 def _subtitle(history: History) -> str:
@@ -59,13 +176,8 @@ def _subtitle(history: History) -> str:
     )
 
 
-def _warning(history: History) -> str:
-    if not history.simulated:
-        return ""
-    return '<p class="warning">Simulated policy: a study of the loop, never evidence for the method.</p>'
-
-
 def _cards(history: History) -> list[tuple[str, str]]:
+    """The figures at the top: number and words."""
     found = numbers(history)
     cards = [
         (str(found["steps"]), "steps"),
@@ -81,84 +193,25 @@ def _cards(history: History) -> list[tuple[str, str]]:
     return cards
 
 
-def _card(number: str, words: str) -> str:
-    return f'<div class="card"><b>{escape(number)}</b>{escape(words)}</div>'
-
-
-def _items(lines: Iterable[str]) -> str:
-    return "".join(f"<li>{escape(line)}</li>" for line in lines)
-
-
-def _heldout(heldout: dict[str, Any]) -> str:
-    rows = []
+def _scores(heldout: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Rows of the held-out table: measure, start, end, paired difference, tasks."""
     start, end = heldout["start"], heldout["end"]
-    for name, difference in heldout["difference"].items():
-        words = MEASURES.get(name, name)
-        rows.append(_score_row(words, start[name], end[name], difference))
-    for kind in sorted(start["progress_by_type"].keys() & end["progress_by_type"].keys()):
-        rows.append(
-            _score_row(f"progress, {kind}", start["progress_by_type"][kind], end["progress_by_type"][kind], None)
-        )
-    head = "".join(
-        f'<th class="number">{escape(words)}</th>'
-        for words in (f"step {start['step']}", f"step {end['step']}", "paired difference", "tasks")
-    )
-    left_out = (
-        f" {heldout['left_out']} tasks could not be scored at both ends and are left out."
-        if heldout["left_out"]
-        else ""
-    )
-    return (
-        "<h2>Held-out tasks</h2>"
-        f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
-        f'<p class="soft">Mean over tasks, with 95 % intervals; {escape(str(start["rollouts_per_task"]))} sampled '
-        "rollout(s) a task, the same tasks and the same random seeds at both ends, the plain interface. Environments: "
-        f"{escape(', '.join(end['versions']))}.{escape(left_out)}</p>"
-    )
+    rows = [
+        (MEASURES.get(name, name), start[name], end[name], estimated(difference, "+"))
+        for name, difference in heldout["difference"].items()
+    ]
+    before, after = start["progress_by_type"], end["progress_by_type"]
+    rows += [(f"progress, {kind}", before[kind], after[kind], "") for kind in sorted(before.keys() & after.keys())]
+    return [(name, estimated(old), estimated(new), between, str(new["tasks"])) for name, old, new, between in rows]
 
 
-def _score_row(words: str, start: dict[str, Any], end: dict[str, Any], difference: dict[str, Any] | None) -> str:
-    cells = [estimated(start), estimated(end), estimated(difference, "+") if difference else "", str(end["tasks"])]
-    return (
-        f"<tr><td>{escape(words)}</td>" + "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells) + "</tr>"
-    )
+def _turns(task: Task) -> list[tuple[str, str, list[str]]]:
+    """What a turn shows: its text, the names of the tools that return in it, and its calls."""
+    return [
+        (_short(text), ", ".join(task.held_out.get(turn, ())), [_short(str(call)) for call in calls])
+        for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True))
+    ]
 
 
-def _plot(plot: Plot) -> str:
-    data = base64.b64encode(plot.png).decode()
-    return (
-        f'<h3>{escape(plot.title)}</h3><figure><img src="data:image/png;base64,{data}" alt="{escape(plot.title)}">'
-        f"<figcaption>{escape(plot.caption)}</figcaption></figure>"
-    )
-
-
-def _examples(examples: Sequence[tuple[Task, Variant]]) -> str:
-    if not examples:
-        return ""
-    parts = ["<h2>Seed and variant, side by side</h2>"]
-    for seed, variant in examples:
-        where = "" if variant.injected is None else f", injected after step {variant.injected}"
-        parts.append(
-            f'<p class="soft">{escape(seed.type)} · picked at step {variant.picked}{escape(where)} · '
-            f"generation {variant.generation}</p>"
-            f'<div class="pair"><div>{_conversation("Seed", seed)}</div>'
-            f"<div>{_conversation('Variant', variant.task)}</div></div>"
-        )
-    return "".join(parts)
-
-
-def _conversation(heading: str, task: Task) -> str:
-    parts = [f"<b>{heading}</b> <code>{escape(task.id)}</code>"]
-    for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
-        returned = task.held_out.get(turn)
-        news = f' <span class="soft">(now available: {escape(", ".join(returned))})</span>' if returned else ""
-        listed = "".join(f"<code>{escape(_short(str(call)))}</code>" for call in calls)
-        listed = listed or '<span class="soft">no call is right here</span>'
-        parts.append(
-            f'<div class="turn">{turn + 1}. {escape(_short(text))}{news}<div class="calls">{listed}</div></div>'
-        )
-    return "".join(parts)
-
-
-def _short(text: str, most: int = 600) -> str:
-    return text if len(text) <= most else text[:most] + "…"
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST] + "…"

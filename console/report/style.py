@@ -1,4 +1,4 @@
-"""How every plot looks: one palette (colour-blind safe), few lines, labelled axes with units."""
+"""The look of all plots: one palette (colour-blind safe), sizes, legends, ticks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 # Okabe and Ito's palette, which most colour-blind readers can tell apart.
 ZONE_COLOURS = {"too_hard": "#D55E00", "boundary": "#0072B2", "mastered": "#009E73", "truncated": "#9A9A9A"}
-ZONE_NAMES = {"too_hard": "too hard", "boundary": "boundary", "mastered": "mastered", "truncated": "truncated"}
 ORIGINAL, GENERATED, WAITING = "#5A5A5A", "#CC79A7", "#E8D3DF"
 RULE_COLOURS = {
     "burn_in": "#D55E00",
@@ -64,8 +64,6 @@ def merges(axes: Axes, steps: Iterable[int]) -> None:
 
 def whole_numbers(axes: Axes, *, x: bool = True, y: bool = False) -> None:
     """Ticks at integers only: there is no epoch 2.5."""
-    from matplotlib.ticker import MaxNLocator
-
     if x:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if y:

@@ -1,7 +1,11 @@
-"""`rods data`: check and audit task files, fetch BFCL's tasks, write and read BFCL's own format."""
+"""`rods data`, `rods env` and `rods replay`: look over what runs are made from: task files, environments, scoring.
+
+Also fetch BFCL's tasks, and write and read BFCL's own format.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -11,10 +15,14 @@ from cyclopts import Parameter
 from console.output import Json, plain, print_json
 from rods.errors import EXIT_FAILED, EXIT_OK
 
+Name = Annotated[str, Parameter(help="desk, bfcl, or your own package.module:factory.")]
+Tasks = Annotated[Path | None, Parameter(help="A JSONL file of tasks of this environment; probes with their calls.")]
+Mutations = Annotated[int, Parameter(help="How many mutated rollouts to compare beside the 800 ground truths.")]
+RandomSeed = Annotated[int, Parameter(help="What the mutations are drawn from.")]
 Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into this file.")]
 
 
-def check(file: Annotated[Path, Parameter(help="A JSONL file of tasks.")], /, *, as_json: Json = False) -> int:
+def check_tasks(file: Annotated[Path, Parameter(help="A JSONL file of tasks.")], /, *, as_json: Json = False) -> int:
     """Check a file of tasks line by line: shape, tools, and that each ground truth really runs. Exits 1 on faults."""
     from rods.checking import check_file
 
@@ -26,7 +34,7 @@ def check(file: Annotated[Path, Parameter(help="A JSONL file of tasks.")], /, *,
     return EXIT_OK if report.ok else EXIT_FAILED
 
 
-def audit(
+def audit_tasks(
     file: Annotated[str, Parameter(help="A JSONL file of tasks, or bfcl.")],
     /,
     *,
@@ -40,10 +48,9 @@ def audit(
     Two tasks match when their ground truths or initial states are equal, or when a query of one nearly repeats a query
     of the other (docs/gates.md). Exits 1 when a training task of FILE matches a held-out one of another file.
     """
-    from worlds.audit import audit as look
-    from worlds.audit import read
+    from worlds.audit import audit, read
 
-    found = look(read(file), [(name, read(name)) for name in against or ()], file)
+    found = audit(read(file), [(name, read(name)) for name in against or ()], file)
     if as_json:
         print_json(found.as_json())
     else:
@@ -51,7 +58,7 @@ def audit(
     return EXIT_FAILED if found.leaks else EXIT_OK
 
 
-def bfcl(*, out: Out = None, as_json: Json = False) -> None:
+def fetch_bfcl(*, out: Out = None, as_json: Json = False) -> None:
     """Fetch the pinned wheel of BFCL's data once, check its hash, and convert its 800 multi-turn tasks.
 
     The wheel (1.9 MB) is kept in the cache and read from there; `[data] tasks = "bfcl"` needs nothing else.
@@ -75,7 +82,7 @@ def bfcl(*, out: Out = None, as_json: Json = False) -> None:
     print(f"  kept in {file}" + (f"; written to {out}" if out else ""))
 
 
-def export(
+def export_bfcl(
     file: Annotated[Path, Parameter(help="A JSONL file of BFCL tasks.")],
     folder: Annotated[Path, Parameter(help="Where to write questions, answers and tool documents.")],
     /,
@@ -93,7 +100,7 @@ def export(
     print(f"{counts.total()} tasks in {folder}: {', '.join(f'{count} {kind}' for kind, count in counts.items())}")
 
 
-def read(
+def import_bfcl(
     folder: Annotated[Path, Parameter(help="A folder in BFCL's own format.")],
     out: Annotated[Path, Parameter(help="The JSONL file of tasks to write.")],
     /,
@@ -115,3 +122,28 @@ def read(
         print_json({"tasks": len(tasks), "out": out})
         return
     print(f"{len(tasks)} tasks in {out}")
+
+
+def check_environment(name: Name, /, *, tasks: Tasks = None, as_json: Json = False) -> int:
+    """Probe an environment: determinism, snapshot purity, schemas and timing. Exits 1 on faults."""
+    from rods.checking import check_environment as check
+    from rods.tasks import read_tasks
+
+    report = check(name, list(read_tasks(tasks)) if tasks else ())
+    if as_json:
+        print_json(report.as_json())
+    else:
+        print("\n".join(plain(line) for line in report.lines()))
+    return EXIT_OK if report.ok else EXIT_FAILED
+
+
+def replay_bfcl(*, mutations: Mutations = 10_000, random_seed: RandomSeed = 0, as_json: Json = False) -> int:
+    """Compare scoring with BFCL's own checker, turn by turn, and both speeds. Exits 1 when anything differs."""
+    from evaluation.bfcl.parity.replay import replay
+
+    report = replay(mutations, random_seed=random_seed, say=lambda line: print(line, file=sys.stderr, flush=True))
+    if as_json:
+        print_json(report.as_json())
+    else:
+        print("\n".join(plain(line) for line in report.lines()))
+    return EXIT_OK if report.ok else EXIT_FAILED

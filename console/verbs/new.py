@@ -1,4 +1,4 @@
-"""`rods new`: a run folder from a configuration."""
+"""`rods new` and `rods fork`: create a run folder, from a configuration or from another run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, print_json
+from console.output import ConfigFile, Json, RunFolder, print_json
+from rods.errors import UserError
 
 if TYPE_CHECKING:
     from buffers.run.run import Run
 
 Required = Annotated[Path, Parameter(name="--config", help="The TOML file of the run's configuration.")]
+Weights = Annotated[bool, Parameter(negative="", help="Take the policy of the newest checkpoint along.")]
+New = Annotated[Path, Parameter(help="The folder of the new run.")]
 
 
 def new(run: RunFolder, /, *, config: Required, as_json: Json = False) -> None:
@@ -41,3 +44,33 @@ def create(run: Path, config: Path) -> Run:
     if exists(run):
         return Run.open(run, asked)
     return Run.create(run, asked, load_tasks(asked.data, config.parent))
+
+
+def fork(
+    run: RunFolder, new: New, /, *, config: ConfigFile = None, weights: Weights = False, as_json: Json = False
+) -> None:
+    """Start a new run from another one's originals and active variants, with empty logs.
+
+    With --config the new run gets another identity; otherwise it has the old one's.
+    """
+    from buffers.checkpoints import Checkpoints
+    from buffers.folds.lineage import known_starts
+    from buffers.fork import fork as make
+    from buffers.run.run import Run
+    from rods.config import read_config
+    from rods.runfolder import OBSERVATIONS
+
+    old = Run.open(run)
+    newest = Checkpoints(run).newest(known_starts(run / OBSERVATIONS).live) if weights else None
+    if weights and newest is None:
+        raise UserError("has no checkpoint yet", where=str(run), remedy="leave out --weights, or train it first")
+    made = make(old, new, read_config(config) if config else None)
+    if newest is not None:
+        Checkpoints(new).adopt(newest)
+    step = newest.position.step if newest else None
+    if as_json:
+        parent = made.manifest["parent"]
+        print_json({"run": str(new), "parent": parent, "tasks": len(made.training), "weights_of_step": step})
+    else:
+        policy = "" if step is None else f" and the policy of step {step}"
+        print(f"{new}: {len(made.training)} training tasks{policy} from {run}; start it with `rods up {new}`")

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 from rods.analysis.profile import Profile
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.environments.base import Environment
+from rods.environments.base import Environment, Results
 from rods.tasks import Task, TaskType
 
 Texts = tuple[str, ...]  # what the user says, one text a turn of the draft
@@ -98,15 +98,16 @@ class Rewriter(Protocol):
 
 
 class Former(Protocol):
-    """The draft as a task: the plain form (`base`), and in stage V the form of the seed's type."""
+    """The draft as a task: the plain form (`base`), and in stage V the form of the seed's type. Its provenance records
+    the `results` of its calls, one list of texts a turn: the gates' run has to give them again."""
 
     async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task: ...
 
 
 class Judge(Protocol):
-    """Stage IV's last gate, asked again after stage V."""
+    """Stage IV's last gate, asked again after stage V. `results` are those of the gates' run (None: it did not run)."""
 
-    async def judge(self, given: Assignment, draft: Draft, task: Task) -> Judgement: ...
+    async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement: ...
 
 
 @dataclass(frozen=True, slots=True)

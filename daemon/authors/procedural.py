@@ -17,6 +17,7 @@ from rods.canonical import content_id
 from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
+from rods.environments.base import Results
 from rods.gates import drafts
 from rods.tasks import Task, TaskType
 
@@ -102,8 +103,8 @@ class Procedural:
             lambda: task_types.apply(catalogue, given.environment, draft, texts, type, given.rng(f"form {type}"))
         )
 
-    async def judge(self, given: Assignment, draft: Draft, task: Task) -> Judgement:
-        faults = await self._compute(lambda: drafts.judge(self.catalogue, task, draft))
+    async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:
+        faults = await self._compute(lambda: drafts.judge(self.catalogue, task, draft, results))
         if not faults:
             return Judgement("no rule objects")
         return Judgement(

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import orjson
 
 from rods.calls import Call
-from rods.environments.base import Parameter, Result, Tool
+from rods.environments.base import Parameter, Result, Results, Tool
 from rods.tasks import Task
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?![\w])")
@@ -108,7 +108,7 @@ class Output:
         return isinstance(value, str) and not is_small(value) and self.text.says(value)
 
 
-def infer(tools: Mapping[str, Tool], task: Task, results: Sequence[Sequence[Result]]) -> list[list[dict[str, Flow]]]:
+def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[dict[str, Flow]]]:
     """One dictionary of flows a call, turn by turn. `results` are those of the ground truth, in the same shape.
 
     Raises KeyError for a call of a tool that is not in `tools`.

@@ -11,13 +11,14 @@ Pure: the only thing that runs is the ground truth, in a fresh instance, and not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from rods.analysis.flows import Flow, infer
-from rods.environments.base import Environment, Result
+from rods.canonical import rounded
+from rods.environments.base import Environment, Results
 from rods.tasks import Task, TaskType
 
 Position = tuple[int, int]  # turn and index in the turn, both from 0
@@ -118,7 +119,7 @@ class Profile:
         }
 
 
-def profile(environment: Environment, task: Task, results: Sequence[Sequence[Result]] | None = None) -> Profile:
+def profile(environment: Environment, task: Task, results: Results | None = None) -> Profile:
     """The profile of `task`. `results[t][i]` are the results of its ground truth where the caller has just run it;
     otherwise it is replayed in a fresh instance. Raises KeyError for a tool that the environment lacks, ValueError for
     a state that it rejects.
@@ -164,7 +165,7 @@ def distance(a: Profile, b: Profile) -> float:
     rounds = [_unlike(x, y) for x, y in zip(_labels(a), _labels(b), strict=True)]
     depth = abs(a.depth - b.depth) / max(a.depth, b.depth, 1)
     sources = _unlike(a.sources, b.sources)
-    return round(TURNS * turns + GRAPH * sum(rounds) / len(rounds) + DEPTH * depth + SOURCES * sources, 12)
+    return rounded(TURNS * turns + GRAPH * sum(rounds) / len(rounds) + DEPTH * depth + SOURCES * sources)
 
 
 def isomorphic(root: Profile, variant: Profile, epsilon: float) -> list[str]:

@@ -12,12 +12,12 @@ import orjson
 from rods import environments
 from rods.checking.records import Found, record_faults
 from rods.checking.report import Fault, Report
-from rods.environments.base import Environment
+from rods.environments.base import Environment, Results
 from rods.errors import UserError
 from rods.gates import grounding, leaks, missing, requests
 from rods.gates.contamination import overlaps
 from rods.gates.reason import Reason
-from rods.gates.replay import Results, StateRejected, faults, run
+from rods.gates.replay import StateRejected, faults, run
 from rods.gates.tools import tools
 from rods.tasks import Task
 

@@ -21,14 +21,13 @@ from rods.composing.bind import spoken
 from rods.composing.catalogue import Catalogue, Got, Implied, Recipe, Said, Scene
 from rods.composing.matching import Thing, plain
 from rods.composing.task_types import said
-from rods.environments.base import Environment, Result
+from rods.environments.base import Environment, Result, Results
 from rods.tasks import RETURN_SENTENCE, Task
 
 WORD = re.compile(r"[^\W_]+(?:_[^\W_]+)*")
 SPANS = 4  # of a recipe that are tried, the longest first
 READINGS = 64  # partitions of a turn that are tried
 ABSENT: Any = object()
-Results = Sequence[Sequence[Result]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ answered with `Unsupported`, never guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -109,6 +109,9 @@ class Result(NamedTuple):
     text: str
     value: Any = None
     error: str | None = None
+
+
+Results = Sequence[Sequence[Result]]  # of a task's calls, one sequence a turn
 
 
 class Instance(Protocol):

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
 from rods.config import Gates
-from rods.environments.base import Environment
+from rods.environments.base import Environment, Results
 from rods.gates.arguments import arguments
 from rods.gates.contamination import contamination, held_out_index, overlaps
 from rods.gates.duplicates import duplicates
@@ -21,7 +21,7 @@ from rods.gates.grounding import grounding
 from rods.gates.leaks import leaks
 from rods.gates.missing import missing
 from rods.gates.reason import Reason
-from rods.gates.replay import Results, abridged, replay, replayed
+from rods.gates.replay import abridged, replay, replayed
 from rods.gates.requests import requests
 from rods.gates.similarity import Match, SimilarityIndex
 from rods.gates.tools import tools
@@ -29,10 +29,11 @@ from rods.tasks import Task
 
 __all__ = [
     "OF_WORDS",
+    "Checked",
     "Gate",
+    "GateRejection",
     "Match",
     "Reason",
-    "Rejection",
     "SimilarityIndex",
     "abridged",
     "arguments",
@@ -66,14 +67,26 @@ Reading = Callable[[Environment, Task, Results], list[Reason]]  # a gate that ne
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
-    """A gate that `reasons` keep shut."""
+class GateRejection:
+    """A gate that refuses a task, and why."""
 
     gate: Gate
     reasons: tuple[Reason, ...]
 
     def as_json(self) -> dict[str, Any]:
         return {"gate": self.gate, "reasons": [str(reason) for reason in self.reasons]}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What one fresh run of a task's ground truth gave, and the gates that refuse the task (none: it is accepted).
+
+    `results` is None when the ground truth could not be run at all (another environment, an illegal state), `profile`
+    when it could not, or calls tools that the environment lacks."""
+
+    results: Results | None
+    profile: Profile | None
+    rejections: tuple[GateRejection, ...]
 
 
 def check(
@@ -84,37 +97,34 @@ def check(
     *,
     pool: SimilarityIndex,
     held_out: SimilarityIndex,
-) -> list[Rejection]:
-    """Every gate that rejects `task`, in order; empty when all let it pass.
+) -> Checked:
+    """Runs the ground truth of `task` once in a fresh instance and asks every gate that is switched on, in order.
 
     `root` is the profile of the original at the root of the variant's lineage, `pool` holds the tasks that it must not
-    nearly repeat, `held_out` those that it must not teach. A gate that is switched off passes everything. Raises
-    InfrastructureError when the replay broke for reasons that are not the task's.
+    nearly repeat, `held_out` those that it must not teach. Raises InfrastructureError when the run broke for reasons
+    that are not the task's.
     """
     reads: list[tuple[Gate, Reading]] = [("grounding", grounding), ("requests", requests), ("missing", missing)]
-    results: Results | None = None
-    unsound: list[Reason] = []
-    if any(getattr(gates, gate) for gate in ("replay", "profile", *(gate for gate, _ in reads))):
-        results, unsound = replayed(environment, task)
-    runs = results is not None and all(call.name in environment.tools() for turn in task.calls for call in turn)
+    results, unsound = replayed(environment, task)
+    known = all(call.name in environment.tools() for turn in task.calls for call in turn)
+    shape = profile_of(environment, task, results) if results is not None and known else None
     asked: list[tuple[Gate, list[Reason]]] = [
         ("replay", unsound if gates.replay else []),
         ("tools", tools(environment, task) if gates.tools else []),
         ("arguments", arguments(task, gates) if gates.arguments else []),
         ("leaks", leaks(environment, task) if gates.leaks else []),
     ]
-    if results is not None and runs:
+    if results is not None and known:
         asked += [(gate, reasons(environment, task, results)) for gate, reasons in reads if getattr(gates, gate)]
     asked += [
-        ("profile", _shape(environment, task, results if runs else None, root, gates) if gates.profile else []),
+        ("profile", _unlike(root, shape, gates) if gates.profile else []),
         ("duplicates", duplicates(task, pool) if gates.duplicates else []),
         ("contamination", contamination(task, held_out) if gates.contamination else []),
     ]
-    return [Rejection(gate, tuple(reasons)) for gate, reasons in asked if reasons]
+    return Checked(results, shape, tuple(GateRejection(gate, tuple(reasons)) for gate, reasons in asked if reasons))
 
 
-def _shape(environment: Environment, task: Task, results: Results | None, root: Profile, gates: Gates) -> list[Reason]:
-    if results is None:
+def _unlike(root: Profile, shape: Profile | None, gates: Gates) -> list[Reason]:
+    if shape is None:
         return [Reason("its ground truth does not run here, so it has no profile")]
-    shape = profile_of(environment, task, results)
     return [Reason(told) for told in isomorphic(root, shape, gates.profile_distance)]

@@ -25,6 +25,7 @@ from rods.composing.parse_wording import read
 from rods.composing.records import BoundCall, Draft
 from rods.composing.task_types import said
 from rods.environments import load
+from rods.environments.base import Results
 from rods.gates.leaks import artefacts, secrets
 from rods.gates.replay import run
 from rods.tasks import RETURN_SENTENCE, Task
@@ -44,13 +45,16 @@ class Fault:
     turn: int | None = None
 
 
-def judge(catalogue: Catalogue, task: Task, draft: Draft) -> list[Fault]:
-    """The faults of `task`, made from `draft`; empty when it is accepted."""
+def judge(catalogue: Catalogue, task: Task, draft: Draft, results: Results | None = None) -> list[Fault]:
+    """The faults of `task`, made from `draft`; empty when it is accepted. `results` are those of its ground truth where
+    the caller has just run it; otherwise it is run in a fresh instance."""
     faults = structure(task, draft)
     if faults:  # the other parts take the structure for granted
         return faults
     return (
-        alignment(catalogue, task, draft) + leaks(catalogue, task) + naturalness(task, catalogue.book.longest + SLACK)
+        alignment(catalogue, task, draft, results)
+        + leaks(catalogue, task)
+        + naturalness(task, catalogue.book.longest + SLACK)
     )
 
 
@@ -101,16 +105,18 @@ def _missing(task: Task, draft: Draft, turn: int) -> bool:
     return any(not any(said(value, text) for text in texts) for value in supplied)
 
 
-def alignment(catalogue: Catalogue, task: Task, draft: Draft) -> list[Fault]:
+def alignment(catalogue: Catalogue, task: Task, draft: Draft, results: Results | None = None) -> list[Fault]:
     """Whether texts and calls ask for the same: nothing missing, nothing unasked."""
     faults: list[Fault] = []
-    results: list[str] = []  # of the calls so far
+    shown: list[str] = []  # results of the calls so far
     for turn, calls in enumerate(draft.turns):
         for bound in calls:
-            faults += _unfounded(catalogue, task, draft, turn, bound, results)
-            results.append(bound.result.text)
+            faults += _unfounded(catalogue, task, draft, turn, bound, shown)
+            shown.append(bound.result.text)
     environment = load(catalogue.environment)
-    for turn, reading in enumerate(read(catalogue, environment, task, run(environment, task))):
+    if results is None:
+        results = run(environment, task)
+    for turn, reading in enumerate(read(catalogue, environment, task, results)):
         if reading.unexplained and not any(fault.turn == turn for fault in faults):
             call = task.calls[turn][reading.unexplained[0]]
             faults.append(Fault(f"nobody asks for {call}", "query", turn))
@@ -119,7 +125,7 @@ def alignment(catalogue: Catalogue, task: Task, draft: Draft) -> list[Fault]:
 
 
 def _unfounded(
-    catalogue: Catalogue, task: Task, draft: Draft, turn: int, bound: BoundCall, results: Sequence[str]
+    catalogue: Catalogue, task: Task, draft: Draft, turn: int, bound: BoundCall, shown: Sequence[str]
 ) -> list[Fault]:
     """Arguments of a call that nobody could know."""
     faults = []
@@ -140,7 +146,7 @@ def _unfounded(
                 faults.append(Fault(f"{argument}={value!r} is not in the state", "calls", turn))
         elif value in implied or value == defaults.get(argument):
             continue
-        elif not any(said(words, text) for text in (*task.script[: turn + 1], *results) for words in (value, *other)):
+        elif not any(said(words, text) for text in (*task.script[: turn + 1], *shown) for words in (value, *other)):
             faults.append(Fault(f"nobody says {argument}={value!r}", "query", turn))
     return faults
 

@@ -17,7 +17,7 @@ from typing import Any
 from rods.analysis.flows import Output, Text, leaves
 from rods.analysis.plausible_calls import documented, shows, visible
 from rods.analysis.words import stems, tells
-from rods.environments.base import Environment, Parameter, Result
+from rods.environments.base import Environment, Parameter, Results
 from rods.gates.reason import Reason
 from rods.tasks import Task
 
@@ -25,7 +25,7 @@ LONG = 4  # words from which on a text need not stand there word for word
 SHARE = 0.7  # of the words of such a text that must be found
 
 
-def grounding(environment: Environment, task: Task, results: Sequence[Sequence[Result]]) -> list[Reason]:
+def grounding(environment: Environment, task: Task, results: Results) -> list[Reason]:
     """Why the calls cannot be known; empty when every value can. `results` are those of the ground truth.
 
     Where an environment cannot be forked, what its tools would show counts only as far as the calls themselves ask.

@@ -20,12 +20,11 @@ from rods.analysis.flows import Output, Text, is_small, key_of, leaves
 from rods.analysis.plausible_calls import Pool, Tried, attempts, plausible, shows, visible
 from rods.analysis.words import tells
 from rods.calls import Call
-from rods.environments.base import Environment, Instance, Result, Tool
+from rods.environments.base import Environment, Instance, Result, Results, Tool
 from rods.gates.reason import Reason
 from rods.tasks import Task
 
 FIRST, NEAR, SECOND = 24, 4, 12
-Results = Sequence[Sequence[Result]]
 
 
 def missing(environment: Environment, task: Task, results: Results) -> list[Reason]:

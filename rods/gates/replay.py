@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rods.environments.base import Environment, Result, reference
+from rods.environments.base import Environment, Results, reference
 from rods.errors import InfrastructureError
 from rods.gates.reason import Reason
 from rods.tasks import Task
 
 DIGEST = "sha256:"
-Results = tuple[tuple[Result, ...], ...]  # one tuple a turn
 
 
 class StateRejected(Exception):

@@ -20,14 +20,13 @@ from rods.analysis.flows import Output, Text, is_small, key_of, leaves
 from rods.analysis.words import IDENTIFIER, NUMBER, QUOTED, stems, tells
 from rods.calls import Call
 from rods.composing.parse_wording import read
-from rods.environments.base import Environment, Result
+from rods.environments.base import Environment, Results
 from rods.gates.lexicon import lexicon
 from rods.gates.reason import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 
 ENOUGH = 0.8  # of a lexicon's weight: about one telling word of a document, or a share of the phrases
 LITTLE = 0.05  # where the request also says a value of the call, or it takes up what was shown: any word at all
-Results = Sequence[Sequence[Result]]
 
 
 def requests(environment: Environment, task: Task, results: Results) -> list[Reason]:

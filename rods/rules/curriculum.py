@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from rods.canonical import rounded
 from rods.config import Curriculum, Stage
 from rods.errors import UserError
 
@@ -49,7 +50,7 @@ class Course:
 
     def validates(self, rules: Curriculum) -> bool:
         """Whether the end of the open epoch asks for a validation."""
-        return stage(rules, self.stage).until == "plateau"
+        return stage_rules(rules, self.stage).until == "plateau"
 
     def epoch_over(
         self, rules: Curriculum, score: float | None, recorded: int | None = None
@@ -65,7 +66,7 @@ class Course:
         judged = replace(
             ended, norms=self.norms, scores=() if score is None else scores
         )  # nothing scored, nothing said
-        why = _why_over(stage(rules, self.stage), rules, judged)
+        why = _why_over(stage_rules(rules, self.stage), rules, judged)
         if recorded is not None:
             moves = recorded != self.stage
             return (Course(recorded), why or "as recorded") if moves else (ended, "")
@@ -77,7 +78,7 @@ class Course:
 
     def at_end(self, rules: Curriculum) -> bool:
         """Whether the end of the open epoch is known to be the end of the run, without a validation."""
-        last = stage(rules, self.stage)
+        last = stage_rules(rules, self.stage)
         return self.stage == len(rules.stages) and bool(last.epochs) and self.epochs + 1 >= last.epochs
 
 
@@ -86,7 +87,7 @@ def _why_over(rules: Stage, curriculum: Curriculum, course: Course) -> str:
         return f"after {rules.epochs} epochs"
     if rules.until == "epochs" or len(course.scores) < 2:
         return ""
-    changed, varied = round(abs(course.scores[-1] - course.scores[-2]), 12), variation(course.norms)
+    changed, varied = rounded(abs(course.scores[-1] - course.scores[-2])), variation(course.norms)
     if changed >= curriculum.plateau or varied > curriculum.gradient_variation:
         return ""
     return f"validation {course.scores[-2]:.3f} → {course.scores[-1]:.3f}, gradient norms vary by {varied:.2f}"
@@ -115,6 +116,6 @@ def scheduled(curriculum: Curriculum, epoch: int) -> int | None:
     return None
 
 
-def stage(curriculum: Curriculum, number: int) -> Stage:
-    """The configuration of stage `number`, counted from 1."""
-    return curriculum.stages[number - 1]
+def stage_rules(curriculum: Curriculum, number: int) -> Stage:
+    """The rules of stage `number`, counted from 1; a number beyond the last stage means the last."""
+    return curriculum.stages[min(max(number, 1), len(curriculum.stages)) - 1]

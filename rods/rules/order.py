@@ -1,4 +1,4 @@
-"""The order of an epoch and its batches (DESIGN §4): keyed, so that it depends on nothing but its arguments."""
+"""The order of an epoch and its batches: keyed, so that it depends on nothing but its arguments."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rods.observations import Role
 Item = TypeVar("Item")
 
 
-class Slot(NamedTuple):
-    """One place in an epoch: a task, and whether it is there as an active task or to be re-tested."""
+class EpochSlot(NamedTuple):
+    """One slot of an epoch: a task, and whether it is there as an active task or to be re-tested."""
 
     task_id: str
     role: Role
@@ -29,15 +29,15 @@ def order(random_seed: int, epoch: int, ids: Iterable[str]) -> list[str]:
     return sorted(ids, key=key)
 
 
-def slots(random_seed: int, epoch: int, active: Iterable[str], retests: Iterable[str]) -> tuple[Slot, ...]:
+def slots(random_seed: int, epoch: int, active: Iterable[str], retests: Iterable[str]) -> tuple[EpochSlot, ...]:
     """The epoch's slots in visiting order: active tasks and re-tests, mixed."""
     roles: dict[str, Role] = dict.fromkeys(active, "active")
     for task_id in retests:
         roles[task_id] = "retest"
-    return tuple(Slot(task_id, roles[task_id]) for task_id in order(random_seed, epoch, roles))
+    return tuple(EpochSlot(task_id, roles[task_id]) for task_id in order(random_seed, epoch, roles))
 
 
-def order_hash(slots: Sequence[Slot]) -> str:
+def order_hash(slots: Sequence[EpochSlot]) -> str:
     """What the `epoch` record, a checkpoint and all ranks compare: a hash of tasks and roles in order."""
     return content_id([list(slot) for slot in slots])
 

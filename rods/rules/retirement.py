@@ -1,7 +1,7 @@
 """When a variant leaves the pool and when it comes back (004 §3.4, Appendices B.1 and J): pure rules over standings.
 
-Originals are never asked about (DESIGN §5.3). A variant's standing counts only groups of steps after it was admitted
-or, once revived, after it was retired.
+The original tasks are never retired, so these rules see variants only. A variant's standing counts only groups of steps
+after it was admitted or, once revived, after it was retired.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Decision:
 
 
 def revived(task: str, standing: Standing) -> Decision | None:
-    """A re-test of a task that was retired as too hard came out in the boundary zone (DESIGN §5.9)."""
+    """A re-test of a task that was retired as too hard came out in the boundary zone."""
     return Decision.of(task, "retest", standing) if standing.latest == "boundary" else None
 
 

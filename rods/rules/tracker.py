@@ -1,12 +1,11 @@
-"""What the policy's own rollouts say about each task: windows of the last groups, and zones (004 §3.2).
+"""Windows of each task's last groups: a fold of closed `group` records.
 
-Pure rules over closed `group` records; no clock, no disk. Statistics are computed from the window's values whenever
-they are asked for, never updated: rewards that are counts are kept as exact integers, others summed by `math.fsum`, and
-results are rounded to 12 decimals (DESIGN §5.2). Work is O(1) a group, memory O(known tasks); a
-task that has left for good can be forgotten.
+No clock, no disk. Statistics are computed from a window's groups whenever they are asked for, never updated
+(rods/rules/zones.py). Work is O(1) a group, memory O(known tasks); a task that has left for good can be forgotten.
 
-With `zones.probe = "window"` a task's zone and variance are read from all rollouts of its window instead: the probe of
-training with one or few rollouts a task, whose groups have no variance to speak of (004 Appendix K).
+With `zones.probe = "window"` a task's zone and variance are read from all rollouts of its window instead of its latest
+group: the probe of training with one or few rollouts a task, whose groups have no variance to speak of (004 Appendix
+K).
 
 A window belongs to (task, kind of reward, interface version). Groups scored by a format reward have windows but no
 zone. All other groups are read as progress, whatever the trainer trained on: every rollout reports it. Where binary
@@ -17,29 +16,37 @@ what retirement reads stays progress.
 from __future__ import annotations
 
 import base64
-import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from operator import itemgetter, mul
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
 
+from rods.canonical import rounded
 from rods.config import Zones
-from rods.observations import CUT_ENDS, INVALID_ENDS
-from rods.rules.moments import DIGITS, Entry, mean, pooled, variance
+from rods.observations import FORMAT_REWARDS, INVALID_ENDS, REWARD_KINDS
+from rods.rules.zones import (
+    BoundaryReward,
+    Entry,
+    Moments,
+    TaskSignal,
+    Zone,
+    count_sums,
+    counted_and_truncated,
+    mean,
+    plain_sums,
+    pooled_variance,
+    share_sums,
+    variance,
+    zone_of,
+)
 
-Zone = Literal["too_hard", "boundary", "mastered", "truncated"]
-BoundaryReward = Literal["progress", "binary"]
-FORMATS = frozenset({"format", "format_codes"})
-KINDS = ("progress", "binary", *sorted(FORMATS))  # of rewards
-# One group in a window. Its rewards in [0, 1] are value ÷ scale: for counts, sums and squares are integers below 2^53
-# and the scale is the common denominator; for other rewards the scale is 1.
 ENTRY = np.dtype([("step", "<i4"), ("valid", "<i4"), ("sum", "<f8"), ("squares", "<f8"), ("scale", "<i8")])
 SIZE = ENTRY.itemsize
-END, RESOLVED, EXPECTED = itemgetter("end"), itemgetter("resolved"), itemgetter("expected")
+END = itemgetter("end")
 PACK = struct.Struct("<iiddq").pack_into
 
 
@@ -61,6 +68,12 @@ class Window:
     trend: float  # mean of the latest group minus mean of the oldest one
     latest_mean: float
     latest_variance: float
+
+    def signal(self, probe: Literal["group", "window"] = "group") -> TaskSignal:
+        """What selection reads: the moments of the latest group, or those of all of the window's rollouts."""
+        latest = Moments(self.latest_mean, self.latest_variance)
+        found = Moments(self.mean, self.variance) if probe == "window" else latest
+        return TaskSignal(self.task, found if self.count else None, self.zone == "truncated")
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -154,7 +167,7 @@ class Tracker:
         self._last.pop(task, None)
         self._current.pop(task, None)
         self._progress.pop(task, None)
-        for kind, interface in product(KINDS, self._interfaces):
+        for kind, interface in product(REWARD_KINDS, self._interfaces):
             if (row := self._rows.pop((task, kind, interface), None)) is not None:
                 size = self.zones.window * SIZE
                 self._memory[row.start * SIZE : row.start * SIZE + size] = bytes(size)
@@ -210,19 +223,13 @@ class Tracker:
         task, step, rollouts = record["task"], record["step"], record["rollouts"]
         self._last[task] = step
         kind = record["reward"]["kind"]
-        if self._progress is self._current and kind not in FORMATS and self._count_plain(record):
+        if self._progress is self._current and kind not in FORMAT_REWARDS and self._count_plain(record):
             return
         ends = list(map(END, rollouts))
-        cut = 0
-        played = rollouts
-        if ends.count("finished") != len(ends):
-            played = [rollout for rollout in rollouts if rollout["end"] not in INVALID_ENDS]
-            cut = sum(end in CUT_ENDS for end in ends)
-        counted = 2 * len(played) >= len(ends)
-        truncated = 2 * cut >= len(ends)
+        counted, truncated = counted_and_truncated(ends)
         if not counted and not truncated:
             return
-        for read_as in (kind,) if kind in FORMATS else self._kinds:
+        for read_as in (kind,) if kind in FORMAT_REWARDS else self._kinds:
             key = task, read_as, record["interface"]
             row = self._rows.get(key)
             if row is None:
@@ -234,51 +241,40 @@ class Tracker:
             row.truncated = truncated
             row.step = step
             if counted:
-                self._count(row, record, played)
+                self._count(row, record)
 
     def _count_plain(self, record: Mapping[str, Any]) -> bool:
         """Nearly every group: all rollouts played to their end, of one length, read as progress. False for others."""
         rollouts = record["rollouts"]
-        scale = rollouts[0]["expected"]
-        total = squares = 0
-        for rollout in rollouts:
-            if rollout["end"] != "finished" or rollout["expected"] != scale:
-                return False
-            value = rollout["resolved"]
-            total += value
-            squares += value * value
+        sums = plain_sums(rollouts)
+        if sums is None:
+            return False
         task, interface = record["task"], record["interface"]
         row = self._current.get(task)
         if row is None or row.key[2] != interface:
             key = task, "progress", interface
             row = self._current[task] = self._rows.get(key) or self._new_row(key)
         row.truncated = False
-        row.step = step = record["step"]
-        place = row.start + row.counted % self._window_size
-        row.counted += 1
-        PACK(self._memory, place * SIZE, step, len(rollouts), total, squares, scale)
+        row.step = record["step"]
+        self._add(row, len(rollouts), sums)
         return True
 
-    def _count(self, row: _Row, record: Mapping[str, Any], played: list[Mapping[str, Any]]) -> None:
+    def _count(self, row: _Row, record: Mapping[str, Any]) -> None:
         kind = row.key[1]
-        scale = 1
+        played = [rollout for rollout in record["rollouts"] if rollout["end"] not in INVALID_ENDS]
+        sums: tuple[float, float, int]
         if kind == "progress":
-            values = list(map(RESOLVED, played))
-            scales = list(map(EXPECTED, played))
-            scale = scales[0]
-            if scales.count(scale) != len(scales):  # only a foreign trainer writes such
-                scale = math.lcm(*scales)
-                values = [value * (scale // own) for value, own in zip(values, scales, strict=True)]
-            total, squares = sum(values), sum(map(mul, values, values))
+            sums = count_sums([one["resolved"] for one in played], [one["expected"] for one in played])
         elif kind == "binary":
-            total = squares = sum(rollout["binary"] for rollout in played)
+            sums = count_sums([one["binary"] for one in played], [1] * len(played))
         else:
-            low, high = record["reward"]["range"]
-            shares = [(rollout["format"] - low) / (high - low) for rollout in played]
-            total, squares = math.fsum(shares), math.fsum(map(mul, shares, shares))
-        place = row.start + row.counted % self.zones.window
+            sums = share_sums((one["format"] for one in played), *record["reward"]["range"])
+        self._add(row, len(played), sums)
+
+    def _add(self, row: _Row, valid: int, sums: tuple[float, float, int]) -> None:
+        place = row.start + row.counted % self._window_size
         row.counted += 1
-        PACK(self._memory, place * SIZE, row.step, len(played), total, squares, scale)
+        PACK(self._memory, place * SIZE, row.step, valid, *sums)
 
     def _new_row(self, key: tuple[str, str, str]) -> _Row:
         start = self._free.pop() if self._free else len(self._rows) * self.zones.window
@@ -303,16 +299,10 @@ class Tracker:
         if row.truncated:
             return "truncated"
         probed = entries if self.zones.probe == "window" else entries[-1:]
-        return self.zone_of(mean(probed)) if entries else None
+        return zone_of(mean(probed), self.zones) if entries else None
 
     def _variance(self, entries: list[Entry]) -> float:
-        return pooled(entries) if self.zones.probe == "window" else variance(entries)
-
-    def zone_of(self, mean: float) -> Zone:
-        """The zone of a mean reward that was rounded to 12 decimals. Both bounds belong to the boundary (004 B.1)."""
-        if mean < self.zones.boundary_low:
-            return "too_hard"
-        return "boundary" if mean <= self.zones.boundary_high else "mastered"
+        return pooled_variance(entries) if self.zones.probe == "window" else variance(entries)
 
     def _window(self, row: _Row) -> Window:
         task, reward, interface = row.key
@@ -328,7 +318,7 @@ class Tracker:
             row.counted,
             self._zone(row, entries),
             row.step,
-            round(latest - mean(entries[:1]), DIGITS),
+            rounded(latest - mean(entries[:1])),
             latest,
             variance(entries[-1:]),
         )

@@ -14,7 +14,7 @@ from buffers.folds.seeds import Seeds
 from buffers.folds.staging import Candidate
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
-from rods.rules.order import Slot, batch
+from rods.rules.order import EpochSlot, batch
 from tests.buffers.merging.test_merger import close, play
 from tests.buffers.world import BATCH, by_chance, group, make_run, retired
 
@@ -69,7 +69,7 @@ def candidates() -> int:
     return sum(isinstance(one, Candidate) for one in gc.get_objects())
 
 
-def mastered(step: int, slot: Slot, expected: int) -> list[int]:
+def mastered(step: int, slot: EpochSlot, expected: int) -> list[int]:
     return [expected] * 4
 
 

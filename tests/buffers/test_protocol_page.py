@@ -18,7 +18,7 @@ from buffers.run.operation import log_start
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from rods import runfolder
-from rods.rules.order import Slot
+from rods.rules.order import EpochSlot
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACKER, operation
 from rods.tasks import Task
 from tests.buffers.world import Players, SyncDaemonLog, make_run, variants
@@ -37,7 +37,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
         trainer.start()
         players = Players(run, trainer, daemon)
 
-        def rewards(step: int, slot: Slot, expected: int) -> list[int]:
+        def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
             return [0, 0] if slot.role == "active" and slot.task_id not in run.training else [0, expected]
 
         players.rewards = rewards

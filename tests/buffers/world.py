@@ -20,7 +20,7 @@ from rods.canonical import keyed_random
 from rods.config import Config, parse_config
 from rods.gates.similarity import SimilarityIndex
 from rods.observations import Group, Rollout
-from rods.rules.order import Slot, batch, steps_per_epoch
+from rods.rules.order import EpochSlot, batch, steps_per_epoch
 from rods.runfolder import POOL
 from rods.tasks import Task
 from worlds import desk
@@ -32,7 +32,7 @@ VALUES: dict[str, Any] = {
     "pool": {"max_generated": 6, "inject_fraction": 0.5, "retest_fraction": 0.1},
     "operation": {"deadline_seconds": 0.3},
 }
-Resolved = Callable[[int, Slot, int], int]  # step, slot, expected turns → resolved turns of each rollout
+Resolved = Callable[[int, EpochSlot, int], int]  # step, slot, expected turns → resolved turns of each rollout
 
 
 @cache
@@ -80,7 +80,7 @@ def group(task: Task, resolved: list[int], slot_role: str = "active", stage: int
     return Group(task.id, stage, "identity", "progress", (0.0, 1.0), rollouts, slot_role)  # type: ignore[arg-type]
 
 
-def by_chance(step: int, slot: Slot, expected: int) -> list[int]:
+def by_chance(step: int, slot: EpochSlot, expected: int) -> list[int]:
     """Rewards that depend on step and task only: some tasks are hopeless, some mastered, most in between."""
     rng = keyed_random(0, "test rewards", step, slot.task_id)
     level = keyed_random(1, "test level", slot.task_id).random()
@@ -170,7 +170,7 @@ class Players:
         if self.daemon is not None and step > self.daemon.state.last_considered:
             self.synthesise(step, opened.number, slots[0])
 
-    def synthesise(self, step: int, epoch: int, seed: Slot) -> None:
+    def synthesise(self, step: int, epoch: int, seed: EpochSlot) -> None:
         assert self.daemon is not None
         self.daemon.read_epoch(epoch)
         generation = generation_of(self.trainer.view.pool, seed.task_id) + 1

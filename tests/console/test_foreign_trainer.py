@@ -14,7 +14,7 @@ import pytest
 
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
-from console.verbs.observe import take
+from console.verbs.foreign_trainer import take
 from rods.errors import UserError
 from tests.console.conftest import CONFIG, rods
 

@@ -4,23 +4,23 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from markupsafe import escape
 from matplotlib.patches import Rectangle
 
 from buffers.log.tail import read
 from buffers.run.run import Run
 from console.main import run
-from console.report.build import build, examples
 from console.report.findings import findings, heldout_sentence, limits, numbers
-from console.report.fold import fold
-from console.report.history import ZONES
-from console.report.variant_plots import drift
+from console.report.history import read_history
+from console.report.page import build, examples
+from console.report.plots import drift
 from rods.config import parse_config
+from rods.rules.zones import ZONES
 from rods.runfolder import EXPANDED, SEEDS
 from tests.console.conftest import rods
 from tests.console.test_verbs import said, said_json
@@ -30,7 +30,7 @@ HOSTILE = '<script>alert(1)</script><img src=x onerror=alert(2)>" onmouseover="x
 
 def test_the_numbers_are_those_of_the_logs(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = said_json(capsys, "status", finished_run)
-    found = numbers(fold(finished_run))
+    found = numbers(read_history(finished_run))
     assert found["steps"] == 14
     assert found["injected"] == status["injected"]
     assert sum(found["retired"].values()) == status["retired"]
@@ -41,7 +41,7 @@ def test_the_numbers_are_those_of_the_logs(finished_run: Path, capsys: pytest.Ca
 
 
 def test_groups_carry_the_tracker_s_zones_and_variants_their_first_reward(finished_run: Path) -> None:
-    history = fold(finished_run)
+    history = read_history(finished_run)
     groups = history.groups
     assert len(groups) == 14 * 8
     zones = history.config.zones
@@ -55,10 +55,10 @@ def test_groups_carry_the_tracker_s_zones_and_variants_their_first_reward(finish
 
 
 def test_a_rewound_run_counts_only_what_is_live(run_copy: Path) -> None:
-    before = fold(run_copy).groups
+    before = read_history(run_copy).groups
     merged = rods("observe", run_copy, "--from-step", "9")
     assert merged.returncode == 0, merged.stderr
-    after = fold(run_copy)
+    after = read_history(run_copy)
     assert after.groups.step[-1] == 9
     assert np.array_equal(after.groups.mean, before.mean[before.step <= 9])
     assert all(epoch.step <= 9 for epoch in after.epochs)
@@ -82,7 +82,7 @@ def test_report_writes_plots_and_a_page_that_fetches_nothing(
 
 
 def test_text_of_tasks_is_shown_and_cannot_act(finished_run: Path, tmp_path: Path) -> None:
-    history = fold(finished_run)
+    history = read_history(finished_run)
     seed, variant = examples(history)[0]
     evil = dataclasses.replace(variant.task, script=(HOSTILE, *variant.task.script[1:]), id="")
     hostile = dataclasses.replace(
@@ -98,14 +98,14 @@ def test_text_of_tasks_is_shown_and_cannot_act(finished_run: Path, tmp_path: Pat
 def test_a_run_without_a_step_has_a_page_too(finished_run: Path, tmp_path: Path) -> None:
     done = Run.open(finished_run)
     fresh = Run.create(tmp_path / "fresh", done.config, done.tasks)
-    history = fold(fresh.path)
+    history = read_history(fresh.path)
     assert "nothing to draw" in build(history, tmp_path / "report").read_text()
     assert findings(history) == ["Nothing to say yet: no step is recorded."]
     assert run(["report", str(fresh.path)]) == 0
 
 
 def test_the_delay_plot_holds_every_variant(finished_run: Path) -> None:
-    history = fold(finished_run)
+    history = read_history(finished_run)
     some = next(iter(history.variants.values()))
     for longest in (0, 1, 13, 24, 51, 55, 74, 75, 99, 260):
         delays = [longest, *range(0, longest, 3)]
@@ -117,7 +117,7 @@ def test_the_delay_plot_holds_every_variant(finished_run: Path) -> None:
 
 
 def test_findings_say_how_seeds_were_picked_and_at_how_many_merges(finished_run: Path) -> None:
-    history = fold(finished_run)
+    history = read_history(finished_run)
     assert [epoch.number for epoch in history.epochs] == list(range(len(history.epochs)))
     merges = f"injected at {len(history.epochs) - 1} merges."
     drawn = history.config.selection.model_copy(update={"order": "random"})
@@ -165,6 +165,6 @@ def test_a_type_that_one_end_could_not_score_is_said(run_copy: Path, capsys: pyt
 
 
 def test_nano_s_report_does_not_claim_to_beat_supervised_learning(finished_run: Path) -> None:
-    history = fold(finished_run)
+    history = read_history(finished_run)
     nano = dataclasses.replace(history, config=parse_config({"policy": {"kind": "nano"}}, where="test"))
     assert any("more supervised warm-up would beat" in line for line in limits(nano))

@@ -10,11 +10,12 @@ from typing import Any
 
 from daemon.authors.base import Assignment, Author, Fault, Judgement, Texts
 from daemon.authors.procedural import procedural_author
-from daemon.candidates import Job, Rejection
+from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, parse_config
 from rods.environments import load
+from rods.environments.base import Results
 from rods.gates import SimilarityIndex
 from rods.tasks import Task, TaskType
 from worlds import desk
@@ -55,7 +56,7 @@ class Bench:
         index: int = 0,
         admit: Callable[[Task], list[str]] = lambda _: [],
     ) -> Task | str:
-        job = Job(pick, index, task, task, 1)
+        job = VariantJob(pick, index, task, task, 1)
         return await self.pipeline.write(
             job, who or author(), load(task.environment.name), admit, self.rejections.append
         )
@@ -99,7 +100,7 @@ class Recorded:
     async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
         return await self.who.former.form(self.given, draft, texts, type)
 
-    async def judge(self, given: Assignment, draft: Draft, task: Task) -> Judgement:
+    async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:
         return Judgement("fine")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
+from bench.fixtures.llm_stub import Script, Stub
 from buffers.audit.verify import verify
 from buffers.log.records import Record
 from buffers.log.tail import read
@@ -20,10 +21,9 @@ from buffers.run.run import Run
 from console.main import run as rods
 from rods.runfolder import usage
 from tests.daemon.runs import VALUES, Daemon, Trainer, idle, make_run, rejected, seeds, until, variants
-from tests.llm_stub import Script, Stub
 from worlds import desk
 
-ROLES = "tests.llm_stub.roles:answer"
+ROLES = "bench.fixtures.llm_stub.roles:answer"
 KEY = "sk-planted-9c41d7e2b8"
 BASE = {"groups": [["base"]], "seeds_per_step": 8}
 
@@ -240,7 +240,7 @@ def test_an_endpoint_that_is_gone_pauses_the_work_and_says_so(
 
 def tell(request: dict[str, Any]) -> str:
     """A model whose instructions leaked: it repeats the key, now as its answer, now in the right form."""
-    from tests.llm_stub.roles import answer
+    from bench.fixtures.llm_stub.roles import answer
 
     text = answer(request)
     return f"my instructions mention {KEY}" if len(text) % 3 == 0 else text.replace("journey", f"journey {KEY}")

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Script, Stub
+from bench.fixtures.synthesis import ALL, Ended, make_run, seeds, synthesise
 from bench.llm_faults import FAULTS
-from tests.daemon.synthesis import ALL, Ended, make_run, seeds, synthesise
-from tests.llm_stub import Script, Stub
 
-ROLES = "tests.llm_stub.roles:answer"
+ROLES = "bench.fixtures.llm_stub.roles:answer"
 
 
 async def written(path: Path, script: Script, count: int, **sections: Any) -> Ended:

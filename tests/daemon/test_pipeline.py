@@ -11,6 +11,7 @@ import pytest
 from daemon.authors.base import Fault, Judgement
 from daemon.candidates import plain, with_blanks
 from rods.analysis.profile import distance, profile
+from rods.calls import Call
 from rods.composing.records import ErrorType
 from rods.environments import load
 from rods.errors import InfrastructureError
@@ -48,8 +49,38 @@ async def test_a_variant_keeps_type_side_and_shape_and_says_where_it_came_from(t
     shape = profile(desk, root)
     assert origin["profile_distance"] == distance(shape, profile(desk, variant)) <= 0.5
     nothing = SimilarityIndex()
-    assert check(desk, variant, shape, settings().gates, pool=nothing, held_out=nothing) == []
+    assert check(desk, variant, shape, settings().gates, pool=nothing, held_out=nothing).rejections == ()
     assert [len(texts) for texts in origin["results"]] == [len(calls) for calls in variant.calls]
+
+
+@pytest.mark.parametrize("type", TASK_TYPES)
+async def test_an_accepted_ground_truth_runs_fresh_once_at_the_gates_for_each_form(
+    type: TaskType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = load("desk")
+    histories: list[list[Call]] = []  # the calls of every world that was made
+
+    class Watched:
+        def __init__(self, world: Any) -> None:
+            self.world, self.calls = world, []
+            histories.append(self.calls)
+
+        def call(self, call: Call) -> Any:
+            self.calls.append(call)
+            return self.world.call(call)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.world, name)
+
+    who, root, reset = await steady(seed(type)), seed(type), desk.reset
+    bench = Bench()
+    await bench.pipeline.shape(desk, root)
+    monkeypatch.setattr(desk, "reset", lambda state: Watched(reset(state)))
+    variant = await bench.variant(root, replace(who, judge=author().judge))  # the drafts were made before
+    truth = [call for turn in variant.calls for call in turn]
+    forms = 1 if type in ("base", "long_context") else 2
+    padded = type == "long_context"  # the author runs what it has padded
+    assert sum(calls == truth for calls in histories) == forms + padded
 
 
 async def test_the_same_job_gives_the_same_variant_and_any_other_key_another() -> None:
@@ -172,7 +203,7 @@ class Critical:
         self.verdicts = list(verdicts)
         self.asked: list[TaskType] = []
 
-    async def judge(self, given: Any, draft: Any, task: Task) -> Judgement:
+    async def judge(self, given: Any, draft: Any, task: Task, results: Any) -> Judgement:
         self.asked.append(task.type)
         faults = self.verdicts.pop(0) if self.verdicts else ()
         return Judgement("; ".join(fault.reason for fault in faults) or "fine", faults)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.fixtures.synthesis import make_run, seeds, synthesise
 from rods.config import Endpoint
-from tests.daemon.synthesis import make_run, seeds, synthesise
 
 COUNT = 6
 SECONDS = 400.0  # about 150 on two idle cores

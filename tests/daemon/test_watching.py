@@ -9,7 +9,8 @@ import pytest
 
 from buffers.audit.repair import carry_out, examine
 from daemon.watching import Watch
-from rods.rules.selection import Reading, TaskFacts
+from rods.rules.selection import TaskFacts
+from rods.rules.zones import TaskSignal
 from rods.runfolder import expanded_segment
 from tests.buffers.world import SyncDaemonLog
 from tests.daemon.runs import BATCH, Trainer, make_run
@@ -70,16 +71,16 @@ def test_candidates_are_the_steps_own_groups_or_the_whole_pool(tmp_path: Path) -
         watch.look(0)
         step = watch.due(0)
         assert step is not None
-        readings = watch.candidates(step)
-        assert len(readings) == known
-        assert sum(reading.moments is not None for reading in readings) == (BATCH if known == BATCH else 2 * BATCH)
+        signals = watch.candidates(step)
+        assert len(signals) == known
+        assert sum(signal.moments is not None for signal in signals) == (BATCH if known == BATCH else 2 * BATCH)
 
 
 @pytest.mark.parametrize("changes", [{"zones": {"probe": "window"}}, {"selection": {"candidates": "pool"}}])
 def test_in_lockstep_windows_are_read_as_they_stood_after_the_step(tmp_path: Path, changes: dict[str, Any]) -> None:
     """However many steps were waiting when the daemon looked."""
 
-    def candidates(watch: Watch, known: int) -> list[dict[str, Reading]]:
+    def candidates(watch: Watch, known: int) -> list[dict[str, TaskSignal]]:
         found = []
         watch.look(known)
         while (step := watch.due(known + len(found))) is not None:
@@ -96,7 +97,7 @@ def test_in_lockstep_windows_are_read_as_they_stood_after_the_step(tmp_path: Pat
             trainer.play(1)
             following += candidates(watch, len(following))
     assert waiting == following
-    assert [len(readings) for readings in waiting] in ([BATCH] * 3, [BATCH, 2 * BATCH, 3 * BATCH])
+    assert [len(signals) for signals in waiting] in ([BATCH] * 3, [BATCH, 2 * BATCH, 3 * BATCH])
 
 
 def test_a_window_of_another_interface_is_no_reason_to_pick(tmp_path: Path) -> None:

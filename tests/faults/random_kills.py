@@ -21,6 +21,7 @@ from contextlib import suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+from bench.fixtures.llm_stub import Script, Stub
 from buffers.log.parts import segments
 from buffers.run.creation import toml
 from buffers.run.run import Run
@@ -28,7 +29,6 @@ from rods.config import parse_config
 from rods.errors import EXIT_OK, EXIT_REQUEUE
 from tests.faults.table import Row
 from tests.faults.workloads import LOGS, VALUES, Verdict, judge
-from tests.llm_stub import Script, Stub
 from worlds import desk
 
 PROGRAMS = ("trainer", "daemon")
@@ -100,7 +100,7 @@ def random_kills(scratch: Path, count: int, random_seed: int = 0) -> Row:
     """`count` kills, or as many as there is patience for (Ctrl-C), and a look at every run in the end."""
     row, begun = Row("kill -9 at random moments, under load from the stub endpoint"), 0
     with (
-        Stub(Script(answer="tests.llm_stub.roles:answer", latency=0.05)) as stub,
+        Stub(Script(answer="bench.fixtures.llm_stub.roles:answer", latency=0.05)) as stub,
         suppress(KeyboardInterrupt),  # what was tried so far counts
     ):
         while begun < count:

@@ -14,7 +14,7 @@ import orjson
 
 from buffers.log.tail import read
 from daemon.authors.procedural import procedural_author
-from daemon.candidates import Job, Rejection
+from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from evaluation.bfcl.parity.mutations import Mutations, Rollout
 from evaluation.bfcl.verdicts import official, strict
@@ -115,7 +115,7 @@ def variants(name: str, type: str, scratch: Path) -> list[str]:
         for number in range(TRIED):
             again, place = divmod(number, len(seeds))
             seed, rejected = seeds[place], list[Rejection]()
-            job = Job(f"{again}-{seed.id}", 0, seed, seed, 1)
+            job = VariantJob(f"{again}-{seed.id}", 0, seed, seed, 1)
             got = await pipeline.write(job, author, environment, admit, rejected.append)
             made = f"{got.id} {_record(got)}" if isinstance(got, Task) else f"- {got}"
             lines.append(" ".join([seed.id, seed.type, made, *(f"{each.stage}:{each.error}" for each in rejected)]))

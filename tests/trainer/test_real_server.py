@@ -18,14 +18,14 @@ import numpy as np
 import pytest
 import torch
 
+from bench.fixtures.llm_server import LlmServer
+from bench.fixtures.llm_server.server import MODEL, NAME
 from rods import config, dialects, environments
 from rods.config import Endpoint
 from rods.episode.drivers import Job
 from rods.episode.goals import GroundTruth
 from rods.episode.rewards import score
 from rods.llm import Client
-from tests.llm_server import LlmServer
-from tests.llm_server.server import MODEL, NAME
 from tests.trainer.runs import live_steps, write_config
 from trainer import advantages, main, trl_grpo
 from trainer.chat import Chat

@@ -15,9 +15,9 @@ import structlog
 import torch
 from safetensors.torch import load_file
 
+from bench.fixtures.llm_server.server import MODEL
 from rods.errors import EXIT_OK
 from tests.evaluation.bfcl.runs import evaluate
-from tests.llm_server.server import MODEL
 from tests.trainer.runs import live_steps, write_config
 from trainer.advantages import Estimate
 from trainer.main import run as rods_train

@@ -19,6 +19,7 @@ from daemon.authors.llm.rewriting import functions
 from prompts import load
 from rods.composing.records import Draft
 from rods.config.identity import Pipeline
+from rods.environments.base import Results
 from rods.gates import drafts
 from rods.tasks import RETURN_SENTENCE, Task
 
@@ -34,7 +35,7 @@ class Judge:
     def __init__(self, asker: Asker, settings: Pipeline, compute: Compute) -> None:
         self.asker, self.settings, self.compute = asker, settings, compute
 
-    async def judge(self, given: Assignment, draft: Draft, task: Task) -> Judgement:
+    async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:
         if faults := await self.compute(lambda: self._rules(given, draft, task)):
             return Judgement("; ".join(fault.reason for fault in faults), faults)
         joint = self.settings.calls == "batched"

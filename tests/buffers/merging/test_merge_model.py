@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from buffers.trainer_log import TrainerLog
 from rods.config import Pool, Zones
-from rods.rules.order import Slot
+from rods.rules.order import EpochSlot
 from tests.buffers.world import Players, SyncDaemonLog, make_run
 
 Group = tuple[int, Fraction, Fraction]  # step, mean, variance
@@ -132,7 +132,7 @@ def test_merges_do_what_a_slow_model_does(tmp_path_factory: Any, data: st.DataOb
     )
     levels = data.draw(st.lists(st.integers(0, 10), min_size=11, max_size=11))
 
-    def rewards(step: int, slot: Slot, expected: int) -> list[int]:
+    def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
         level = levels[(int(slot.task_id[:6], 16) + step // 9) % 11]
         return [expected if (step + index * 3) % 10 < level else expected // 2 * (index % 2) for index in range(3)]
 

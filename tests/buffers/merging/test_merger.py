@@ -21,7 +21,7 @@ from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from rods.calls import Call
 from rods.errors import DeadlineError, RefusedError
-from rods.rules.order import Slot
+from rods.rules.order import EpochSlot
 from rods.runfolder import OBSERVATIONS, POOL
 from rods.tasks import EnvironmentRef, Task
 from tests.buffers.world import Players, SyncDaemonLog, make_run, originals, variants
@@ -48,7 +48,7 @@ def decisions(run: Run, kind: str | None = None) -> list[Record]:
     return [record for record in read(run.path / POOL) if kind is None or record["kind"] == kind]
 
 
-def half(step: int, slot: Slot, expected: int) -> list[int]:
+def half(step: int, slot: EpochSlot, expected: int) -> list[int]:
     return [0, expected, 0, expected]
 
 
@@ -151,7 +151,7 @@ def test_an_epoch_survives_a_rewind_to_its_own_step_and_not_to_one_before(tmp_pa
 
 
 def test_revive_burn_in_drift_unsampled_inject_capacity_happen_in_this_order(tmp_path: Path) -> None:
-    def rewards(step: int, slot: Slot, expected: int) -> list[int]:
+    def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
         """A third of the tasks is hopeless until it is re-tested, a third mastered."""
         kind = int(slot.task_id[:4], 16) % 3
         if kind == 0 and slot.role == "active":
@@ -182,7 +182,7 @@ def test_a_too_hard_variant_is_re_tested_and_comes_back_with_a_boundary_result(t
     players.trainer.start()
     hard: set[str] = set()
 
-    def rewards(step: int, slot: Slot, expected: int) -> list[int]:
+    def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
         if slot.task_id in run.training:
             return [0, expected]
         if slot.role == "retest":
@@ -206,7 +206,7 @@ def test_a_too_hard_variant_is_re_tested_and_comes_back_with_a_boundary_result(t
 
 
 def test_originals_are_never_retired_and_nothing_is_injected_twice(tmp_path: Path) -> None:
-    def hopeless(step: int, slot: Slot, expected: int) -> list[int]:
+    def hopeless(step: int, slot: EpochSlot, expected: int) -> list[int]:
         return [0, 0]
 
     players = play(tmp_path / "run", 5, hopeless)
@@ -287,7 +287,7 @@ def test_what_may_be_revived_stays_a_neighbour_and_what_left_for_good_does_not(
     first = variants()[0]
     near = dataclasses.replace(first, calls=(*first.calls[:-1], (*first.calls[-1], Call("ls", {}))), id="")
 
-    def rewards(step: int, slot: Slot, expected: int) -> list[int]:
+    def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
         return [skill * expected] * 4 if slot.task_id == first.id else half(step, slot, expected)
 
     players = play(tmp_path / "run", 0, rewards)
@@ -401,7 +401,7 @@ def test_any_history_of_kills_and_rewinds_folds_to_what_verify_derives(
     run = make_run(tmp_path_factory.mktemp("any") / "run")
     levels = data.draw(st.lists(st.integers(0, 10), min_size=7, max_size=7))
 
-    def rewards(step: int, slot: Slot, expected: int) -> list[int]:
+    def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
         level = levels[(int(slot.task_id[:6], 16) + step // 5) % 7]
         return [expected if (step * 7 + index * 3) % 10 < level else 0 for index in range(4)]
 

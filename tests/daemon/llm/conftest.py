@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.llm_stub import Stub
+from bench.fixtures.llm_stub import Stub
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.base import Assignment, Author, Executor, Texts
 from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm import llm_author
-from daemon.candidates import Job
+from daemon.candidates import VariantJob
 from rods.composing.records import Draft, Plan, PlannedTurn
 from rods.environments import load
 from rods.environments.base import Environment
@@ -18,7 +19,6 @@ from rods.llm import Usage
 from rods.tasks import Task
 from tests.daemon.llm.world import asker_at, playing
 from tests.daemon.pipelines import THREADS, Bench, settings
-from tests.llm_stub import Stub
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Early:
     calls: list[Usage] = field(default_factory=list)
 
     async def write(self, task: Task, pick: str = "1-x") -> Task | str:
-        job = Job(pick, 0, task, task, 1)
+        job = VariantJob(pick, 0, task, task, 1)
         return await self.bench.pipeline.write(
             job, self.author, self.environment, lambda _: [], self.bench.rejections.append
         )

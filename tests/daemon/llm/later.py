@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.base import Author
 from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.forming import Former
@@ -19,7 +20,6 @@ from rods.llm import Usage
 from rods.tasks import Task
 from tests.daemon.llm.world import asker_at, playing
 from tests.daemon.pipelines import THREADS, Bench, seed, settings, steady
-from tests.llm_stub import Stub
 
 
 @dataclass

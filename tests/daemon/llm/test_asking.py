@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import prompts
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.llm.answers import Form, Unreadable
 from daemon.authors.llm.asking import Asker
 from rods.composing.records import ComposeError
 from rods.llm import EndpointError, Usage
 from tests.daemon.llm.world import asker_at, assignment, playing
-from tests.llm_stub import Stub
 
 VERDICT = {"type": "string", "enum": ["aligned", "misaligned"]}
 VERDICTS = {"type": "array", "items": VERDICT, "minItems": 1, "maxItems": 1}

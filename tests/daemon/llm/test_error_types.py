@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from rods.composing.records import ComposeError
 from rods.environments import load
 from rods.tasks import Task
@@ -18,7 +19,6 @@ from tests.daemon.llm import bare_environment, unfit_environments
 from tests.daemon.llm.early import Early, early, planned, with_plan
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed
-from tests.llm_stub import Stub
 
 UNFIT = "tests.daemon.llm.unfit_environments"
 RAISING = "tests.daemon.raising_environment:environment"

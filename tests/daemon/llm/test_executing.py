@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm.choosing import Choosing
 from rods.composing.bind import realise
@@ -19,7 +20,6 @@ from tests.daemon.llm import bare_environment
 from tests.daemon.llm.early import early, planned
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed
-from tests.llm_stub import Stub
 
 STATE: dict[str, Any] = {
     "today": "monday",

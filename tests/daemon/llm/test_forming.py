@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from rods.analysis.flows import Flow, Text
 from rods.calls import Call
 from rods.composing import task_types
@@ -19,7 +20,6 @@ from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.llm.later import later
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed, steady, tasks
-from tests.llm_stub import Stub
 from worlds.bfcl import wheel
 from worlds.bfcl.tasks import tasks as bfcl_tasks
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.base import Assignment
 from daemon.authors.llm.asking import Asker
 from rods.composing.records import Draft
@@ -16,7 +17,6 @@ from tests.daemon.llm.later import later
 from tests.daemon.llm.later_roles import PASSED
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed, steady
-from tests.llm_stub import Stub
 from tests.rods.composing.drafts import made, planned
 
 CRITERIA = [name for name in PASSED if name != "issue"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm import linking
 from daemon.authors.llm.pattern import pattern
@@ -15,7 +16,6 @@ from tests.daemon.llm.early import early, planned
 from tests.daemon.llm.test_own_environment import TOY, root
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed
-from tests.llm_stub import Stub
 
 NAME = f"{TOY}:environment"
 

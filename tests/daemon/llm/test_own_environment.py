@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from rods.calls import Call
 from rods.environments import load
 from rods.environments.base import reference
 from rods.gates import replay
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.llm.early import early
-from tests.llm_stub import Stub
 
 TOY = "tests.rods.toy_environment"
 STATE: dict[str, Any] = {

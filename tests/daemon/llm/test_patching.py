@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm.answers import Unreadable
 from daemon.authors.llm.computing import Compute
@@ -17,7 +18,6 @@ from rods.environments import load
 from tests.daemon.llm.early import planned
 from tests.daemon.llm.world import asker_at, assignment, playing
 from tests.daemon.pipelines import THREADS
-from tests.llm_stub import Stub
 
 FILE = {"folder": "old", "text": "needs work", "locked": True, "shared": []}
 STATE: dict[str, Any] = {

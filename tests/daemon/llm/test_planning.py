@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm.pattern import pattern
 from rods.composing.records import ComposeError
@@ -17,7 +18,6 @@ from tests.daemon.llm import bare_environment
 from tests.daemon.llm.early import early
 from tests.daemon.llm.world import assignment
 from tests.daemon.pipelines import seed
-from tests.llm_stub import Stub
 
 
 @pytest.mark.parametrize("type", TASK_TYPES)

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from rods.analysis.flows import Text
 from rods.tasks import Task
 from tests.daemon.llm.later import later
 from tests.daemon.pipelines import seed
-from tests.llm_stub import Stub
 
 FORMS = [("batched", True), ("batched", False), ("per_turn", True), ("per_turn", False)]
 

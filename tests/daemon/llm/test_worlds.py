@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Stub
 from daemon.authors.catalogue_free.plain import library
 from daemon.authors.llm.computing import Compute
 from daemon.authors.llm.worlds import Worlds, fitting
@@ -16,7 +17,6 @@ from tests.daemon.llm.early import early, planned
 from tests.daemon.llm.test_own_environment import STATE, TOY, root
 from tests.daemon.llm.world import asker_at, assignment, playing
 from tests.daemon.pipelines import THREADS
-from tests.llm_stub import Stub
 
 NAME = f"{TOY}:environment"
 

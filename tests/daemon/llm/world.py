@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+from bench.fixtures.llm_stub import Script, Stub
 from daemon.authors.base import Assignment
 from daemon.authors.llm.asking import Asker
 from rods.analysis.profile import profile
@@ -15,7 +16,6 @@ from rods.environments.base import Environment
 from rods.llm import Client, Usage
 from rods.tasks import Task
 from tests.daemon.pipelines import seed
-from tests.llm_stub import Script, Stub
 
 
 @contextlib.asynccontextmanager

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.recorded_outputs import NATIVE, malformed
 from evaluation.bfcl import official_scorer
 from evaluation.bfcl.decoding import decode, executed, written
 from evaluation.bfcl.parity.mutations import Mutations
@@ -12,7 +13,6 @@ from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.environments.workers.worker import Worker
 from rods.tasks import Task
-from tests.evaluation.bfcl.recorded import NATIVE, malformed
 from worlds.bfcl.world import Bfcl
 
 OWNERS = {"cd": "GorillaFileSystem", "ls": "GorillaFileSystem", "mean": "MathAPI"}

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from bench.fixtures.scorer_parity import compare
 from evaluation.bfcl.judging import Judge
 from evaluation.episodes import Maker
 from evaluation.settings import Settings
 from rods.episode.drivers import run_lockstep
 from rods.episode.engine import Reply
 from rods.tasks import Task
-from tests.evaluation.bfcl.parity import compare
 from worlds.bfcl.world import Bfcl
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.fixtures.llm_server import LlmServer
+from bench.fixtures.llm_server.server import NAME
 from tests.evaluation.bfcl.runs import evaluate
-from tests.llm_server import LlmServer
-from tests.llm_server.server import NAME
 from worlds.bfcl.world import Bfcl
 
 pytestmark = [

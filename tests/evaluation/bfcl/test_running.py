@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Script, Stub
 from evaluation.journal import NAME, episodes
 from evaluation.main import run
 from tests.daemon.runs import until
 from tests.evaluation.bfcl.runs import ROOT, command, evaluate
-from tests.llm_stub import Script, Stub
 from worlds.bfcl.world import Bfcl
 
 PLAYER = "tests.evaluation.bfcl.player:answer"

@@ -7,11 +7,11 @@ from functools import cache
 
 import pytest
 
+from bench.fixtures.corruptions import KINDS, Corruptions, objections
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.environments import load
 from rods.tasks import Task
-from tests.rods.gates.corruptions import KINDS, Corruptions, objections
 from tests.worlds.bfcl import writing
 from worlds import desk
 

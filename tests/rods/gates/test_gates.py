@@ -10,7 +10,7 @@ from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import Result, reference
 from rods.errors import InfrastructureError
-from rods.gates import Reason, Rejection, SimilarityIndex, abridged, arguments, check, replay, tools
+from rods.gates import GateRejection, Reason, SimilarityIndex, abridged, arguments, check, replay, tools
 from rods.gates.replay import run
 from rods.tasks import EnvironmentRef, Task
 from tests.rods.toy_environment import Toy, World, environment
@@ -102,7 +102,7 @@ def ask(variant, *, gates=None, pool=(), held_out=(), root=None):
         for each in tasks:
             index.add(each)
     root = root or profile(TOY, task())
-    return check(TOY, variant, root, gates or Gates(), pool=indexes[0], held_out=indexes[1])
+    return list(check(TOY, variant, root, gates or Gates(), pool=indexes[0], held_out=indexes[1]).rejections)
 
 
 ORDER = [
@@ -138,10 +138,30 @@ def test_a_good_variant_passes_all_gates():
     assert ask(variant, pool=[task()], held_out=[task(type="miss_param")]) == []
 
 
+def test_check_answers_with_the_results_and_the_profile_of_its_one_run():
+    worlds = []
+
+    class Counted(Toy):
+        def reset(self, state):
+            worlds.append(state)
+            return super().reset(state)
+
+    nothing, gates = SimilarityIndex(), Gates(leaks=False, grounding=False, requests=False, missing=False)
+    counted = Counted("environment", World)
+    checked = check(counted, task(), profile(TOY, task()), gates, pool=nothing, held_out=nothing)
+    assert len(worlds) == 1 and checked.rejections == ()
+    assert checked.results == run(TOY, task()) and checked.profile == profile(TOY, task())
+    foreign = task(environment=EnvironmentRef(TOY.name, "0"))
+    checked = check(
+        TOY, foreign, profile(TOY, task()), Gates(replay=False, profile=False), pool=nothing, held_out=nothing
+    )
+    assert (checked.results, checked.profile) == (None, None)
+
+
 def test_what_cannot_run_has_no_profile():
     rejected = ask(
         task(calls=((Call("fly"),), ()), tools=("fly",)), gates=Gates(replay=False, tools=False, leaks=False)
     )
     reason = Reason("its ground truth does not run here, so it has no profile")
-    assert rejected == [Rejection("profile", (reason,))]
+    assert rejected == [GateRejection("profile", (reason,))]
     assert rejected[0].as_json() == {"gate": "profile", "reasons": [reason.text]}

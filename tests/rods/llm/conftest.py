@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Script, Stub
 from rods.config import Endpoint
 from rods.llm import Request
-from tests.llm_stub import Script, Stub
 
 
 @pytest.fixture(scope="module")

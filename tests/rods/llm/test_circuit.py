@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.fixtures.llm_stub import Script, Stub
 from rods.llm import Client, Completion, EndpointError, Request, RequestRefused
 from rods.llm.circuit import THRESHOLD, Circuit
-from tests.llm_stub import Script, Stub
 from tests.rods.llm.conftest import ask, endpoint
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures.llm_stub import Script, Stub
 from rods.errors import UserError
 from rods.llm import Client, EndpointError, Request, Usage
-from tests.llm_stub import Script, Stub
 from tests.rods.llm.conftest import ask, endpoint
 
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from bench.fixtures.llm_stub import Script, Stub
+from bench.fixtures.llm_stub.script import MACHINERY
 from rods.llm import Client, Completion, EndpointError, Request, RequestRefused
-from tests.llm_stub import Script, Stub
-from tests.llm_stub.script import MACHINERY
 from tests.rods.llm.conftest import ask, endpoint
 
 

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from bench.fixtures.llm_stub import Script, Stub
 from rods.llm import Client
 from rods.llm.limiter import Limiter
-from tests.llm_stub import Script, Stub
 from tests.rods.llm.conftest import ask, endpoint
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.fixtures.llm_stub import Script, Stub
 from console.main import run
 from rods.llm.probe import probe
-from tests.llm_stub import Script, Stub
 from tests.rods.llm.conftest import endpoint
 
 

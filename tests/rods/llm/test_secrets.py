@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
+from bench.fixtures.llm_stub import Script, Stub
 from buffers.usage import UsageLog
 from console.main import run
 from rods import logs
@@ -17,7 +18,6 @@ from rods.config import Endpoint, read_config
 from rods.errors import RodsError, UserError
 from rods.llm import Client, EndpointError
 from rods.llm.keys import Key, read_key
-from tests.llm_stub import Script, Stub
 from tests.rods.llm.conftest import ask, endpoint
 
 KEY = "sk-planted-5e1f0c77a9"

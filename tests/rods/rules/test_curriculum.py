@@ -3,13 +3,13 @@ import pytest
 
 from rods.config import Curriculum, Stage
 from rods.errors import UserError
-from rods.rules.curriculum import Course, scheduled, stage, variation
+from rods.rules.curriculum import Course, scheduled, stage_rules, variation
 
 
 def test_epochs_run_on_across_stages() -> None:
     curriculum = Curriculum(stages=(Stage(epochs=2, reward="format", expand=False), Stage(epochs=1), Stage(epochs=0)))
     assert [scheduled(curriculum, epoch) for epoch in range(6)] == [1, 1, 2, 3, 3, 3]
-    assert stage(curriculum, 1).reward == "format"
+    assert stage_rules(curriculum, 1).reward == "format"
 
 
 def test_a_curriculum_with_bounded_stages_ends() -> None:

@@ -10,18 +10,16 @@ from hypothesis import strategies as st
 
 from rods.config import Config, parse_config
 from rods.observations import End, Group, Rollout
+from rods.rules.curriculum import stage_rules
 from rods.rules.selection import (
-    Reading,
     TaskFacts,
-    moments,
     reachable_maximum,
-    readings,
     select,
     selects,
-    stage_rules,
-    window_reading,
+    signals,
 )
 from rods.rules.tracker import Tracker
+from rods.rules.zones import TaskSignal, moments
 from rods.tasks import TaskType
 
 
@@ -44,7 +42,7 @@ def base(*names: str) -> dict[str, TaskFacts]:
 
 
 def picked(groups: list[Group], active: dict[str, TaskFacts], rules: Config, step: int = 1, **last: int) -> list[str]:
-    return [pick.task for pick in select(step, readings(groups, rules.selection), active, last, rules)]
+    return [pick.task for pick in select(step, signals(groups, rules.selection), active, last, rules)]
 
 
 def test_only_the_boundary_zone_is_picked_and_the_midpoint_comes_first() -> None:
@@ -117,7 +115,7 @@ def test_format_rewards_are_no_evidence_of_a_boundary() -> None:
     assert picked([group("a", [1, 3], reward="format", range=(0.0, 2.0))], base("a"), config()) == []
     stages = [{"expand": True, "reward": "format", "epochs": 1}, {"expand": False, "epochs": 1}, {"expand": True}]
     rules = parse_config({"curriculum": {"stages": stages}}, where="test")
-    assert [selects(stage_rules(rules, number)) for number in (1, 2, 3, 9)] == [False, False, True, True]
+    assert [selects(stage_rules(rules.curriculum, number)) for number in (1, 2, 3, 9)] == [False, False, True, True]
 
 
 def test_each_group_of_types_has_its_quota_and_unused_places_are_not_passed_on() -> None:
@@ -157,7 +155,7 @@ def test_random_selection_ignores_rewards_and_depends_on_nothing_but_its_key() -
     active = base("mastered", "hard", "boundary", "unseen")
     rules = config(order="random", seeds_per_step=3, groups=[["base"]])
     assert set(picked(groups, active, rules)) == {"mastered", "hard", "boundary"}
-    unseen = [*readings(groups, rules.selection), Reading("unseen", None)]
+    unseen = [*signals(groups, rules.selection), TaskSignal("unseen", None)]
     wide = config(order="random", candidates="pool", seeds_per_step=4, groups=[["base"]])
     assert {pick.task for pick in select(1, unseen, active, {}, wide)} == set(active)
     assert picked(groups, active, rules) == picked(groups[::-1], active, rules)
@@ -180,7 +178,7 @@ def test_the_whole_pool_is_read_from_the_trackers_windows() -> None:
     for step, one in enumerate([group("a", [4, 4]), group("a", [1, 3]), group("b", [0, 0]), group("c", [1, 3])], 1):
         tracker.apply([{"kind": "group", "step": step, **one.as_json()}])
     tracker.apply([{"kind": "group", "step": 5, **group("c", [1, 3], ends=cut).as_json()}])
-    candidates = [window_reading(window) for window in tracker.windows()]
+    candidates = [window.signal() for window in tracker.windows()]
     assert [pick.task for pick in select(6, candidates, base("a", "b", "c"), {}, rules)] == ["a"]
 
 
@@ -198,9 +196,9 @@ def test_with_the_window_as_probe_tasks_of_one_rollout_a_step_become_seeds() -> 
         for one in (group("a", [a]), group("b", [b])):
             tracker.apply([{"kind": "group", "step": step, **one.as_json()}])
     seen = [window for task in ("a", "b") if (window := tracker.window(task))]
-    picks = select(4, [window_reading(window, rules.zones.probe) for window in seen], base("a", "b"), {}, rules)
+    picks = select(4, [window.signal(rules.zones.probe) for window in seen], base("a", "b"), {}, rules)
     assert [(pick.task, pick.why["variance"]) for pick in picks] == [("a", round(2 / 9, 12))]
-    assert select(4, [window_reading(window) for window in seen], base("a", "b"), {}, rules) == []
+    assert select(4, [window.signal() for window in seen], base("a", "b"), {}, rules) == []
 
 
 @settings(max_examples=60, deadline=None)
@@ -213,12 +211,12 @@ def test_selection_and_tracker_read_a_group_alike(drawn: list[tuple[int, int]], 
     tracker.apply([{"kind": "group", "step": 1, **one.as_json()}])
     window = tracker.window("a")
     assert window is not None
-    assert readings([one], rules.selection) == [window_reading(window)]
+    assert signals([one], rules.selection) == [window.signal()]
 
 
 def test_a_pick_says_why() -> None:
     rules = config()
-    (pick,) = select(7, readings([group("a", [1, 3])], rules.selection), {"a": TaskFacts("miss_func", 1)}, {}, rules)
+    (pick,) = select(7, signals([group("a", [1, 3])], rules.selection), {"a": TaskFacts("miss_func", 1)}, {}, rules)
     assert pick.id == "7-a" and pick.type == "miss_func" and pick.score == 1.0
     assert pick.why == {
         "order": "proxy",
@@ -263,7 +261,7 @@ def test_any_step_yields_distinct_active_boundary_tasks_within_the_limits(
     active = {f"t{i}": TaskFacts(kinds[i % 3], i % 4) for i in range(0, 30, 2)}
     groups = [group(f"t{number}", resolved, expected=3) for number, resolved in drawn]
     rules = config(seeds_per_step=seeds, pass_on_quota=pass_on)
-    picks = select(5, readings(groups, rules.selection), active, {}, rules)
+    picks = select(5, signals(groups, rules.selection), active, {}, rules)
     assert len(picks) <= seeds and len({pick.task for pick in picks}) == len(picks)
     assert [pick.score for pick in picks] == sorted((pick.score for pick in picks), reverse=True)
     for pick in picks:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rods.config import Zones
 from rods.rules.tracker import Tracker
+from rods.rules.zones import zone_of
 
 ZONES = Zones(window=3)
 
@@ -216,7 +217,7 @@ def test_the_window_probe_reads_all_rollouts_of_the_window(groups: list[list[tup
     mean = sum(values) / Fraction(len(values))
     variance = sum((value - mean) ** 2 for value in values) / Fraction(len(values))
     assert (window.mean, window.variance) == (round(float(mean), 12), pytest.approx(float(variance), abs=1e-11))
-    assert window.zone == fold(zones=WINDOW).zone_of(window.mean)
+    assert window.zone == zone_of(window.mean, WINDOW)
 
 
 def test_groups_of_one_have_no_variance_but_their_window_has() -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 from daemon.authors.procedural import procedural_author
-from daemon.candidates import Job
+from daemon.candidates import VariantJob
 from daemon.pipeline import Pipeline
 from rods.config import Config
 from rods.environments import load
@@ -46,7 +46,7 @@ def variant(seed: Task, random_seed: int = 0) -> Task | str:
     threads = ThreadPoolExecutor(1)
     config = Config.model_validate({"random_seeds": {"daemon": random_seed}})
     pipeline = Pipeline(config, held_out_index([task for task in tasks() if task.split != "train"]), threads)
-    job = Job(f"1-{seed.id}", 0, seed, seed, 1)
+    job = VariantJob(f"1-{seed.id}", 0, seed, seed, 1)
     who = procedural_author("bfcl", threads)
     try:
         return asyncio.run(pipeline.write(job, who, load("bfcl"), lambda _: [], lambda _: None))

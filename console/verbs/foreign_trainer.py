@@ -1,6 +1,7 @@
-"""`rods observe`: any program plays the trainer by writing lines of JSON to standard input (docs/protocol.md).
+"""`rods merge` and `rods observe`: any program plays the trainer (docs/protocol.md).
 
-A line is a group, `{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{"end_step": s}`, which closes
+`rods merge` opens an epoch and prints the tasks to train on. `rods observe` reads lines of JSON from standard input. A
+line is a group, `{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{"end_step": s}`, which closes
 step s. What a group leaves out is filled in from the open epoch: stage, reward kind, and of a rollout `binary`, `end`
 (`finished`) and `reward`. One line answers each closed step, after the step is on the disk.
 """
@@ -22,10 +23,52 @@ if TYPE_CHECKING:
     from buffers.trainer_log import TrainerLog
     from rods.tasks import Task
 
+Number = Annotated[int, Parameter(help="The epoch to open, from 0; an open one is printed again as it was recorded.")]
+StageNumber = Annotated[int | None, Parameter(help="Its curriculum stage, from 1. Default: the configuration's.")]
 FromStep = Annotated[
     int | None,
     Parameter(name="--from-step", help="Go back to this step: later ones no longer count. Default: the last."),
 ]
+
+
+def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_json: Json = False) -> None:
+    """Play the trainer: merge staging into the pool and print the epoch's tasks in visiting order.
+
+    Prints one JSON object a line, {"role": "active" or "retest", "task": {…}}; with --json one object with all of them,
+    the counts and the order's hash.
+    """
+    from buffers.folds.observations import Observations
+    from buffers.folds.pool import PoolView
+    from buffers.merging.merger import Merger
+    from buffers.run.run import Run
+    from rods.rules.curriculum import scheduled, stage_rules
+
+    opened = Run.open(run)
+    number = stage if stage is not None else scheduled(opened.config.curriculum, epoch)
+    if number is None or not 1 <= number <= len(opened.config.curriculum.stages):
+        raise UserError(
+            f"epoch {epoch} has no curriculum stage" if stage is None else f"there is no stage {stage}",
+            where=str(run),
+            remedy=f"the configuration has stages 1 to {len(opened.config.curriculum.stages)}",
+        )
+    observations = Observations(opened, strict=True, history=False)
+    observations.catch_up()
+    view = PoolView(opened, observations, strict=True)
+    merger = Merger(opened, observations, view, "merge")
+    try:
+        made = merger.merge(epoch, number, None)
+    finally:
+        merger.close()
+    slots = [{"role": slot.role, "task": view.task(slot.task_id).as_json()} for slot in made.slots]
+    if as_json:
+        facts = {"epoch": made.number, "stage": made.stage, "step": made.step, "recorded": made.recorded}
+        reward = stage_rules(opened.config.curriculum, made.stage).reward
+        print_json({**facts, "reward": reward, "counts": made.counts, "order": made.order_hash, "slots": slots})
+        return
+    for slot in slots:
+        print_json(slot)
+    counts = ", ".join(f"{count} {name}" for name, count in made.counts.items())
+    print(f"epoch {made.number}, stage {made.stage}: {counts}", file=sys.stderr)
 
 
 def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = False) -> None:
@@ -109,7 +152,7 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
 
 def _group(record: dict[str, Any], log: TrainerLog, stage: int, where: str) -> Group:
     from rods.episode.rewards import RANGES
-    from rods.rules.selection import stage_rules
+    from rods.rules.curriculum import stage_rules
 
     remedy = "see the group record in docs/protocol.md"
     try:
@@ -118,7 +161,7 @@ def _group(record: dict[str, Any], log: TrainerLog, stage: int, where: str) -> G
         raise UserError(
             f"task {record.get('task')!r} is not in this run", where=where, remedy="`rods merge` prints the tasks"
         ) from error
-    kind = stage_rules(log.run.config, stage).reward
+    kind = stage_rules(log.run.config.curriculum, stage).reward
     filled = {"stage": stage, "reward": {"kind": kind, "range": list(RANGES[kind])}, **record}
     try:
         if not isinstance(filled.get("rollouts"), list):
