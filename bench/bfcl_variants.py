@@ -1,4 +1,9 @@
-"""Variants of BFCL's training tasks, written without a model: how many, how fast, how new, how varied, how official."""
+"""Variants of BFCL's training tasks, written without a model.
+
+Claim: nine in ten base seeds give an accepted variant in one attempt, in under 100 ms of CPU time, with other
+functions, varied queries, and ground truths that BFCL's own checker accepts. Anchor: BFCL's own tasks and its checker.
+Command: `python -m bench.bfcl_variants`.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +19,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.figures import Figure, run
-from daemon.authors.procedural import procedural_author
+from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
-from evaluation.bfcl.parity import oracle
+from evaluation.bfcl.parity import official
 from rods.analysis.profile import distance, profile
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.config import Config
-from rods.environments import load
+from rods.environments.loading import Environments
 from rods.environments.workers.worker import Worker
 from rods.gates import SimilarityIndex, held_out_index
 from rods.tasks import RETURN_SENTENCE, Task
 from worlds.bfcl import export, tasks, wheel
+
+load = Environments().load
 
 QUICK = 14  # seeds of each type
 GRAM = 4
@@ -49,7 +56,7 @@ def write(seeds: Sequence[Task], random_seed: int = 0) -> tuple[list[Written], C
     threads = ThreadPoolExecutor(1)
     held_out = held_out_index([task for task in tasks() if task.split != "train"])
     config = Config.model_validate({"random_seeds": {"daemon": random_seed}})
-    pipeline, author = Pipeline(config, held_out, threads), procedural_author("bfcl", threads)
+    pipeline, author = Pipeline(config, held_out, threads), ProceduralAuthor.of(load("bfcl"), threads)
     pool = SimilarityIndex()
     for task in tasks():
         if task.split == "train":
@@ -223,7 +230,7 @@ def _official(variants: Sequence[Task]) -> tuple[float, float]:
         true.append([entry, truth, [[calls] if calls else [] for calls in truth]])
         wrong = [[str(call) for call in turn] for turn in _corrupted(task)]
         false.append([entry, truth, [[calls] if calls else [] for calls in wrong]])
-    judge = Worker(oracle.TARGET, seconds=600, memory=1 << 33, reply_bytes=1 << 28)
+    judge = Worker(official.ORACLE, seconds=600, memory=1 << 33, reply_bytes=1 << 28)
     try:
         request = {"wheel": str(wheel.path()), "do": "check"}
         kept = judge.call({**request, "rollouts": true})

@@ -1,4 +1,9 @@
-"""Desk and composing: how fast the world runs and tasks are written, and what becomes of seeds in one attempt."""
+"""Desk: how fast its tools run, and how fast and how well tasks are written for it without a model.
+
+Claim: 100,000 checked calls and 500 fresh tasks a second; a variant for four in five seeds in one attempt. Anchor: the
+bare Python function with JSON in and out; variants that call the seed's own functions.
+Command: `python -m bench.composing`.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +22,13 @@ from rods.canonical import keyed_random
 from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
-from rods.environments import load
+from rods.environments.loading import Environments
 from rods.gates import drafts
 from rods.tasks import Task
-from worlds.desk import fresh_tasks, generate, ledger
+from worlds.desk import fresh_tasks, generate, tools
 from worlds.desk.registry import State
+
+load = Environments().load
 
 REPAIRS = 3  # of the state, as the daemon allows
 EPSILON = 0.5  # the gate's default
@@ -69,7 +76,7 @@ def _calls_per_second() -> tuple[float, float]:
     began = time.process_time()
     for _ in range(repeats):
         for each in arguments:
-            orjson.dumps(ledger.transfer_money(state, **each)).decode()
+            orjson.dumps(tools.transfer_money(state, **each)).decode()
     return ours, 2 * repeats / (time.process_time() - began)
 
 
@@ -103,11 +110,18 @@ def _variants(seeds: list[Task], functions: Literal["other", "same"]) -> dict[st
 
 def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
     """One attempt without replanning: what the daemon does up to its gates."""
-    desk, catalogue = load("desk"), catalogue_for("desk")
+    desk, catalogue = load("desk"), catalogue_for(load("desk"))
     rng = keyed_random(5, "variant", seed.id)
     try:
         plan = planning.plan(
-            catalogue, seed, profile(desk, seed), blocked=frozenset(), functions=functions, narrative=True, rng=rng
+            catalogue,
+            desk,
+            seed,
+            profile(desk, seed),
+            blocked=frozenset(),
+            functions=functions,
+            narrative=True,
+            rng=rng,
         )
         state = states.fresh_state(catalogue, plan, seed, rng)
         choices = rng.getrandbits(64)
@@ -124,7 +138,7 @@ def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
         task = task_types.apply(catalogue, desk, draft, texts, seed.type, rng)
     except ComposeError:
         return None
-    return None if drafts.judge(catalogue, task, draft) else task
+    return None if drafts.judge(catalogue, desk, task, draft) else task
 
 
 if __name__ == "__main__":

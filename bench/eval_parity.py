@@ -1,4 +1,8 @@
-"""`rods-eval` beside BFCL's own scorer and decoders: verdicts on a recorded set of outputs, task by task."""
+"""`rods-eval` beside BFCL's own scorer: verdicts on recorded outputs, task by task.
+
+Claim: every output is judged as by the official scorer and its decoders. Anchor: that scorer, in a process of its own.
+Command: `python -m bench.eval_parity`.
+"""
 
 from __future__ import annotations
 

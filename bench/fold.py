@@ -1,7 +1,10 @@
-"""Recovery without a snapshot: opening a run's observations and folding them, against merely parsing the same bytes.
+"""Recovery without a snapshot: opening a run's observations and folding them.
+
+Claim: at most 2.5 times the time of parsing the same bytes, linear in the number of records. Anchor: orjson over the
+same lines. Command: `python -m bench.fold`.
 
 A start reads every record, checks its checksum and seq, follows steps and attempts, and fills the tracker's windows.
-Then the same behind a snapshot of the closed parts, and what the fold keeps in memory.
+Also measured: the same with a snapshot of the closed parts, and what the fold keeps in memory.
 """
 
 from __future__ import annotations
@@ -74,7 +77,7 @@ def _measure(opened: Run, count: int) -> tuple[float, float, int]:
 def _kept(opened: Run) -> int:
     """Bytes that a fold holds once it is done."""
     tracemalloc.start()
-    observations = Observations(opened, strict=True, history=False)
+    observations = Observations(opened, strict=True, every_step=False)
     observations.catch_up()
     gc.collect()
     kept, _ = tracemalloc.get_traced_memory()
@@ -88,7 +91,7 @@ def _behind_snapshot(opened: Run) -> float:
     writer = LogWriter(path, part_bytes=1)
     writer.append([record("start", attempt=2, from_step=10**6, time=0.0)])
     writer.close()
-    owner = Observations(opened, strict=True, history=False, keep=True)
+    owner = Observations(opened, strict=True, every_step=False, keep=True)
     owner.catch_up()
     assert owner.snapshot > 0
     return min(_seconds(lambda: _fold(opened)) for _ in range(3))
@@ -101,7 +104,7 @@ def _parse(path: Path) -> None:
 
 
 def _fold(opened: Run) -> None:
-    observations = Observations(opened, strict=True, history=False)
+    observations = Observations(opened, strict=True, every_step=False)
     observations.catch_up()
     assert observations.last_step > 0
 
@@ -130,7 +133,14 @@ def _write(path: Path, count: int) -> None:
                 file.write(line(seq, record("group", attempt=1, step=step, index=index, **group.as_json())))
             seq += 1
             closing = record(
-                "step", attempt=1, step=step, epoch=0, groups=BATCH, policy_step=step - 1, digest="0" * 20, time=0.0
+                "step",
+                attempt=1,
+                step=step,
+                epoch=0,
+                groups=BATCH,
+                policy_step=step - 1,
+                digest=f"{step:020x}",
+                time=0.0,
             )
             file.write(line(seq, {"id": closing["id"], "kind": "step", "first": first, **closing}))
 

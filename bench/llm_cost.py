@@ -1,8 +1,10 @@
-"""What a variant costs in calls: all turns at once, and in the paper's form with a call for each step of each turn.
+"""What a variant costs in calls of language models: all turns in one call, and a call for each step of each turn.
+
+Claim: no more calls on a variant's own path than the paper. Anchor: the paper's 9 to 15 calls for a base variant of
+three turns, without parameter generation (004 Appendix N). Command: `python -m bench.llm_cost`.
 
 The stub plays all roles, so that what a model does badly costs nothing here; tokens are a quarter of the characters.
-The paper counts 9 to 15 calls for a base variant of three turns on its successful path, without parameter generation
-(004 Appendix N). Printed besides the figures: the table of `rods cost` for both forms.
+Printed besides the figures: the table of `rods cost` for both forms.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from pathlib import Path
 from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
 from bench.fixtures.synthesis import make_run, seeds, synthesise
-from buffers.folds.costs import Costs, costs
+from buffers.usage import Costs, costs
 from console.verbs.cost import lines
 
 RUNS = Path(__file__).parent.parent / "runs"

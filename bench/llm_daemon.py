@@ -1,8 +1,11 @@
-"""A daemon with the language-model author beside a simulated trainer, for half an hour: from seed to staging in a step?
+"""A daemon with the language-model author beside a simulated trainer, for half an hour.
 
-The paper's step takes 222 s (004 Appendix N). Here everything is quicker by one factor: a step takes 12 seconds (3 with
---quick), and the stub, which plays all roles, answers after what a model's 2 to 10 seconds become. Trainer and daemon
-are the real processes under `rods up`; what is measured is read from the run's logs afterwards.
+Claim: from the record of a step to its variants in staging takes at most one step. Anchor: the paper's step of 222 s
+(004 Appendix N), scaled. Command: `python -m bench.llm_daemon`.
+
+Everything is quicker by one factor: a step takes 12 seconds (3 with --quick), and the stub, which plays all roles,
+answers after 2 to 10 seconds times that factor. Trainer and daemon are the real processes under `rods up`; what is
+measured is read from the run's logs afterwards.
 """
 
 from __future__ import annotations
@@ -15,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import tomli_w
 
 from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
-from buffers.folds.costs import costs
 from buffers.log.records import Record
 from buffers.log.tail import read
-from buffers.run.creation import toml
+from buffers.usage import costs
 from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
 
 PAPER_STEP = 222.0  # seconds
@@ -38,7 +41,7 @@ def measure(quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory(dir=RUNS) as folder, Stub(script) as stub:
         path = Path(folder) / "run"
         file = Path(folder) / "config.toml"
-        file.write_text(toml(_config(stub.url, step, steps)))
+        file.write_text(tomli_w.dumps(_config(stub.url, step, steps)))
         memory = _run(path, file)
         return _figures(path, step, None if quick else step, memory)
 

@@ -1,8 +1,11 @@
-"""An endpoint that misbehaves in every way at once: is any seed lost or doubled, does a task leak, does memory grow?
+"""An endpoint that fails in every way at once.
+
+Claim: every seed ends once and with a reason, no asyncio task is left over, and memory does not grow. Anchor: the
+number of seeds picked; memory in the second quarter of the run. Command: `python -m bench.llm_faults`.
 
 The stub plays all roles and injects each of ten faults into 5 % of the calls and a dozen more into 1 %, all in one run,
-so that more calls go wrong than well. Machinery that fails is asked again by the client; answers that cannot be used
-are asked for again by the author; what remains is a rejected candidate with its reason. Seeds are BFCL's and desk's.
+so that more calls fail than succeed. A failed request is repeated by the client; an answer that cannot be used is asked
+for again by the author; what remains is a rejected candidate with its reason. Seeds are BFCL's and desk's.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
-"""How full the client keeps an endpoint: calls a second as a share of Little's law (DESIGN §7), stub and client on a
-core each, answers of 1 KB. Bare aiohttp runs beside it, and the plain `openai` client in an environment of its own."""
+"""How full the client keeps an endpoint: calls a second, stub and client on a core each, answers of 1 KB.
+
+Claim: 97 % of Little's law with 64 calls in flight at 0.5 s, 90 % with 1,024 at 5 s, 80 % with 1,024 at 1 s. Anchor:
+bare aiohttp in the same run, and the plain `openai` client in an environment of its own.
+Command: `python -m bench.llm_throughput`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How far do a very small model and no model at all get under the same constraints? Seeds of BFCL and desk.
+"""What a very small model and no model at all reach under the same constraints. Seeds of BFCL and desk.
+
+Claim: half of the seeds reach a ground truth that runs, whoever answers. Anchor: random instances of the same schemas.
+Command: `python -m bench.llm_yield`.
 
 SmolLM2-135M-Instruct behind a real vLLM on this machine's CPU writes plans, values, words and verdicts, held to the
 author's schemas; beside it a policy that draws random instances of the same schemas. What both reach is owed to

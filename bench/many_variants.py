@@ -1,8 +1,11 @@
 """100,000 variants of BFCL's 400 training tasks in one run: what became of them, and whether time and memory hold.
 
+Claim: a variant costs as much at the end as at the start, and memory grows only by the index of near duplicates.
+Anchor: the same process at the start of the run. Command: `python -m bench.many_variants`.
+
 A variant counts as written when it has passed every gate and the judge; then it is compared with all tasks of the
 benchmark and all variants accepted before it. (A run compares with its pool only, some hundreds.) That index grows with
-what it holds, so memory is told with and without it, and what writing on without it adds. Progress goes to stderr.
+its contents, so memory is given with and without it, and after further writing without it. Progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -18,14 +21,16 @@ from itertools import count
 from pathlib import Path
 
 from bench.figures import Figure, run
-from daemon.authors.procedural import procedural_author
+from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from rods.config import Config
-from rods.environments import load
+from rods.environments.loading import Environments
 from rods.gates import SimilarityIndex, held_out_index
 from rods.tasks import Task
 from worlds.bfcl import tasks
+
+load = Environments().load
 
 FULL, QUICK = 100_000, 300
 STEPS = 10  # lines of progress
@@ -119,7 +124,7 @@ def _became(work: Run) -> list[Figure]:
 async def _write(work: Run) -> None:
     threads = ThreadPoolExecutor(1)
     held_out = held_out_index([task for task in tasks() if task.split != "train"])
-    pipeline, author = Pipeline(Config(), held_out, threads), procedural_author("bfcl", threads)
+    pipeline, author = Pipeline(Config(), held_out, threads), ProceduralAuthor.of(load("bfcl"), threads)
     seeds = [task for task in tasks() if task.split == "train"]
     try:
         for number in count():

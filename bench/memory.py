@@ -1,7 +1,9 @@
-"""What a training process takes beside what `rods-train --dry-run` says: the peak of its own memory over one GRPO step.
+"""What a training process takes beside what `rods-train --dry-run` says: its peak memory over one GRPO step.
 
-Measured is anonymous memory, from the moment at which everything is imported, in a process of its own. The estimate is
-made for the rows and tokens that the step really had; a plan assumes full contexts.
+Claim: the estimate of the dry run is not below what is measured. Anchor: that estimate, for the rows and tokens that
+the step really had (a plan assumes full contexts). Command: `python -m bench.memory`.
+
+Measured is anonymous memory, from the moment at which everything is imported, in a process of its own.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from bench.figures import Figure, run
-from buffers.run.creation import toml
 
 SMOLLM2 = Path.home() / ".cache/rods/smollm2-135m-instruct"
 SMALL: dict[str, Any] = {
@@ -34,7 +37,7 @@ REAL = {
 CHILD = """
 import json, sys, threading, time
 from pathlib import Path
-from trainer import main, memory, token_scores, trl_grpo
+from trainer import main, plan, token_scores, trl_grpo
 from rods.config import read_config
 
 def taken():
@@ -54,13 +57,13 @@ threading.Thread(target=watch, daemon=True).start()
 before = taken()
 code = main.run([sys.argv[1], "--config", sys.argv[2]])
 config = read_config(Path(sys.argv[2]))
-model = memory.shape(next(Path(sys.argv[1]).glob("checkpoints/step_00000001*/policy")))
+model = plan.model_shape(next(Path(sys.argv[1]).glob("checkpoints/step_00000001*/policy")))
 rows, tokens = max(seen)
 config = config.model_copy(update={
     "rollouts": config.rollouts.model_copy(update={"max_context_tokens": max(16, tokens)}),
     "operation": config.operation.model_copy(update={"micro_batch": rows})})
 print(json.dumps({"code": code, "measured": peak[0] - before, "rows": rows, "tokens": tokens,
-                  "estimate": memory.estimate(config, model, 1, "whole", gpu=False)}))
+                  "estimate": plan.estimate_memory(config, model, 1, "whole", gpu=False)}))
 """
 
 
@@ -75,7 +78,7 @@ def measure(quick: bool) -> list[Figure]:
 def _taken(name: str, values: dict[str, Any]) -> Figure:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "c.toml"
-        config.write_text(toml(values))
+        config.write_text(tomli_w.dumps(values))
         command = [sys.executable, "-c", CHILD, f"{folder}/run", str(config)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

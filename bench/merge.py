@@ -1,7 +1,9 @@
 """A merge at the epoch boundary while staging is full: how long the trainer waits for it.
 
-The variants have been read as they came, which a trainer does between its steps; reading them takes a figure of its
-own. The candidates that a merge looks at are real tasks; those far behind in the queue are copies under other names.
+Claim: under a second. Anchor: the time of reading a staged variant, which a trainer does between its steps.
+Command: `python -m bench.merge`.
+
+The candidates that a merge looks at are real tasks; those far behind in the queue are copies under other names.
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
 """Does the loop teach? nano on desk, as in `make demo`, against the same steps without it.
 
+Claim: the loop gains more held-out progress than the same steps without synthesis. Anchors: static data, a static pool
+(variants written once), variants of randomly selected seeds, and variants that call the seed's own functions.
+Command: `python -m bench.nano_loop` (three random seeds, about forty minutes on two cores); `--seeds 10` (two hours);
+`--quick` (a few steps, only to show that static data and the loop run).
+
 For every random seed (of data, order, rollouts and daemon) the demonstration's warm-started policy is trained five
-times on the same few originals, by the two real processes: on static data, on a static pool (variants written once),
-with variants of boundary seeds (other functions, the demonstration's own setting), with variants of randomly selected
-seeds, and with variants that call the seed's own functions. Every run is scored on the same held-out tasks with the
+times on the same few originals, by the two real processes. Every run is scored on the same held-out tasks with the
 same draws, so all differences are paired over tasks; their intervals are those of `evaluation.scoring`, over tasks for
 one random seed and over random seeds for all of them. More supervised warm start would beat all of them: the comparison
 is between ways to spend the same steps of reinforcement learning.
 
 The runs are in lockstep and deterministic: what they give does not depend on how busy the machine is. They are kept in
 runs/nano_loop, so a bench that was stopped continues where it was; remove the folder to begin anew.
-
-    python -m bench.nano_loop              # three random seeds, about forty minutes on two cores
-    python -m bench.nano_loop --seeds 10   # two hours
-    python -m bench.nano_loop --quick      # a few steps, only to show that static data and the loop run
 """
 
 from __future__ import annotations
@@ -27,8 +26,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from bench.figures import Figure, run
-from buffers.run.creation import toml
 from evaluation.heldout import per_task, score_run
 from evaluation.scoring import Estimate, estimate, paired
 from rods.config import read_config
@@ -100,7 +100,7 @@ def _scores(folder: Path, condition: str, seed: int, more: dict[str, dict[str, A
             values[section] = {**values.get(section, {}), **keys}
     folder.mkdir(parents=True, exist_ok=True)
     config = path.with_suffix(".toml")
-    config.write_text(toml({**values, "sync": "lockstep"}), encoding="utf-8")
+    config.write_text(tomli_w.dumps({**values, "sync": "lockstep"}), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "console", "up", str(path), "--config", str(config), "--json"],
         capture_output=True,

@@ -1,4 +1,8 @@
-"""Profiles, gates and near duplicates: what one task costs, how well flows are inferred, and how the index scales."""
+"""Profiles, gates and near duplicates: CPU time of a task, quality of inferred flows, scaling of the index.
+
+Claim: inferred flows reach an F1 of 0.9. Anchor: the flows that the generator of desk wrote; look-ups in a small index.
+Command: `python -m bench.profile`.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,12 @@ from rods.analysis.profile import Profile, distance, profile
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.config import Gates
-from rods.environments import load
+from rods.environments.loading import Environments
 from rods.gates import SimilarityIndex, check, held_out_index
 from rods.tasks import EnvironmentRef, Task
 from worlds.desk import fresh_tasks
+
+load = Environments().load
 
 TURNS, WORDS_A_TURN, VOCABULARY, PHRASES = 4, 20, 600, 50
 

@@ -1,9 +1,12 @@
-"""Does keeping the cache across turns pay? Tokens a second of the trainer's own rollouts, over generating afresh.
+"""Does keeping the cache across turns pay? Tokens a second of the trainer's own rollouts.
+
+Claim: 1.5 times as many as generating afresh each turn, with the same tokens. Anchor: `generate` of transformers on
+each conversation so far, batched and padded on the left, as a plain training loop does.
+Command: `python -m bench.rollout_engine [--model FOLDER]`.
 
 The same greedy episodes of desk with the same weights (the demonstration's nano, an untrained Llama of its size with
-`--quick`, or `--model FOLDER`, rolled out as in the CPU's recipe), once through the trainer's engine, once by rendering
-each conversation so far and calling `generate` of transformers on it, batched and padded on the left, as a plain
-training loop does. Both give the same tokens in float32; the bench stops with an error when they do not.
+`--quick`, or `--model FOLDER`, rolled out as in the recipe for a CPU), both ways. Both give the same tokens in float32;
+the bench stops with an error when they do not.
 """
 
 from __future__ import annotations
@@ -16,15 +19,18 @@ from typing import Any
 import torch
 
 from bench.figures import Figure, run
-from rods import dialects, environments
+from rods import dialects
 from rods.config import Config, read_config
+from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import GroundTruth
-from trainer.engines.conversations import Conversation, Sample
-from trainer.engines.local import Engine
+from trainer.engines.base import Conversation, Sample
+from trainer.engines.local import LocalEngine
 from trainer.nano.warm_start import warm_started
 from worlds import desk
+
+load = Environments().load
 
 ROOT = Path(__file__).parent.parent
 DEMO, RECIPE = ROOT / "console" / "demo.toml", ROOT / "experiments" / "training" / "cpu.toml"
@@ -38,7 +44,7 @@ def measure(quick: bool, model: str = "") -> list[Figure]:
     if quick and not model:
         policy = config.policy.model_copy(update={"warm_start_steps": 30})
         config = config.model_copy(update={"policy": policy})
-    engine = Engine.load(Path(model) if model else warm_started(config), config.rollouts)
+    engine = LocalEngine.load(Path(model) if model else warm_started(config), config.rollouts)
     engine.model.eval()
     jobs = _jobs(config, 12 if quick or model else 48)
     ratios, speeds = [], []
@@ -59,7 +65,7 @@ def measure(quick: bool, model: str = "") -> list[Figure]:
 
 
 def _jobs(config: Config, count: int) -> list[Job]:
-    world, dialect = environments.load("desk"), dialects.load(config.policy.dialect)
+    world, dialect = load("desk"), dialects.load(config.policy.dialect)
     tasks = desk.generate(5, count, 0, "small")
     return [Job(task, world, dialect, GroundTruth(world, task), max_steps=config.rollouts.max_steps) for task in tasks]
 
@@ -70,7 +76,7 @@ def _timed(work: Any) -> tuple[list[Sample], float]:
     return done, time.perf_counter() - began
 
 
-def _afresh(engine: Engine, jobs: Sequence[Job]) -> list[Sample]:
+def _afresh(engine: LocalEngine, jobs: Sequence[Job]) -> list[Sample]:
     """The same episodes without a cache between turns."""
     conversations = [Conversation() for _ in jobs]
     chat, limits = engine.chat, engine.limits

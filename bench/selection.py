@@ -1,4 +1,8 @@
-"""Selection of seeds: O(batch) a step, whatever the pool's size (DESIGN §7: a million tasks under 20 ms)."""
+"""Selection of seeds.
+
+Claim: O(batch) a step whatever the pool's size; under 20 ms with a million tasks. Anchor: a pool of a thousand tasks.
+Command: `python -m bench.selection`.
+"""
 
 from __future__ import annotations
 

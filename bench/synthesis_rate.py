@@ -1,4 +1,8 @@
-"""The procedural author on desk: variants a second, yield by stage, and how long a seed takes to staging."""
+"""The procedural author on desk: variants a second, yield by stage, and how long a seed takes to staging.
+
+Claim: from seed to staging in less than a step. Anchor: a trainer of one step a second; the paper's step of 222 s (004
+Appendix N). Command: `python -m bench.synthesis_rate`.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +21,20 @@ from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
-from daemon.authors.procedural import IN_FLIGHT, procedural_author
+from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
 from rods.config import Config, parse_config
-from rods.environments import load
+from rods.environments.loading import Environments
 from rods.gates import held_out_index
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
 from rods.runfolder import EXPANDED, OBSERVATIONS
 from rods.tasks import Task
 from worlds import desk
+
+load = Environments().load
 
 BATCH = 16
 
@@ -51,7 +57,7 @@ async def _rate(jobs: int) -> list[Figure]:
 
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
         pipeline = Pipeline(Config(), held_out_index(tasks), threads)
-        author, environment = procedural_author("desk", threads), load("desk")
+        author, environment = ProceduralAuthor.of(load("desk"), threads), load("desk")
         waiting = iter(range(jobs))
 
         async def work() -> None:

@@ -1,8 +1,10 @@
-"""What a run adds to the trainer's step: recording, merging, checkpoints, tracker (DESIGN §7: at most 1 % of a step).
+"""What a run adds to the trainer's step: recording, merging, checkpoints, tracker.
+
+Claim: at most 1 % of a step. Anchor: the same rollouts in a bare loop; TRL with the same rollouts.
+Command: `python -m bench.trainer_overhead`.
 
 First on the simulated policy: the same rollouts drawn in a bare loop, and through a run on the disk. Then, in the full
-size only, on the demonstration's own run of nano through TRL: the time spent in the run, over the rest of the step,
-which is TRL with the same rollouts.
+size only, on the demonstration's own run of nano through TRL: the time spent in the run, over the rest of the step.
 """
 
 from __future__ import annotations

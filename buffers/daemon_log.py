@@ -1,4 +1,4 @@
-"""The daemon's side of the run folder: picks, variants, rejections (DESIGN §4, *Pick*).
+"""The daemon's side of the run folder: picks, variants, rejections.
 
 One process holds these logs at a time. Whatever is written returns once it is on the disk, and the order picked →
 expanded → finished of a pick is the caller's. The event loop never waits for a disk: many picks are in flight, and
@@ -16,10 +16,9 @@ from typing import Any
 
 from buffers.folds.seeds import Seeds, Unfinished
 from buffers.log.commit import GroupCommit
-from buffers.log.damage import quarantine
 from buffers.log.disk import sync_file
 from buffers.log.parts import segments
-from buffers.log.records import Record
+from buffers.log.records import Record, quarantine
 from buffers.log.writer import LogWriter, record
 from buffers.run.locks import Ownership
 from buffers.run.run import Run
@@ -49,7 +48,7 @@ class DaemonLog:
             self._epoch = self._part = 0
             self._expanded = self._open_expanded()
             with quarantine():
-                self.state = Seeds(run.path, exclusion_steps=run.config.selection.exclusion_steps, strict=True)
+                self.state = Seeds(run.path, strict=True)
                 self.state.poll()  # from here on it learns what is written by applying it
             self._finish_complete()
             self._picks = GroupCommit(lambda: self._seeds)

@@ -1,4 +1,4 @@
-"""A new run from another one's originals and active variants (DESIGN §4): new tasks.jsonl, empty logs."""
+"""A new run from another one's originals and active variants: new tasks.jsonl, empty logs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from buffers.folds.observations import Observations
-from buffers.folds.pool import LostVariant, PoolView
 from buffers.run.creation import create
 from buffers.run.run import Run
+from buffers.state import LostVariant, read_state
 from rods.config import Config
 from rods.errors import UserError
 from rods.runfolder import exists
@@ -25,23 +24,20 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
     """
     if exists(new):
         raise UserError("is a run folder already", where=str(new), remedy="choose another name")
-    observations = Observations(run, strict=True, history=False)
-    observations.catch_up()
-    view = PoolView(run, observations, strict=True)
-    view.poll()
+    state = read_state(run)
     tasks, lost = [], []
-    for task_id, member in view.active.items():
+    for task_id, member in state.active.items():
         try:
-            tasks.append(_came_from(run, view.task(task_id), member.generated))
+            tasks.append(_came_from(run, state.task(task_id), member.generated))
         except LostVariant:
             lost.append(task_id)
     parent = {
         "run": run.name,
         "path": str(run.path.resolve()),
         "identity_hash": run.manifest["identity_hash"],
-        "attempt": observations.attempt,
-        "epoch": view.epoch,
-        "step": view.pool.epochs[-1].step if view.pool.epochs else 0,
+        "attempt": state.attempt,
+        "epoch": state.epoch,
+        "step": state.pool.epochs[-1].step if state.pool.epochs else 0,
         "lost": lost,
     }
     return create(new, config or run.config, tasks + run.held_out, parent)

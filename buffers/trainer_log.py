@@ -1,4 +1,4 @@
-"""The trainer's side of the run folder: starts, steps, merges, tracker.json (DESIGN §4).
+"""The trainer's side of the run folder: starts, steps, merges, tracker.json.
 
 One process holds the observations at a time. Every method that writes returns once what it wrote is on the disk.
 """
@@ -11,20 +11,25 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
-from buffers.folds.observations import Observations, digest
-from buffers.folds.pool import PoolView
-from buffers.folds.tracker import TrackerStore
-from buffers.log.damage import quarantine
+import orjson
+
+from buffers.folds.observations import digest, windows_json
+from buffers.log.disk import replace
+from buffers.log.records import quarantine
 from buffers.log.writer import LogWriter, record
 from buffers.merging.merger import Epoch, Merger
 from buffers.run.locks import Ownership
 from buffers.run.run import Run
+from buffers.state import RunState
 from rods.errors import RefusedError, UserError
 from rods.observations import Group
-from rods.runfolder import OBSERVATIONS
+from rods.runfolder import OBSERVATIONS, TRACKER
 from rods.tasks import Task
 
 PROCESS = "trainer"
+TRACKER_VERSION = 1
+TRACKER_SECONDS = 10.0  # between writes of tracker.json that nobody asked for
+TRACKER_SHARE = 0.005  # of the time may go into them
 
 
 class TrainerLog:
@@ -42,39 +47,36 @@ class TrainerLog:
         try:
             self._writer = LogWriter(run.path / OBSERVATIONS, part_bytes=run.config.operation.log_part_bytes)
             with quarantine():
-                self.observations = Observations(run, strict=True, history=False, keep=True)
-                self.view = PoolView(run, self.observations, strict=True)
-                self.view.poll()
-                self.observations.catch_up()
-                self.view.poll()
+                self.state = RunState(run, strict=True, every_step=False, keep_snapshots=True)
+                self.state.poll()
         except BaseException:
             self._ownership.release()
             raise
-        self._store = TrackerStore(run)
+        self._tracker_due = time.monotonic()
         self._merger: Merger | None = None
         self._started = False
 
     @property
     def attempt(self) -> int:
-        return self.observations.attempt
+        return self.state.attempt
 
     @property
     def last_step(self) -> int:
         """The last live closed step."""
-        return self.observations.last_step
+        return self.state.last_step
 
     @property
     def epoch(self) -> int:
         """The latest live epoch; -1 before the first merge."""
-        return self.view.epoch
+        return self.state.epoch
 
     def live(self, attempt: int, step: int) -> bool:
         """Whether a checkpoint of (attempt, step) may be resumed."""
-        return self.observations.live(attempt, step)
+        return self.state.live(attempt, step)
 
     def task(self, task_id: str) -> Task:
         """A given task or one that was injected."""
-        return self.view.task(task_id)
+        return self.state.task(task_id)
 
     def start(self, from_step: int | None = None) -> int:
         """Begins an attempt at `from_step` (default: the last live step); later steps and epochs are dropped from all
@@ -89,8 +91,7 @@ class TrainerLog:
             )
         attempt = self.attempt + 1
         self._writer.append([record("start", attempt=attempt, from_step=from_step, time=round(time.time(), 3))])
-        self.observations.catch_up()
-        self.view.poll()
+        self.state.poll()
         self._started = True
         return attempt
 
@@ -104,9 +105,9 @@ class TrainerLog:
         policy_step = step - 1 if policy_step is None else policy_step
         reported = [_checked(group, step) for group in groups]
         mark = digest(epoch, policy_step, reported)
-        made = self.observations.steps_made.get(step)
+        made = self.state.observations.digest(step)
         if made is not None:
-            if made.digest == mark:
+            if made == mark:
                 return False
             raise RefusedError(
                 f"step {step} was recorded with other contents",
@@ -141,7 +142,7 @@ class TrainerLog:
             time=round(time.time(), 3),
         )
         self._writer.append_group(records, closing)
-        self.observations.catch_up()  # what was just written, by the same code as at a start
+        self.state.observations.catch_up()  # what was just written, by the same code as at a start
         return True
 
     def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None) -> Epoch:
@@ -151,16 +152,23 @@ class TrainerLog:
         if not self._started:
             raise RefusedError("no attempt was started", where=str(self.run.path), remedy="call start() first")
         if self._merger is None:
-            self._merger = Merger(self.run, self.observations, self.view, self._process, self.heartbeat)
+            self._merger = Merger(self.state, self._process, self.heartbeat)
         opened = self._merger.merge(epoch, stage, waiting)
         self.write_tracker(force=True)
         return opened
 
     def write_tracker(self, *, force: bool = False) -> bool:
         """Replaces tracker.json when it is due: every 10 s while that costs less than 0.5 % of the time. Meant for
-        when nobody waits, so it also reads what the daemon has staged: then a merge finds little left to read."""
-        self.view.staging.poll()
-        return self._store.write(self.observations, self.view, force=force)
+        when nobody waits, so it also reads what the daemon has staged: then a merge finds little left to read. Returns
+        whether the file was replaced."""
+        self.state.staging.poll(self.state.pool.decided)
+        started = time.monotonic()
+        if not force and started < self._tracker_due:
+            return False
+        replace(self.run.path / TRACKER, orjson.dumps(tracker_json(self.state)) + b"\n")
+        ended = time.monotonic()
+        self._tracker_due = ended + max(TRACKER_SECONDS, (ended - started) / TRACKER_SHARE)
+        return True
 
     def close(self) -> None:
         self._writer.close()
@@ -185,3 +193,30 @@ def _checked(group: Group, step: int) -> dict[str, Any]:
                 remedy="report None for what must not count",
             )
     return group.as_json()
+
+
+def tracker_json(state: RunState) -> dict[str, Any]:
+    """The content of tracker.json: every task that a live step has named and that has not left for good, with its
+    windows."""
+    tasks = {}
+    for task_id, windows in windows_json(state.tracker).items():
+        if state.pool.gone(task_id):
+            continue
+        member = state.active.get(task_id)
+        retired = state.pool.revivable.get(task_id)
+        if member is None and retired is not None:
+            member = retired.member
+        tasks[task_id] = {
+            "type": member.type if member else None,
+            "origin": None if member is None else "variant" if member.generated else "original",
+            "active": retired is None and member is not None,
+            "last_step": state.tracker.last_step(task_id),
+            "windows": windows,
+        }
+    return {
+        "version": TRACKER_VERSION,
+        "attempt": state.attempt,
+        "step": state.last_step,
+        "epoch": state.epoch,
+        "tasks": tasks,
+    }

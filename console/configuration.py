@@ -1,7 +1,7 @@
-"""Writes docs/configuration.md from rods/config/: `python -m console.configuration`. A test holds them together.
+"""Writes docs/configuration.md from rods/config/: `python -m console.configuration`. A test compares the two.
 
 Type, default and range of a key come from the pydantic field, its meaning from the comment beside or above it, the
-meaning of a section from its docstring: there is one place to edit.
+meaning of a section from its docstring, so that a key is described where it is defined.
 """
 
 from __future__ import annotations
@@ -38,13 +38,21 @@ def page() -> str:
     own = {name: field for name, field in Config.model_fields.items() if not _is_section(field.annotation)}
     parts.append("## Top level\n\n" + (inspect.getdoc(Config) or "") + "\n\n" + _table(Config, own))
     for name, field in Config.model_fields.items():
-        if _is_section(field.annotation):
-            parts.append(_section(f"[{name}]", field.annotation))
-            for inner_name, inner in field.annotation.model_fields.items():  # type: ignore[union-attr]
+        section: Any = field.annotation
+        if _is_section(section):
+            parts.append(_section(f"[{name}]", section))
+            comments, seen = _comments(section), dict[Any, str]()
+            for key, inner in section.model_fields.items():
                 if _is_section(inner.annotation):
-                    parts.append(_section(f"[{name}.{inner_name}]", inner.annotation))
-                elif _is_section(_element(inner)):
-                    parts.append(_section(f"[[{name}.{inner_name}]]", _element(inner)))
+                    parts.append(_section(f"[{name}.{key}]", inner.annotation))
+                elif _is_section(element := _element(inner)):
+                    title = f"[[{name}.{key}]]"
+                    if element in seen:  # two lists of the same kind of table
+                        meaning = comments[key][0].upper() + comments[key][1:]
+                        parts.append(f"## `{title}`\n\n{meaning}.\n\nIts keys are those of `{seen[element]}`.\n")
+                    else:
+                        parts.append(_section(title, element))
+                        seen[element] = title
     return "\n".join(parts)
 
 
@@ -83,10 +91,10 @@ def _type(field: FieldInfo) -> str:
     for limit in field.metadata:
         if known := _BOUNDS.get(type(limit).__name__):
             bounds.append(f"{known[0]} {getattr(limit, known[1])}")
-    return " ".join([_words(field.annotation), ", ".join(bounds)]).strip()
+    return " ".join([_type_words(field.annotation), ", ".join(bounds)]).strip()
 
 
-def _words(kind: Any) -> str:
+def _type_words(kind: Any) -> str:
     if kind in (int, float, bool, str):
         return {int: "integer", float: "number", bool: "true, false", str: "text"}[kind]
     if get_origin(kind) is dict:
@@ -94,8 +102,8 @@ def _words(kind: Any) -> str:
     if get_origin(kind) is tuple:
         inner = get_args(kind)[0]
         if get_origin(inner) is tuple:
-            return f"list of lists of ({_words(get_args(inner)[0])})"
-        return f"list of ({_words(inner)})"
+            return f"list of lists of ({_type_words(get_args(inner)[0])})"
+        return f"list of ({_type_words(inner)})"
     return ", ".join(f"`{choice}`" for choice in get_args(kind))
 
 

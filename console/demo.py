@@ -1,7 +1,7 @@
-"""`make demo`: the whole loop on nano and desk, from nothing to a report, in the folder runs/demo.
+"""`make demo`: trains nano on desk with the daemon beside it in runs/demo, scores it and writes a report.
 
 An interrupted demo is continued; a finished one is moved aside and a new one started. The warm-started weights are
-kept in a cache outside the run folders, so the second demo starts to learn at once.
+kept in a cache outside the run folders, so that a second demo skips the warm start.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from console.live import view
+from console.output import print_lines
 from console.verbs.up import prepare, supervise
 from rods.errors import EXIT_OK, RefusedError, RodsError
 
@@ -19,11 +20,11 @@ RUN = Path("runs/demo")
 
 
 def main() -> int:
-    """Returns the exit code: 0 with a report, 5 when it was interrupted, else what went wrong."""
+    """Returns the exit code: 0 with a report, 5 when it was interrupted, else that of the error."""
     started = time.monotonic()
     try:
         with as_file(files("console").joinpath("demo.toml")) as config:
-            make_room(config)
+            move_aside(config)
             prepare(RUN, config)
             print(f"Training nano in {RUN}, with the daemon beside it. Ctrl-C stops; `make demo` goes on.", flush=True)
             code = supervise(RUN, config, view(as_json=False))
@@ -36,8 +37,8 @@ def main() -> int:
     return code
 
 
-def make_room(config: Path) -> None:
-    """Moves a demo aside that is finished or was made with other settings."""
+def move_aside(config: Path) -> None:
+    """Moves runs/demo aside if it is finished or was made with other settings."""
     from buffers.run.run import Run
     from console.progress import Progress
     from rods.config import read_config
@@ -60,7 +61,7 @@ def make_room(config: Path) -> None:
 
 
 def _report() -> None:
-    """Scores start and end on the held-out tasks, writes the report, and says where it is and what it says."""
+    """Scores start and end on the held-out tasks, writes the report, and prints its path and findings."""
     from console.report.findings import findings, limits
     from console.report.history import read_history
     from console.report.page import build
@@ -71,11 +72,9 @@ def _report() -> None:
     history = read_history(RUN)
     page = build(history, RUN / "report")
     print(f"\nThe report is {page}. It says:")
-    for line in findings(history):
-        print(f"  {line}")
+    print_lines(findings(history), indent="  ")
     print("It does not claim:")
-    for line in limits(history):
-        print(f"  {line}")
+    print_lines(limits(history), indent="  ")
     print(f"\nNext: rods inspect {RUN} TASK · rods verify {RUN} · jq . {RUN}/tracker.json · README.md")
 
 

@@ -1,53 +1,50 @@
-"""Shows the progress of `rods up`: a panel that redraws on a terminal, plain lines elsewhere, JSON lines for scripts.
-
-Draws what `console.progress` has read from the files; asks no process anything.
+"""Shows the progress of `rods up`, as `console.progress` reads it from the run's files: a panel that redraws on a
+terminal, plain lines elsewhere, JSON lines for scripts.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
-from typing import Any, Protocol, Self
+from abc import abstractmethod
+from contextlib import ExitStack
+from typing import Any, Self
 
 from console.output import plain, print_json
-from console.progress import Snapshot
+from console.progress import ProgressSample
 
-EVERY = 5.0  # seconds between plain lines
+LINE_SECONDS = 5.0  # between lines
 
 
-class View(Protocol):
-    """Where progress and events go."""
+class View(ExitStack):
+    """Shows progress (`show`) and events (`say`); a context manager that restores the terminal."""
 
-    def show(self, now: Snapshot) -> None: ...
+    @abstractmethod
+    def show(self, now: ProgressSample) -> None: ...
 
+    @abstractmethod
     def say(self, text: str) -> None: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None: ...
 
 
 def view(as_json: bool) -> View:
-    """The form that fits where standard output goes."""
+    """JSON lines if asked for, a panel where standard output is a terminal, plain lines elsewhere."""
     if as_json:
         return Lines(json=True)
     return Panel() if sys.stdout.isatty() else Lines()
 
 
-class Lines:
-    """A line every few seconds while something changes, and one at the last look."""
+class Lines(View):
+    """A line every `LINE_SECONDS` while something changes, and one for the last state."""
 
     def __init__(self, json: bool = False) -> None:
+        super().__init__()
         self.json = json
         self._last: object = None
-        self._at = -EVERY
+        self._at = -LINE_SECONDS
 
-    def show(self, now: Snapshot) -> None:
+    def show(self, now: ProgressSample) -> None:
         seen = now if self.json else now.line()
-        due = time.monotonic() - self._at >= EVERY
+        due = time.monotonic() - self._at >= LINE_SECONDS
         if seen == self._last or not (due or now.finished):
             return
         self._last, self._at = seen, time.monotonic()
@@ -64,41 +61,33 @@ class Lines:
             print(f"  {plain(text)}")
         sys.stdout.flush()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Nothing to put back."""
-
-
-class Panel:
-    """A small table that redraws in place; events scroll by above it."""
+class Panel(View):
+    """A small table that redraws in place, with events scrolling above it."""
 
     def __init__(self) -> None:
+        super().__init__()
         from rich.console import Console
         from rich.live import Live
 
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, refresh_per_second=4, transient=False)
 
-    def show(self, now: Snapshot) -> None:
+    def show(self, now: ProgressSample) -> None:
         self._live.update(_table(now))
 
     def say(self, text: str) -> None:
         self._live.console.print(f"  {plain(text)}", markup=False)
 
     def __enter__(self) -> Self:
-        self._live.start()
+        self.enter_context(self._live)
         return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._live.stop()
 
 
 COLOURS = {"too_hard": "red", "boundary": "blue", "mastered": "green", "truncated": "bright_black"}
 
 
-def _table(now: Snapshot) -> Any:
+def _table(now: ProgressSample) -> Any:
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table

@@ -7,15 +7,14 @@ Exit codes are those of `rods.errors`: 0 done, 1 a check found something wrong, 
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-from pathlib import Path
 from types import FrameType
 
-from cyclopts import App, CycloptsError
+from cyclopts import App
 
-from rods.errors import EXIT_OK, EXIT_REQUEUE, EXIT_USER, RodsError, complain
+from rods import commands
+from rods.errors import EXIT_REQUEUE
 from rods.signals import NUMBERS, Interrupted, ignore
 
 # verb: (module in console/verbs and function, what help says). The order is that of a run's life.
@@ -23,70 +22,36 @@ VERBS: dict[str, tuple[str, str]] = {
     "new": ("new:new", "Create a run folder from a configuration."),
     "up": ("up:up", "Run trainer and daemon together until the run is finished, with live progress."),
     "status": ("status:status", "Say where a run stands, from its files alone."),
-    "inspect": (
-        "inspect:inspect",
-        "Show one task: conversation, ground truth, lineage, windows, history.",
-    ),
+    "inspect": ("inspect:inspect", "Show one task: conversation, ground truth, lineage, windows, history."),
     "cost": ("cost:cost", "Show what variants cost in calls of language models, by stage."),
     "report": ("report:report", "Write plots and one self-contained HTML page about a run."),
     "score": ("score:score", "Score the run's policy on its held-out tasks."),
     "verify": ("verify:verify", "Re-derive every decision of a run from its logs and compare."),
     "recover": ("recover:recover", "Explain what a crash or a bad disk left behind, and put it right."),
     "fork": ("new:fork", "Start a new run from another one's originals and active variants."),
-    "observe": (
-        "foreign_trainer:observe",
-        "Play the trainer: write groups of rollouts from standard input.",
-    ),
-    "merge": (
-        "foreign_trainer:merge",
-        "Play the trainer: merge staging into the pool and print the epoch's tasks.",
-    ),
+    "observe": ("foreign_trainer:observe", "Play the trainer: write groups of rollouts from standard input."),
+    "merge": ("foreign_trainer:merge", "Play the trainer: merge staging into the pool and print the epoch's tasks."),
     "doctor": ("doctor:doctor", "Check the installation and the language models of a configuration."),
+    "data check": ("data:check_tasks", "Check a file of tasks line by line."),
+    "data audit": ("data:audit_tasks", "List near duplicates and leaks between splits."),
+    "data bfcl": ("data:fetch_bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
+    "data export": ("data:export_bfcl", "Write tasks in BFCL's own format."),
+    "data import": ("data:import_bfcl", "Read tasks in BFCL's own format."),
+    "env check": ("data:check_environment", "Probe an environment: determinism, snapshots, schemas, timing."),
+    "replay bfcl": ("data:replay_bfcl", "Compare scoring with BFCL's own checker on every task and on mutations."),
 }
-GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
-    "data": (
-        "Task files.",
-        {
-            "check": ("data:check_tasks", "Check a file of tasks line by line."),
-            "audit": ("data:audit_tasks", "List near duplicates and leaks between splits."),
-            "bfcl": ("data:fetch_bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
-            "export": ("data:export_bfcl", "Write tasks in BFCL's own format."),
-            "import": ("data:import_bfcl", "Read tasks in BFCL's own format."),
-        },
-    ),
-    "env": (
-        "Environments.",
-        {
-            "check": (
-                "data:check_environment",
-                "Probe an environment: determinism, snapshots, schemas, timing.",
-            )
-        },
-    ),
-    "replay": (
-        "Replays against a reference.",
-        {
-            "bfcl": (
-                "data:replay_bfcl",
-                "Compare scoring with BFCL's own checker on every task and on mutations.",
-            )
-        },
-    ),
-}
+GROUPS = {"data": "Task files.", "env": "Environments.", "replay": "Replays against a reference."}
 
 
 def application() -> App:
     """The command line with all verbs registered, none of them imported yet."""
-    app = App(
-        name="rods", help="Reward-driven online data synthesis for multi-turn tool-use RL.", help_format="plaintext"
-    )
+    app = commands.application("rods", "Reward-driven online data synthesis for multi-turn tool-use RL.")
+    groups = {name: App(name=name, help=text) for name, text in GROUPS.items()}
     for verb, (target, text) in VERBS.items():
-        app.command(f"console.verbs.{target}", name=verb, help=text)
-    for group, (text, verbs) in GROUPS.items():
-        inner = App(name=group, help=text)
-        for verb, (target, verb_text) in verbs.items():
-            inner.command(f"console.verbs.{target}", name=verb, help=verb_text)
-        app.command(inner)
+        group, _, name = verb.rpartition(" ")
+        (groups[group] if group else app).command(f"console.verbs.{target}", name=name, help=text)
+    for group_app in groups.values():
+        app.command(group_app)
     return app
 
 
@@ -104,31 +69,11 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Runs one verb and returns the exit code. A verb returns its code, or None for 0."""
-    try:
-        code = application()(
-            arguments or ["--help"], exit_on_error=False, print_error=False, result_action="return_value"
-        )
-        sys.stdout.flush()
-    except CycloptsError as error:
-        return _say(" ".join(str(error).split()) + " → `rods --help` lists verbs and options", EXIT_USER)
-    except RodsError as error:
-        return _say(str(error), error.exit_code)
-    except Interrupted as stopped:
+    """Runs one verb and returns the exit code (rods.commands.run). Without arguments: the help."""
+
+    def interrupted(stopped: Interrupted) -> tuple[str, int]:
         if arguments[:1] == ["up"]:  # while it creates the run: nothing has been started
-            return _say("stopped; start the same command again", EXIT_REQUEUE)
-        return _say("interrupted", 128 + stopped.number)
-    except BrokenPipeError:  # the reader of our output has left (`rods status … | head`)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except OSError as error:  # a full disk, a folder that is not ours
-        from buffers.log.disk import disk_error
+            return "stopped; start the same command again", EXIT_REQUEUE
+        return "interrupted", 128 + stopped.number
 
-        known = disk_error(error, Path(error.filename or " ".join(arguments)))
-        return _say(str(known), known.exit_code)
-    return code if isinstance(code, int) else EXIT_OK
-
-
-def _say(text: str, code: int) -> int:
-    complain("rods", text)
-    return code
+    return commands.run(application(), arguments or ["--help"], interrupted)

@@ -1,23 +1,50 @@
-"""What every verb shares: the types of its arguments and the two ways to print, for people and for scripts."""
+"""Shared by all verbs: the types of their arguments, and printing for people and for scripts."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import orjson
 from cyclopts import Parameter
 
+from rods.errors import EXIT_FAILED, EXIT_OK
+
 RunFolder = Annotated[Path, Parameter(help="The run folder, for instance runs/demo.")]
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
 ConfigFile = Annotated[Path | None, Parameter(name="--config", help="The TOML file of the run's configuration.")]
+
+
+class CheckResult(Protocol):
+    """What a check returns: whether all is well, in lines and as JSON."""
+
+    @property
+    def ok(self) -> bool: ...
+
+    def lines(self) -> Iterable[str]: ...
+
+    def as_json(self) -> dict[str, Any]: ...
 
 
 def print_json(value: Any) -> None:
     """One line of JSON on standard output. Numbers are exact; NaN becomes null."""
     sys.stdout.write(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode() + "\n")
+
+
+def print_lines(lines: Iterable[str], indent: str = "") -> None:
+    """Text for people, a line each; without control characters."""
+    for line in lines:
+        print(plain(indent + line))
+
+
+def print_checked(found: CheckResult, as_json: bool) -> int:
+    """Prints what a check found; returns the exit code, 0 or 1."""
+    if as_json:
+        print_json(found.as_json())
+    else:
+        print_lines(found.lines())
+    return EXIT_OK if found.ok else EXIT_FAILED
 
 
 def estimated(estimate: Mapping[str, Any], sign: str = "") -> str:
@@ -31,5 +58,5 @@ def estimated(estimate: Mapping[str, Any], sign: str = "") -> str:
 
 
 def plain(text: str) -> str:
-    """`text` without control characters: model text must not steer a reader's terminal. Newlines and tabs stay."""
-    return "".join(c if c in "\n\t" or (c.isprintable()) else "�" for c in text)
+    """`text` with control characters but newline and tab replaced: model text must not steer a terminal."""
+    return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in text)

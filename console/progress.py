@@ -1,6 +1,6 @@
-"""Where a run stands, read from its files alone and kept up to date by polling. Feeds `rods up` and `rods status`.
+"""Where a run stands, read from its files and kept up to date by polling, for `rods up` and `rods status`.
 
-Every poll reads only what is new. Nothing is asked of the two processes, nothing is locked, and no torch is needed.
+A poll reads only what is new. No lock is taken, neither process is contacted, and no torch is needed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from buffers.folds.gauges import zone_counts
-from buffers.folds.observations import Observations, Step
-from buffers.folds.pool import PoolView
-from buffers.log.tail import Tail
 from buffers.run.heartbeat import judge, read_heartbeat
 from buffers.run.locks import owner
 from buffers.run.run import Run
+from buffers.state import ClosedStep, RunState
 from rods.rules.zones import moments
 from rods.runfolder import OBSERVATIONS, REJECTED, SEEDS
 
@@ -25,9 +22,10 @@ RECENT = 10  # steps that the running mean of the reward covers
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """One look. `reward` is the mean progress reward of the last step's tasks, `recent` that of the last ten steps;
-    `zones` counts active tasks by the zone of their latest group. Two looks are equal when nothing has happened."""
+class ProgressSample:
+    """The state of a run at one poll. `reward` is the mean progress reward of the last step's tasks, `recent` that of
+    the last ten steps; `zones` counts active tasks by the zone of their latest group. Two samples are equal when
+    nothing has happened between them."""
 
     step: int
     steps: int
@@ -58,7 +56,7 @@ class Snapshot:
         return asdict(self)
 
     def pace(self) -> str:
-        """How fast, and how long still, in words; empty before it is known."""
+        """Seconds a step and the time left, in words; empty before they are known."""
         if self.seconds_per_step is None or self.finished:
             return ""
         left = self.seconds_per_step * (self.steps - self.step)
@@ -83,9 +81,8 @@ class Progress:
 
     def __init__(self, path: Path) -> None:
         self.run = Run.open(path)
-        self._observations = Observations(self.run)
-        self._pool = PoolView(self.run, self._observations)
-        self._seeds, self._rejected = Tail(path / SEEDS), Tail(path / REJECTED)
+        self._state = RunState(self.run)
+        self._seeds, self._rejected = self._state.follow(SEEDS), self._state.follow(REJECTED)
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._outcomes: Counter[str] = Counter()
         self._discards: Counter[str] = Counter()
@@ -95,35 +92,37 @@ class Progress:
 
     @property
     def step(self) -> int:
-        return self._observations.last_step
+        return self._state.last_step
 
-    def poll(self, *, finished: bool = False) -> Snapshot:
-        """Reads what is new. `finished` marks the last look of all."""
-        steps = self._observations.poll()
-        if self._observations.rewound:
+    def poll(self, *, finished: bool = False) -> ProgressSample:
+        """Reads what is new. `finished` marks the last poll of all."""
+        state, steps = self._state, 0
+        rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        for step in state.steps():
+            steps += 1
+            if (mean := _mean(step)) is not None:
+                rewards.append((step.step, mean))
+        if state.rewound:
             self._rewards.clear()
             self._clock.clear()
-        for step in steps:
-            if (mean := _mean(step)) is not None:
-                self._rewards.append((step.step, mean))
-        epochs = self._pool.poll()
-        if steps or epochs or self._observations.rewound:
-            self._zones = zone_counts(self._observations, self._pool)
+        self._rewards += rewards
+        if steps or state.merged or state.rewound:
+            self._zones = state.zones()
         if steps:
             self._clock.append((time.monotonic(), self.step))
         self._follow_daemon()
-        counts = self._pool.pool.totals
-        generated = len(self._pool.pool.generated)
-        return Snapshot(
+        counts = state.pool.totals
+        generated = len(state.pool.generated)
+        return ProgressSample(
             step=self.step,
             steps=self.run.config.training.steps,
-            epoch=max(0, self._pool.epoch),
-            stage=self._pool.stage,
-            attempt=self._observations.attempt,
+            epoch=max(0, state.epoch),
+            stage=state.stage,
+            attempt=state.attempt,
             reward=self._rewards[-1][1] if self._rewards else None,
             recent=sum(mean for _, mean in self._rewards) / len(self._rewards) if self._rewards else 0.0,
             zones=self._zones,
-            originals=len(self._pool.active) - generated,
+            originals=len(state.active) - generated,
             generated=generated,
             picked=self._picked,
             considered=self._considered,
@@ -131,7 +130,7 @@ class Progress:
             discards=dict(self._discards),
             accepted=self._accepted,
             rejected=self._failures,
-            staged=len(self._pool.staging.candidates(self._pool.staging.seq, self._pool.pool.decided, by_pick=False)),
+            staged=len(state.staging),
             injected=counts["injected"],
             refused=counts["refused"],
             retired=counts["retired"],
@@ -142,10 +141,10 @@ class Progress:
         )
 
     def notes(self) -> list[str]:
-        """What a person should know who wonders why no variants come."""
+        """Reasons why no variants may come, for the user."""
         notes = list(self.run.manifest["warnings"])
         step, considered = self.step, self._considered
-        if considered > step and self._observations.attempt > 1:
+        if considered > step and self._state.attempt > 1:
             notes.append(
                 f"the trainer was set back to step {step}; the daemon picks again after step {considered}, the last "
                 "one it has considered"
@@ -159,8 +158,8 @@ class Progress:
         return notes
 
     def process(self, name: str) -> dict[str, Any]:
-        """What is known of `trainer` or `daemon`; `life` as buffers.run.heartbeat judges it. A process of another
-        machine is watched for some seconds."""
+        """What is known of `trainer` or `daemon`; `life` as buffers.run.heartbeat judges it. Takes some seconds for a
+        process of another machine, whose heartbeat is watched."""
         holder = owner(self.run.path, OBSERVATIONS if name == "trainer" else SEEDS)
         beat = read_heartbeat(self.run.path, holder.process if holder else name)
         return {
@@ -191,7 +190,7 @@ class Progress:
         self._failures += len(self._rejected.poll())
 
     def _preparing(self) -> str:
-        """What the trainer says that it does before its first step; empty once there is one."""
+        """What the trainer says it does before its first step; empty once there is a step."""
         if self._rewards:
             return ""
         beat = read_heartbeat(self.run.path, "trainer")
@@ -207,13 +206,13 @@ class Progress:
 
 
 def outcome(finished: dict[str, Any]) -> str:
-    """What became of a pick, in one word: accepted, discarded or dropped_stale."""
+    """The outcome of a pick: accepted, discarded or dropped_stale."""
     if finished.get("dropped_stale"):
         return "dropped_stale"
     return "accepted" if finished.get("accepted") else "discarded"
 
 
-def _mean(step: Step) -> float | None:
+def _mean(step: ClosedStep) -> float | None:
     """The mean progress reward of a step's groups."""
     means = [found.mean for group in step.groups if (found := moments(group, "progress")) is not None]
     return sum(means) / len(means) if means else None

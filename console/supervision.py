@@ -1,9 +1,9 @@
-"""Runs trainer and daemon as two child processes: starts, restarts, reports, stops. Knows nothing of what they do.
+"""Runs trainer and daemon as two child processes: starts, restarts, reports, stops.
 
-Promises: a daemon that dies is started again, after waits of 1, 2, 4 … 30 s; a trainer that crashes is started again
+A daemon that dies is started again, after waits of 1, 2, 4 … 30 s; a trainer that crashes is started again
 at most `TRAINER_RETRIES` times without a step in between; bad input (exit code 2) is never retried; when the trainer is
-done the daemon is stopped; `stop` ends both within `PATIENCE` seconds, by signal, then by force; when we are killed
-ourselves, Linux passes SIGTERM on to both, so that no orphan keeps the run folder.
+done the daemon is stopped; `stop` ends both within `STOP_SECONDS`, by SIGTERM, then by SIGKILL; when this process is
+killed itself, Linux sends SIGTERM to both, so that no orphan keeps the run folder.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import IO
 from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER
 
 TRAINER_RETRIES = 3
-WAITS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # seconds before the n-th restart in a row
-SETTLED = 60.0  # seconds of life after which a process's restarts count from zero again
-NOTHING_LEFT = 16_384  # bytes free on a disk that counts as full
-PATIENCE = 20.0  # seconds between the polite signal and the kill
+RESTART_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # waits before the n-th restart in a row
+STABLE_SECONDS = 60.0  # of life, after which a process's restarts count from zero again
+FULL_DISK_BYTES = 16_384  # a disk with less free space counts as full
+STOP_SECONDS = 20.0  # between SIGTERM and SIGKILL
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Child:
         self.output.parent.mkdir(parents=True, exist_ok=True)
         sink: IO[bytes]
         with self.output.open("ab") as sink:
-            # A session of its own: Ctrl-C reaches us only, and we tell the children in the order we want.
+            # A session of its own: Ctrl-C reaches this process only, which stops the children in its own order.
             self.process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -59,11 +59,11 @@ class Child:
         """The exit code once the process has ended (negative: the signal that killed it), else None."""
         return None if self.process is None else self.process.poll()
 
-    def last_words(self) -> str:
-        """The last line that it printed besides events (JSON lines): an error's text, if it died of one. On a full
-        disk the file lacks just that line."""
+    def last_line(self) -> str:
+        """The last line that it printed besides events (JSON lines): the error that ended it, if any. On a full disk,
+        where that line could not be written, says so instead."""
         try:
-            if shutil.disk_usage(self.output.parent).free < NOTHING_LEFT:
+            if shutil.disk_usage(self.output.parent).free < FULL_DISK_BYTES:
                 return f"{self.output.parent}: the disk is full → free some space and start the same command again"
             with self.output.open("rb") as file:
                 file.seek(max(0, self.output.stat().st_size - 65_536))
@@ -75,7 +75,7 @@ class Child:
 
 @dataclass(slots=True)
 class Supervisor:
-    """Both children of one run. `say` gets a line whenever something happened; `steps` tells the run's last step."""
+    """Both children of one run. `say` is called with a line for each event; `steps` returns the run's last step."""
 
     trainer: Child
     daemon: Child
@@ -89,7 +89,7 @@ class Supervisor:
         self.trainer.start()
 
     def poll(self) -> bool:
-        """Looks after both; returns False once there is nothing left to do (then `code` is set)."""
+        """Starts again what has ended and is due; returns False once there is nothing left to do (`code` is set)."""
         now = time.monotonic()
         for child, ended in ((self.trainer, self._trainer_ended), (self.daemon, self._daemon_ended)):
             if child.restart_at is not None and now >= child.restart_at:
@@ -105,54 +105,54 @@ class Supervisor:
         alive = [child.process for child in (self.trainer, self.daemon) if child.process and child.ended() is None]
         for process in alive:
             process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + STOP_SECONDS
         for process in alive:
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self.say(f"pid {process.pid} did not stop within {PATIENCE:.0f} s and was killed; its logs are safe")
+                self.say(
+                    f"pid {process.pid} did not stop within {STOP_SECONDS:.0f} s and was killed; its logs are safe"
+                )
                 process.kill()
                 process.wait()
 
     def _trainer_ended(self, code: int) -> None:
-        words = self.trainer.last_words()
+        line = self.trainer.last_line()
         if code in (EXIT_OK, EXIT_USER, EXIT_REFUSED, EXIT_DEADLINE, EXIT_REQUEUE):
             self.code = code
             if code != EXIT_OK:
-                self.say(f"the trainer ended with code {code}{words and ': '}{words}")
+                self.say(f"the trainer ended with code {code}{line and ': '}{line}")
             return
         step = self.steps()
         if step > self._step_at_crash:
             self.trainer.failures = 0
         self._step_at_crash = step
         if self.trainer.failures >= TRAINER_RETRIES:
-            self.say(f"the trainer crashed {self.trainer.failures + 1} times at step {step}; giving up: {words}")
+            self.say(f"the trainer crashed {self.trainer.failures + 1} times at step {step}; giving up: {line}")
             self.code = code if code > 0 else 128 - code
             return
-        self._later(self.trainer, code, words)
+        self._restart_later(self.trainer, code, line)
 
     def _daemon_ended(self, code: int) -> None:
-        words = self.daemon.last_words()
+        line = self.daemon.last_line()
         if code == EXIT_USER:
-            self.say(f"the daemon cannot work on this run: {words}")
+            self.say(f"the daemon cannot work on this run: {line}")
             self.code = code
         elif code == EXIT_REFUSED:
-            self.say(f"another daemon works on this run already; going on with that one ({words})")
+            self.say(f"another daemon works on this run already; going on with that one ({line})")
             self.daemon.process = None
         else:
-            self._later(self.daemon, code, words)
+            self._restart_later(self.daemon, code, line)
 
-    def _later(self, child: Child, code: int, words: str) -> None:
+    def _restart_later(self, child: Child, code: int, line: str) -> None:
         now = time.monotonic()
-        if now - child.started > SETTLED:
+        if now - child.started > STABLE_SECONDS:
             child.failures = 0
-        wait = WAITS[min(child.failures, len(WAITS) - 1)]
+        wait = RESTART_SECONDS[min(child.failures, len(RESTART_SECONDS) - 1)]
         child.failures += 1
         child.restart_at = now + wait
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        self.say(
-            f"{child.name} {how}; starting it again in {wait:.0f} s" + (f" ({words})" if words and code > 0 else "")
-        )
+        self.say(f"{child.name} {how}; starting it again in {wait:.0f} s" + (f" ({line})" if line and code > 0 else ""))
 
 
 _LIBC = ctypes.CDLL(None)

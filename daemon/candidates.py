@@ -1,4 +1,4 @@
-"""What the stages of the pipeline hand to each other and to the logs: typed records, and the one way to fail."""
+"""What the stages of the pipeline hand to each other and to the logs: typed records, and how an attempt fails."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from daemon.authors.base import Fault, Judgement
-from rods.composing.records import BoundCall, ComposeError, Draft, ErrorType
-from rods.gates import OF_WORDS, Checked, Gate, GateRejection, Reason
+from daemon.authors.base import Defect, Judgement
+from rods.composing.records import BoundCall, ComposeError, Draft
+from rods.faults import ERROR_OF_VERDICT, Failure, verdict_of_gate
+from rods.gates.records import Checked, GateRejection
 from rods.tasks import Task
 
 StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admission"]
-# What a candidate can fail of: the twelve types of 004 Appendix E, a gate, the judge, broken machinery, or a limit on
-# calls.
-Failure = ErrorType | Gate | Literal["judge_rejected", "infrastructure", "budget_spent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,8 @@ class Rejection:
 
 
 class Rejected(Exception):
-    """Ends an attempt: a verdict on a candidate, not a fault of the machinery. `cause` is the structured error that
-    the next attempt may learn from. `wordings` are its faults where all of them lie in words, one a turn."""
+    """Ends an attempt: the candidate is at fault, not the machinery. `cause` is the structured error that the next
+    attempt may learn from. `wordings` are its defects, one a turn, where all of them lie in words."""
 
     def __init__(
         self,
@@ -62,7 +60,7 @@ class Rejected(Exception):
         raw: Any = None,
         *,
         cause: ComposeError | None = None,
-        wordings: Sequence[Fault] = (),
+        wordings: Sequence[Defect] = (),
     ) -> None:
         super().__init__(f"{stage}: {error}")
         self.stage, self.error, self.evidence, self.raw = stage, error, evidence, raw
@@ -76,33 +74,33 @@ class Rejected(Exception):
 
     @staticmethod
     def at_gates(stage: StageName, closed: Sequence[GateRejection], raw: Any) -> Rejected:
-        faults = [_gate_fault(one.gate, reason) for one in closed for reason in one.reasons]
-        return Rejected._of(stage, closed[0].gate, [one.as_json() for one in closed], raw, faults)
+        defects = [
+            Defect(verdict_of_gate(one.gate), f"{one.gate}: {reason.text}", reason.turn)
+            for one in closed
+            for reason in one.reasons
+        ]
+        return Rejected._of(stage, closed[0].gate, [one.as_json() for one in closed], raw, defects)
 
     @staticmethod
     def by_judge(stage: StageName, judgement: Judgement, raw: Any) -> Rejected:
-        faults = judgement.faults
-        evidence = [{"verdict": fault.verdict, "turn": fault.turn, "reason": fault.reason} for fault in faults]
-        return Rejected._of(stage, "judge_rejected", evidence, raw, faults)
+        defects = judgement.defects
+        evidence = [{"verdict": each.verdict, "turn": each.turn, "reason": each.reason} for each in defects]
+        return Rejected._of(stage, "judge_rejected", evidence, raw, defects)
 
     @staticmethod
-    def _of(stage: StageName, error: Failure, evidence: Any, raw: Any, faults: Sequence[Fault]) -> Rejected:
-        deep = [fault for fault in faults if fault.verdict == "gt_unfixable"]
-        told = "; ".join(fault.reason for fault in deep or faults)
-        type: ErrorType = "conversation_construct_failed" if deep else "query_verify_failed"
-        cause = ComposeError(type, told, turn=(deep or faults)[0].turn)
-        return Rejected(stage, error, evidence, raw, cause=cause, wordings=() if deep else _by_turn(faults))
+    def _of(stage: StageName, error: Failure, evidence: Any, raw: Any, defects: Sequence[Defect]) -> Rejected:
+        deep = [defect for defect in defects if defect.verdict == "gt_unfixable"]
+        worst = deep or defects
+        told = "; ".join(defect.reason for defect in worst)
+        cause = ComposeError(ERROR_OF_VERDICT[worst[0].verdict], told, turn=worst[0].turn)
+        return Rejected(stage, error, evidence, raw, cause=cause, wordings=() if deep else _by_turn(defects))
 
 
-def _gate_fault(gate: Gate, reason: Reason) -> Fault:
-    return Fault("query_fixable" if gate in OF_WORDS else "gt_unfixable", f"{gate}: {reason.text}", reason.turn)
-
-
-def _by_turn(faults: Sequence[Fault]) -> list[Fault]:
-    """One fault a turn, with all that is held against it."""
-    turns = dict.fromkeys(fault.turn for fault in faults)
-    told = {turn: "; ".join(fault.reason for fault in faults if fault.turn == turn) for turn in turns}
-    return [Fault("query_fixable", told[turn], turn) for turn in turns]
+def _by_turn(defects: Sequence[Defect]) -> list[Defect]:
+    """One defect a turn, with all that is held against it."""
+    turns = dict.fromkeys(defect.turn for defect in defects)
+    told = {turn: "; ".join(defect.reason for defect in defects if defect.turn == turn) for turn in turns}
+    return [Defect("query_fixable", told[turn], turn) for turn in turns]
 
 
 def plain(draft: Draft) -> Draft:

@@ -6,7 +6,6 @@ seconds with exit code 0: nothing is lost, the next start continues.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import signal
@@ -16,22 +15,20 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
-from typing import TypeVar
+from typing import Annotated
 
 import structlog
+from cyclopts import Parameter
 
-from buffers.log.disk import disk_error
 from buffers.run.run import Run
 from daemon.authors.procedural import IN_FLIGHT
 from daemon.service import Service
-from rods import logs, runfolder
+from rods import commands, logs, runfolder
 from rods.config import read_config
 from rods.episode.watchdog import Lanes
-from rods.errors import EXIT_OK, RodsError, complain
 from rods.signals import NUMBERS
 from worlds.sources import load_tasks
 
-_Known = TypeVar("_Known", RodsError, OSError)
 THREADS = "rods-daemon"
 FILES = 8  # threads in which aiofiles waits for files
 PATIENCE = 2.0  # seconds that a thread may take to come back before the process leaves without it
@@ -39,21 +36,24 @@ PATIENCE = 2.0  # seconds that a thread may take to come back before the process
 
 def main(arguments: list[str] | None = None) -> None:
     """The console script. Exits with the code of rods.errors."""
-    parser = argparse.ArgumentParser(prog="rods-daemon", description="Write variants for a run while it is trained.")
-    parser.add_argument("run", type=Path, help="the run folder; the daemon waits until it exists")
-    parser.add_argument("--config", type=Path, help="TOML file: creates the run, or brings this start's [operation]")
-    asked = parser.parse_args(arguments)
+    app = commands.application("rods-daemon", "Write variants for a run while it is trained.")
+    app.default(_work)
+    _leave(commands.run(app, sys.argv[1:] if arguments is None else arguments))
+
+
+def _work(
+    run: Annotated[Path, Parameter(help="the run folder; the daemon waits until it exists")],
+    /,
+    *,
+    config: Annotated[
+        Path | None, Parameter(help="TOML file: creates the run, or brings this start's [operation]")
+    ] = None,
+) -> None:
     lanes = Lanes(IN_FLIGHT + 1, THREADS)
     try:
-        asyncio.run(_daemon(asked.run, asked.config, lanes))
-        code = EXIT_OK
-    except* RodsError as group:
-        code = _say(_first(group))
-    except* OSError as group:
-        known = _first(group)
-        code = _say(disk_error(known, Path(known.filename or asked.run)))
-    lanes.shutdown()
-    _leave(code)
+        asyncio.run(_daemon(run, config, lanes))
+    finally:
+        lanes.shutdown()
 
 
 class Threads(ThreadPoolExecutor):
@@ -109,18 +109,6 @@ async def _open(path: Path, config_file: Path | None, stop: asyncio.Event) -> Ru
         except TimeoutError:
             pass
     return Run.open(path)
-
-
-def _first(group: BaseExceptionGroup[_Known]) -> _Known:
-    error: _Known | BaseExceptionGroup[_Known] = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def _say(error: RodsError) -> int:
-    complain("rods-daemon", str(error))
-    return error.exit_code
 
 
 def _leave(code: int) -> None:

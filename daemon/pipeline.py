@@ -21,19 +21,19 @@ from typing import Any, TypeVar
 from daemon.authors.base import Assignment, Author, Texts
 from daemon.candidates import FormedTask, Rejected, Rejection, StageName, VariantJob, plain, with_blanks
 from rods.analysis.profile import Profile, distance, profile
-from rods.composing.records import PATCHABLE, ComposeError, Draft, Plan
+from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.environments.base import Environment
 from rods.errors import InfrastructureError
-from rods.gates import Checked, SimilarityIndex, abridged, check
+from rods.faults import FINAL, PATCHABLE
+from rods.gates import SimilarityIndex, abridged, check
+from rods.gates.records import Checked
 from rods.llm import BudgetSpent
 from rods.tasks import Task, TaskType
 
 PLAIN: tuple[TaskType, ...] = ("base", "long_context")  # what stage IV judges as it is; the others are made in stage V
 NOTHING = SimilarityIndex()
 REMEMBERED = 4096  # profiles of roots kept
-# What no further attempt can mend: an environment without a catalogue, a limit on calls.
-FINAL = frozenset({"no_prompts", "budget_spent"})
 T = TypeVar("T")
 
 
@@ -126,7 +126,7 @@ class _Writing:
         key = (self.config.random_seeds.daemon, self.job.pick, self.job.index, self.attempt)
         given = Assignment(self.environment, seed, self.job.root, self.profile, key)
         draft = await self._draft(given)
-        write = self.author.rewriter.rewrite if settings.rewrite else self.author.executor.queries
+        write = self.author.rewrite if settings.rewrite else self.author.queries
         if seed.type in PLAIN:
             texts = await self._stage("rewrite", write(given, draft), draft)
             candidate = await self._accepted(given, draft, texts, seed.type, settings.refine_cycles)
@@ -157,12 +157,10 @@ class _Writing:
                 if plan is None or state is None:
                     self.stage = "plan"
                     given = replace(given, plan_number=number, failures=self.failures, blocked=self.blocked)
-                    plan = await self.author.planner.plan(
-                        given, narrative=settings.narrative, functions=settings.functions
-                    )
+                    plan = await self.author.plan(given, narrative=settings.narrative, functions=settings.functions)
                     self.stage, mended = "execute", set()
-                    state = await self.author.executor.state(given, plan)
-                return await self.author.executor.realise(given, plan, state)
+                    state = await self.author.initial_state(given, plan)
+                return await self.author.execute(given, plan, state)
             except ComposeError as error:
                 rejected = Rejected.by(self.stage, error, {"plan": plan.as_json() if plan else None, "state": state})
                 if number == settings.planner_retries or error.type == "no_prompts":
@@ -180,7 +178,7 @@ class _Writing:
         self, given: Assignment, plan: Plan, state: Mapping[str, Any], error: ComposeError
     ) -> dict[str, Any] | None:
         try:
-            return await self.author.critic.mend(given, plan, state, error)
+            return await self.author.patch(given, plan, state, error)
         except ComposeError:
             return None  # no patch: replan
 
@@ -195,13 +193,13 @@ class _Writing:
                     raise
                 cycles -= 1
                 self._record(rejected, final=False)
-                reworded = self.author.rewriter.reword(given, draft, texts, rejected.wordings[0])
+                reworded = self.author.reword(given, draft, texts, rejected.wordings[0])
                 texts = await self._stage("rewrite", reworded, draft)
 
     async def _formed(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> FormedTask:
         """The draft as a task of `type`, past the gates that hold for it."""
         stage = _stage_of(type)
-        task = await self._stage(stage, self.author.former.form(given, draft, texts, type), draft)
+        task = await self._stage(stage, self.author.form(given, draft, texts, type), draft)
         gates = self.config.gates.model_copy(update={"duplicates": False})  # asked at admission, nothing in between
         if type != self.job.seed.type:  # an intermediate form: shape and neighbours are asked of the final one
             gates = gates.model_copy(update={"profile": False, "contamination": False})
@@ -223,9 +221,9 @@ class _Writing:
         if not self.config.pipeline.judge:
             return candidate
         stage = _stage_of(candidate.task.type)
-        judging = self.author.judge.judge(given, candidate.draft, candidate.task, candidate.checked.results)
+        judging = self.author.judge(given, candidate.draft, candidate.task, candidate.checked.results)
         judgement = await self._stage(stage, judging, candidate.draft)
-        if judgement.faults:
+        if judgement.defects:
             raise Rejected.by_judge(stage, judgement, abridged(candidate.task).as_json())
         return replace(candidate, reason=judgement.reason)
 

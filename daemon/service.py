@@ -15,16 +15,13 @@ from concurrent.futures import Executor
 import structlog
 
 from buffers.daemon_log import DaemonLog
-from buffers.run.operation import log_start
 from buffers.run.run import Run
 from daemon.candidates import Rejection, VariantJob
-from daemon.liveness import TrainerLife
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
 from daemon.queue import SeedQueue, Waiting
-from daemon.watching import Watch
+from daemon.watching import TrainerLife, Watch
 from daemon.writers import Writers
-from rods import environments
 from rods.composing.records import ComposeError
 from rods.gates import held_out_index
 from rods.rules.selection import Pick, select
@@ -57,7 +54,7 @@ class Service:
         unfinished and is taken up at the next start."""
         try:
             async with self.writers:
-                log_start(self.run, "daemon", workers=self.writers.workers, **self.writers.known())
+                self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(self._watch(stop)), group.create_task(self._work())]
                     await stop.wait()
@@ -105,7 +102,7 @@ class Service:
             self.neighbours = self.neighbours.renewed(generated, on_record)
 
     async def _drop_stale(self) -> None:
-        stale = self.queue.advance(self.watch.newest, self.watch.pool.epoch)
+        stale = self.queue.advance(self.watch.newest, self.watch.state.epoch)
         why = f"the trainer had reached step {self.queue.newest} before anyone was free"
         async with asyncio.TaskGroup() as group:
             for one in stale:
@@ -180,7 +177,7 @@ class Service:
                 waiting = self.queue.take()
                 if waiting is not None:
                     try:
-                        seed = await asyncio.to_thread(self.watch.pool.task, waiting.pick.task)  # perhaps from a disk
+                        seed = await asyncio.to_thread(self.watch.state.task, waiting.pick.task)  # perhaps from a disk
                     except KeyError:  # injected in an epoch that a start has dropped
                         seed = None
                     return waiting, seed, self.neighbours.admit if self.lockstep else self._admit
@@ -226,10 +223,11 @@ class Service:
             log.info("rejected", variant=index, stage=rejection.stage, error=rejection.error, attempt=rejection.attempt)
 
         try:
-            author = self.writers.author(seed.environment.name, pick.id, index)
+            environment = self.run.environments.load(seed.environment.name)
+            author = self.writers.author(environment, pick.id, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
             job = VariantJob(pick.id, index, seed, root, pick.why["generation"] + 1)
-            return await self.pipeline.write(job, author, environments.load(seed.environment.name), admit, reject)
+            return await self.pipeline.write(job, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json(), attempt=0))
             return error.type

@@ -1,23 +1,38 @@
-"""What the daemon sees of the trainer: steps to consider, the pool of their epoch (DESIGN §4).
+"""What the daemon sees of the trainer: the steps to consider, the pool of their epoch, signs of life.
 
-Observations are read before the pool: a step's epoch is durable before the step, so whoever reads in this order knows
-the pool that a step was made with.
+`Watch` follows the run's logs. Their bytes are read ahead by aiofiles, in big blocks, since every hop to a thread costs
+more than reading a hundred records: so the event loop never waits for a disk, and a file system that hangs takes none
+of the threads in which variants are made. What the bytes mean is left to the folds, in a thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import io
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
 
-from buffers.folds.observations import Observations, Step
-from buffers.folds.pool import PoolView
+import aiofiles
+import aiofiles.os
+import orjson
+
+from buffers.log.tail import Ahead, Disk, Tail
+from buffers.run.heartbeat import heartbeat_path
 from buffers.run.run import Run
-from daemon.fetching import Fetcher
+from buffers.state import ClosedStep, RunState
 from rods.rules.curriculum import stage_rules
 from rods.rules.selection import TaskFacts, selects, signals
 from rods.rules.tracker import Window
 from rods.rules.zones import TaskSignal
 from rods.tasks import Task
+
+BLOCK = 4 << 20  # bytes fetched at once, unless a single group is longer
+FRESH = 2.0  # seconds after which a file is opened although its size says that nothing has come: that makes a network
+# file system ask its server
 
 
 @dataclass(slots=True)
@@ -25,19 +40,17 @@ class Watch:
     """Follows the logs: `fetch` brings their bytes, `look` makes sense of them and is meant for a thread."""
 
     run: Run
-    observations: Observations = field(init=False)
-    pool: PoolView = field(init=False)
+    state: RunState = field(init=False)
     active: dict[str, TaskFacts] = field(init=False, default_factory=dict)
     newest: int = field(init=False, default=0)  # the newest step ever read, rewound ones included
     static_epoch: int | None = field(init=False, default=None)  # the first epoch of an expanding stage
-    _pending: list[Step] = field(init=False, default_factory=list)
+    _pending: list[ClosedStep] = field(init=False, default_factory=list)
     _windows: dict[int, dict[str, Window]] = field(init=False, default_factory=dict)  # as they stood after these steps
     _fetchers: tuple[Fetcher, ...] = field(init=False, default_factory=lambda: (Fetcher(), Fetcher(), Fetcher()))
 
     def __post_init__(self) -> None:
-        self.observations = Observations(self.run, history=self.lockstep)  # there every step is considered
-        self.newest = self.observations.last_step
-        self.pool = PoolView(self.run, self.observations)
+        self.state = RunState(self.run, every_step=self.lockstep)  # there every step is considered
+        self.newest = self.state.last_step
 
     @property
     def lockstep(self) -> bool:
@@ -46,12 +59,13 @@ class Watch:
     async def fetch(self) -> bool:
         """Reads ahead for `look`, in the order in which the logs are to be read. True: there is more, look and fetch
         again."""
-        tails = self.observations.tail, self.pool.tail, self.pool.staging.tail
+        tails = self.state.tails()
         return any([await fetcher.fetch(tail) for fetcher, tail in zip(self._fetchers, tails, strict=True)])
 
     def look(self, last_considered: int) -> bool:
         """Reads on, as far as was fetched. Returns whether the pool has changed."""
-        for step in self.observations.steps():
+        state, epoch = self.state, self.state.epoch
+        for step in state.steps():
             self.newest = max(self.newest, step.step)
             if step.step > last_considered:  # never twice for one step number, whatever a rewound trainer does
                 if not self.lockstep:
@@ -59,32 +73,27 @@ class Watch:
                 self._pending.append(step)
                 if self.lockstep and self._reads_windows:
                     self._windows[step.step] = self._windows_of(step)
-        if self.observations.rewound:
-            self._pending = [step for step in self._pending if self.observations.live(step.attempt, step.step)]
-        epoch = self.pool.epoch
-        if not self.pool.poll() and self.pool.epoch == epoch:
+        if state.rewound:
+            self._pending = [step for step in self._pending if state.live(step.attempt, step.step)]
+        if not state.merged and state.epoch == epoch:
             return False
-        self.active = {
-            member.task_id: TaskFacts(member.type, member.generation) for member in self.pool.active.values()
-        }
-        stages = (epoch.stage for epoch in self.pool.pool.epochs)
-        expanding = (
-            number for number, stage in enumerate(stages) if selects(stage_rules(self.run.config.curriculum, stage))
-        )
+        self.active = {member.task_id: TaskFacts(member.type, member.generation) for member in state.active.values()}
+        stages, curriculum = (epoch.stage for epoch in state.pool.epochs), self.run.config.curriculum
+        expanding = (number for number, stage in enumerate(stages) if selects(stage_rules(curriculum, stage)))
         self.static_epoch = next(expanding, None)
         return True
 
-    def due(self, last_considered: int) -> Step | None:
+    def due(self, last_considered: int) -> ClosedStep | None:
         """The step to consider next: in lockstep the oldest, otherwise only the newest. None when there is none, or
         when the record of its epoch has not arrived."""
         while self._pending:
             if self._pending[0].step > last_considered:
-                ready = self._pending[0].epoch <= self.pool.epoch
+                ready = self._pending[0].epoch <= self.state.epoch
                 return self._pending.pop(0) if ready else None
             self._pending.pop(0)
         return None
 
-    def candidates(self, step: Step) -> list[TaskSignal]:
+    def candidates(self, step: ClosedStep) -> list[TaskSignal]:
         """What selection may choose from after `step`; nothing where the stage does not expand, or where a static pool
         has been written already (004 Appendix R)."""
         config, windows = self.run.config, self._windows.pop(step.step, None)
@@ -109,10 +118,10 @@ class Watch:
         config = self.run.config
         return config.selection.candidates == "pool" or config.zones.probe == "window"
 
-    def _windows_of(self, step: Step) -> dict[str, Window]:
+    def _windows_of(self, step: ClosedStep) -> dict[str, Window]:
         """The windows that selection may need after `step`, as the tracker has them now. In lockstep, where many steps
         may wait, they are taken when the step is read: what a step's picks are may not depend on when that was."""
-        tracker = self.observations.tracker
+        tracker = self.state.tracker
         tasks: Iterable[str] = _played(step)
         if self.run.config.selection.candidates == "pool":
             tasks = tracker.tasks if self.lockstep else self.active
@@ -120,19 +129,126 @@ class Watch:
 
     def staged(self) -> int:
         """Variants that no live merge has decided about."""
-        return self.pool.staging.waiting(self.pool.pool.decided)
+        return len(self.state.staging)
 
     def generated(self) -> list[Task]:
         """The pool's variants, in `sync=free` those in staging too. Ask when all there is has been read: what an epoch
         names may lie ahead in the expanded log."""
-        view = self.pool
-        tasks = [view.task(member.task_id) for member in view.pool.generated]
+        state = self.state
+        tasks = [state.task(member.task_id) for member in state.pool.generated]
         if not self.lockstep:
-            staged = view.staging.candidates(view.staging.seq, view.pool.decided, by_pick=False)
+            staged = state.staging.candidates(state.staging.seq, by_pick=False)
             tasks += [Task.from_json(one.content) for one in staged]
         return tasks
 
 
-def _played(step: Step) -> list[str]:
+def _played(step: ClosedStep) -> list[str]:
     """The tasks of a step, re-tests left out."""
     return list(dict.fromkeys(group.task for group in step.groups if group.role == "active"))
+
+
+class Fetched(Disk):
+    """Parts of a log as they were fetched: each with its inode, and its bytes from some offset on."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Path, tuple[int, int, bytes]] = {}
+
+    def add(self, one: Ahead, data: bytes) -> None:
+        self._parts[one.part] = one.inode, one.begin, data
+
+    def parts(self, path: Path, since: str) -> list[Path]:
+        return list(self._parts)
+
+    def inode(self, part: Path) -> int:
+        if part not in self._parts:
+            raise FileNotFoundError(part)
+        return self._parts[part][0]
+
+    @contextmanager
+    def open(self, part: Path) -> Iterator[tuple[BinaryIO, int]]:
+        inode, offset, data = self._parts[part]
+        yield _Window(data, offset), inode
+
+
+class _Window(io.BytesIO):
+    """A file of which only the bytes from `offset` on are known."""
+
+    def __init__(self, data: bytes, offset: int) -> None:
+        super().__init__(data)
+        self._begin = offset
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return super().seek(offset - self._begin, whence)
+
+
+class Fetcher:
+    """Reads ahead for one tail at a time (a fold that begins anew has a new one)."""
+
+    def __init__(self) -> None:
+        self._reach = BLOCK
+        self._stuck: Ahead | None = None  # where the last block was cut off
+        self._opened = 0.0
+
+    async def fetch(self, tail: Tail) -> bool:
+        """Puts what has come since the tail's position, up to a block, where the tail looks for it. True when there is
+        more: call again once the tail has been read."""
+        ahead = await _ahead(tail)
+        now = time.monotonic()
+        fetched = Fetched()
+        if now - self._opened < FRESH and all(one.size <= one.begin for one in ahead):
+            for one in ahead:
+                fetched.add(one, b"")
+            tail.files = fetched
+            return False
+        self._opened = now
+        self._reach = 2 * self._reach if self._stuck is not None and ahead and _same(ahead[0], self._stuck) else BLOCK
+        room = self._reach
+        for one in ahead:
+            try:
+                async with aiofiles.open(one.part, "rb") as file:
+                    if (await _fstat(file.fileno())).st_ino != one.inode:
+                        break  # renamed just now: what it holds is fetched next time
+                    await file.seek(one.begin)
+                    data = await file.read(room)
+            except FileNotFoundError:
+                break
+            fetched.add(one, data)
+            room -= len(data)
+            if not room:
+                break
+        self._stuck = None if room else ahead[0]
+        tail.files = fetched
+        return not room
+
+
+def _same(one: Ahead, other: Ahead) -> bool:
+    return (one.inode, one.begin) == (other.inode, other.begin)
+
+
+_ahead = aiofiles.os.wrap(Tail.ahead)
+_fstat = aiofiles.os.wrap(os.fstat)
+
+
+class TrainerLife:
+    """How long the trainer has given no sign of life: neither its heartbeat's counter nor its steps have moved (a
+    foreign trainer need not beat). Judged by this process's own clock, from its start on."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = heartbeat_path(folder, "trainer")
+        self._sign: object = None
+        self._seen = time.monotonic()
+
+    async def gone_for(self, newest_step: int) -> float:
+        """Seconds since the last sign of life. Looks at the disk, so ask no more often than the logs are polled."""
+        sign = (await self._beat(), newest_step)
+        if sign != self._sign:
+            self._sign, self._seen = sign, time.monotonic()
+        return time.monotonic() - self._seen
+
+    async def _beat(self) -> object:
+        try:
+            async with aiofiles.open(self._path, "rb") as file:  # the folder may be on a network: never block the loop
+                beat = orjson.loads(await file.read())
+        except (OSError, ValueError):
+            return None
+        return None if beat.get("state") == "stopped" else (beat.get("pid"), beat.get("counter"))

@@ -16,11 +16,12 @@ import structlog
 from buffers.run.run import Run
 from buffers.usage import UsageLog
 from daemon.authors.base import Author
-from daemon.authors.llm import llm_author, prompt_hashes
+from daemon.authors.llm import LLMAuthor, prompt_hashes
 from daemon.authors.llm.asking import Asker
-from daemon.authors.procedural import IN_FLIGHT, procedural_author
+from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
+from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.llm import Budget, Client
 
@@ -80,18 +81,18 @@ class Writers:
         """Whether all endpoints are known to be down: calls wait."""
         return self._client is not None and all(one["why"] for one in self._client.status())
 
-    def author(self, environment_name: str, pick: str, index: int) -> Author:
+    def author(self, environment: Environment, pick: str, index: int) -> Author:
         """Who writes variant `index` of `pick`. Raises ComposeError("no_prompts") for an environment that nobody can
         write for."""
         if self._client is None:
-            if environment_name not in self._procedural:
-                self._procedural[environment_name] = procedural_author(environment_name, self.threads)
-            return self._procedural[environment_name]
+            if environment.name not in self._procedural:
+                self._procedural[environment.name] = ProceduralAuthor.of(environment, self.threads)
+            return self._procedural[environment.name]
         chance = keyed_random(self.config.random_seeds.daemon, "backbone", pick, index)
         account = self._client.account(f"{pick}#{index}")
         asker = Asker(self._client, self._client.draw(chance), account, self.config.pipeline.answer_tries)
         duplicates = self.config.gates.duplicates
-        return llm_author(environment_name, asker, self.config.pipeline, self.threads, duplicates=duplicates)
+        return LLMAuthor(environment, asker, self.config.pipeline, self.threads, duplicates=duplicates)
 
     def known(self) -> dict[str, Any]:
         """What the log of starts says of them: the synthesis model and the prompt hashes of every environment that can
@@ -99,7 +100,9 @@ class Writers:
         hashes = {}
         for name in self.run.manifest["environments"]:
             try:
-                hashes[name] = dict(prompt_hashes(name) if self.by_model else self.author(name, "", 0).hashes)
+                environment = self.run.environments.load(name)
+                known = prompt_hashes(environment) if self.by_model else self.author(environment, "", 0).hashes
+                hashes[name] = dict(known)
             except ComposeError as error:  # nothing to write with: its seeds will be finished as no_prompts
                 log.warning("no variants of this environment", environment=name, why=error.detail)
         names = [endpoint.name or endpoint.model for endpoint in self.config.operation.endpoints]

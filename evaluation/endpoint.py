@@ -12,24 +12,25 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import aiohttp
+
 from evaluation.bfcl.dialects import Native, messages, reply_text
-from evaluation.episodes import Maker
-from evaluation.journal import Episode
+from evaluation.episodes import EpisodeMaker, Slot
+from evaluation.folder import Episode
 from rods.canonical import keyed_random
 from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import NeedText, Reply
-from rods.errors import InfrastructureError
+from rods.errors import InfrastructureError, UserError
 from rods.llm import BudgetSpent, Client, Completion, Request
 from rods.tasks import Task
 
 STAGE = "evaluation"  # what calls are counted by
-Slot = tuple[Task, int]  # a task and the number of its sample
 
 
 class EndpointPolicy:
     """Runs episodes through `client`. `stopped` counts what was left out, by reason."""
 
-    def __init__(self, client: Client, maker: Maker, in_flight: int) -> None:
+    def __init__(self, client: Client, maker: EpisodeMaker, in_flight: int) -> None:
         self.client, self.maker, self.in_flight = client, maker, in_flight
         self.stopped: Counter[str] = Counter()
         self._spent = False
@@ -73,7 +74,7 @@ class EndpointPolicy:
 class _Voice:
     """The policy in one episode: what it is asked, and what it says."""
 
-    def __init__(self, client: Client, maker: Maker, job: Job, sample: int) -> None:
+    def __init__(self, client: Client, maker: EpisodeMaker, job: Job, sample: int) -> None:
         self.client, self.settings, self.job, self.sample = client, maker.settings, job, sample
         self.trouble = ""
         self.spent = False
@@ -134,3 +135,35 @@ class _Voice:
 async def _wait_until(asked: Callable[[], bool]) -> None:
     while not asked():  # noqa: ASYNC110 a signal's handler cannot set an event of the loop
         await asyncio.sleep(0.2)
+
+
+SECONDS = 30.0
+ASIDE = "<think>\nOne after the other.\n</think>\n\n"
+
+
+async def refuse_another_rule(model: str, bases: Sequence[str]) -> None:
+    """Has the servers at `bases` (…/v1) render a conversation with reasoning in it, where they can (vLLM). Raises
+    UserError when they leave it out."""
+    timeout = aiohttp.ClientTimeout(total=SECONDS)
+    async with aiohttp.ClientSession(trust_env=False, timeout=timeout) as session:
+        for base in bases:
+            address = f"{base.removesuffix('/v1')}/tokenize"
+            whole = await _tokens(session, address, model, f"{ASIDE}Done.")
+            if whole is not None and whole == await _tokens(session, address, model, "Done."):
+                raise UserError(
+                    "the server's chat template leaves out earlier reasoning, which the policy was trained to read",
+                    where=base,
+                    remedy="serve it with --chat-template and one that keeps it, or score the local weights",
+                )
+
+
+async def _tokens(session: aiohttp.ClientSession, address: str, model: str, reply: str) -> list[int] | None:
+    """The conversation as the server would prompt the policy with it; None where it does not say."""
+    said = (("user", "Begin."), ("assistant", reply), ("user", "Go on."))
+    messages = [{"role": role, "content": content} for role, content in said]
+    try:
+        async with session.post(address, json={"model": model, "messages": messages}) as answer:
+            found = await answer.json(content_type=None) if answer.status == 200 else None
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+        return None  # whoever calls it next will hear why
+    return found.get("tokens") if isinstance(found, dict) else None

@@ -1,31 +1,39 @@
-"""Makes the episodes of an evaluation: a task with its world, ground truth, and the dialect of the chosen protocol.
+"""The episodes of an evaluation on BFCL: a task with its world, ground truth, and the dialect of the chosen protocol.
 
 In both protocols the executor is the official one's equal: hidden tools stay callable, so that the official verdict on
-the outputs is the verdict on what the policy has seen.
+the outputs is the verdict on what the policy was shown.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
 from evaluation.bfcl.dialects import Native, Prompted
 from evaluation.bfcl.harness import harness
-from evaluation.bfcl.judging import Judge
-from evaluation.bfcl.traces import outputs
-from evaluation.journal import Episode
-from evaluation.settings import Settings
+from evaluation.bfcl.judging import EpisodeJudge
+from evaluation.bfcl.results import outputs
+from evaluation.folder import Episode, Settings
 from rods import dialects
+from rods.canonical import keyed_random
 from rods.dialects.base import Dialect
 from rods.episode.drivers import Job
 from rods.episode.engine import MAX_STEPS, Trace
 from rods.tasks import Task
 from worlds.bfcl.world import Bfcl
 
+if TYPE_CHECKING:
+    from trainer.engines.local import LocalEngine
 
-class Maker:
+Slot = tuple[Task, int]  # a task and the number of its sample
+
+
+class EpisodeMaker:
     """Makes jobs for tasks, and episodes out of their traces."""
 
     def __init__(self, bfcl: Bfcl, settings: Settings) -> None:
         self.settings = settings
-        self.judge = Judge(bfcl)
+        self.judge = EpisodeJudge(bfcl)
         self.harness = harness(bfcl.file)
 
     def job(self, task: Task) -> Job:
@@ -50,3 +58,25 @@ class Maker:
             return dialects.load(settings.protocol, settings.system_prompt)
         kind = Native if settings.form == "native" else Prompted
         return kind(self.harness, self.judge.owners(task), settings.documents)
+
+
+def play_batches(
+    engine: LocalEngine,
+    maker: EpisodeMaker,
+    slots: Sequence[Slot],
+    in_flight: int,
+    done: Callable[[Episode], None],
+    asked: Callable[[], bool],
+) -> None:
+    """Plays `slots` with local weights in batches of `in_flight` and hands every finished episode to `done`. Begins no
+    other batch when `asked` says to stop. Native tool calls are parsed by servers, so there are none here."""
+    for first in range(0, len(slots), in_flight):
+        if asked():
+            return
+        part = slots[first : first + in_flight]
+        jobs = [maker.job(task) for task, _ in part]
+        key = keyed_random(0, "evaluation", *(f"{task.id} {sample}" for task, sample in part)).getrandbits(63)
+        played = engine.rollouts(jobs, random_seed=key, greedy=maker.settings.greedy)
+        for job, (_, sample), one in zip(jobs, part, played, strict=True):
+            if one.trace.end != "infrastructure":
+                done(maker.episode(job, sample, one.trace))

@@ -10,25 +10,43 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
 from buffers.checkpoints import Checkpoint, Checkpoints
-from buffers.folds.lineage import Lineage, known_starts
 from buffers.run.run import Run
-from evaluation import engines
-from evaluation.engines import Scored
+from buffers.state import lineage
 from evaluation.scoring import estimate, paired, share
 from rods import runfolder
+from rods.canonical import keyed_random
 from rods.config import Config
+from rods.environments.loading import Environments
+from rods.episode.engine import Trace
+from rods.episode.rewards import score
 from rods.errors import InfrastructureError, UserError
+from rods.observations import Rollout
 from rods.tasks import Task
+from trainer import simulated
+
+if TYPE_CHECKING:
+    from trainer.engines.local import LocalEngine
 
 INTERVALS = {"progress": estimate, "binary": share, "official": share}  # verdicts are 0 or 1: Wilson's
+BATCH = 256  # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a batch
 Which = Literal["start", "end"] | int
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One rollout. `official` is the benchmark's own verdict, where the task belongs to one and a trace was made: it
+    skips turns in which no call is right, `rollout.binary` demands abstention there."""
+
+    rollout: Rollout
+    official: bool | None = None
 
 
 def score_run(path: Path, which: Which) -> dict[str, Any]:
@@ -47,9 +65,8 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
             raise UserError(
                 "the run has no held-out tasks", where=str(path), remedy="create a run with data.held_out above 0"
             )
-        engine = engines.load(run.config, checkpoint.policy)
-        rolled_out = engine.rollouts(tasks, run.config.training.heldout_rollouts)
-        _write(file, checkpoint, rolled_out)
+        count = run.config.training.heldout_rollouts
+        _write(file, checkpoint, roll_out(run.config, checkpoint.policy, run.environments, tasks, count))
     return _summed(file)
 
 
@@ -64,7 +81,7 @@ def compare(path: Path) -> dict[str, Any]:
 
 def scored(path: Path) -> dict[str, Any] | None:
     """The same from the files that exist: the first and the last live step scored; None below two. Scores nothing."""
-    live = _lineage(path).live
+    live = lineage(path).keeps
     found = sorted(
         (int(step), int(attempt), file)
         for file in (path / runfolder.EVALUATION).glob("heldout_step_*.a*.jsonl")
@@ -106,6 +123,57 @@ def _records(file: Path) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in file.read_bytes().splitlines()]
 
 
+def roll_out(
+    config: Config, policy: Path, environments: Environments, tasks: Sequence[Task], count: int
+) -> Iterator[tuple[Task, list[Scored]]]:
+    """`count` scored rollouts of each of `tasks`, in order, by the policy whose files a checkpoint holds in `policy`,
+    through the identity interface. Draws depend on the run's random seed for rollouts, the task's place and the
+    rollout's index, never on the checkpoint. Raises UserError when the files do not fit."""
+    if config.policy.kind == "simulated":
+        known = simulated.SimulatedPolicy(config)
+        known.load(policy)
+        return _simulated(known, tasks, count)
+    from trainer.engines.local import LocalEngine  # torch only where weights are
+
+    engine = LocalEngine.load_alone(policy, config.rollouts, config.operation, config.policy.kind)
+    return _with_weights(engine, config, environments, tasks, count)
+
+
+def _simulated(
+    policy: simulated.SimulatedPolicy, tasks: Sequence[Task], count: int
+) -> Iterator[tuple[Task, list[Scored]]]:
+    """The simulated policy's chances, drawn like its training rollouts but never with their keys."""
+    seed = policy.config.random_seeds.rollouts
+    for task in tasks:
+        chance = simulated.turn_chance(task, policy.skill)
+        keys = [(seed, "held_out", task.id, index) for index in range(count)]
+        yield task, [Scored(simulated.rollout(task, chance, "progress", *key)) for key in keys]
+
+
+def _with_weights(
+    engine: LocalEngine, config: Config, environments: Environments, tasks: Sequence[Task], count: int
+) -> Iterator[tuple[Task, list[Scored]]]:
+    from trainer.batches import scoring_jobs
+
+    per_batch = max(1, BATCH // count)
+    for first in range(0, len(tasks), per_batch):
+        part = tasks[first : first + per_batch]
+        jobs = [job for job in scoring_jobs(part, config, environments) for _ in range(count)]
+        key = keyed_random(config.random_seeds.rollouts, "held_out", first).getrandbits(63)
+        samples = engine.rollouts(jobs, random_seed=key)
+        for index, task in enumerate(part):
+            traces = [sample.trace for sample in samples[index * count : (index + 1) * count]]
+            yield task, [Scored(score(trace, "progress"), _official(task, trace)) for trace in traces]
+
+
+def _official(task: Task, trace: Trace) -> bool | None:
+    if task.environment.name != "bfcl":
+        return None
+    from evaluation.bfcl.judging import trace_verdicts
+
+    return trace_verdicts(task, trace)["official"]
+
+
 def summary(file: Path) -> dict[str, Any]:
     """The means of one file of scores with their 95 % intervals over tasks (verdicts: Wilson's); progress also by type.
 
@@ -140,7 +208,7 @@ def checkpoint(path: Path, which: Which) -> tuple[Config, Checkpoint]:
 
 def _checkpoint(path: Path, which: Which) -> Checkpoint:
     checkpoints = Checkpoints(path)
-    live = _lineage(path).live
+    live = lineage(path).keeps
     named = checkpoints.named(live)
     if which == "end":
         found = checkpoints.newest(live)
@@ -155,10 +223,6 @@ def _checkpoint(path: Path, which: Which) -> Checkpoint:
             remedy="start `rods-train` on the run first, or name one of these steps",
         )
     return found
-
-
-def _lineage(path: Path) -> Lineage:
-    return known_starts(path / runfolder.OBSERVATIONS)
 
 
 def _file(path: Path, checkpoint: Checkpoint) -> Path:

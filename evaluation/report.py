@@ -1,47 +1,59 @@
-"""What an evaluation has found: the official score, the strict one, and progress, with 95 % intervals over tasks.
+"""The scores of an evaluation: official, strict and progress, with 95 % intervals over tasks; and their check against
+BFCL's own scorer, which judges the same outputs in a process of its own.
 
-Verdicts are made from the recorded outputs each time, never stored. The 400 held-out tasks of the papers and the 300
-of them that no transition between curriculum stages has seen stand side by side.
+Verdicts are computed from the recorded outputs each time, never stored. Scores are given for the 400 held-out tasks of
+the papers and for the 300 of them that no transition between curriculum stages uses.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
+import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation.bfcl import results, traces
-from evaluation.bfcl.judging import Judge, Judged
-from evaluation.journal import Episode, episodes
+from evaluation.bfcl import results
+from evaluation.bfcl.judging import EpisodeJudge, Judged
+from evaluation.bfcl.parity import official
+from evaluation.folder import PARTS, Episode, Part, episodes, load_settings, recorded_settings
 from evaluation.scoring import estimate, share
-from evaluation.settings import PARTS, Part, load, recorded
+from rods.environments.workers.worker import Worker
+from rods.errors import UserError
 from rods.tasks import Task
+from worlds.bfcl import wheel
 from worlds.bfcl.tasks import tasks as bfcl_tasks
 from worlds.bfcl.world import environment
 
+SHOWN = 20  # differences from the official scorer that are listed
 RESULTS = "bfcl"  # the folder of BFCL's result files
 MEASURES = {"official": share, "strict": share, "progress": estimate}
 COLUMNS: tuple[Part, ...] = ("held-out", "test", "train")
+_HOUR = 3_600.0
+_VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 _NAMES = {"held-out": "held-out (the papers' 400)", "test": "unseen by any stage (300)", "train": "training tasks"}
 
 
 def report(folder: Path) -> dict[str, Any]:
     """The scores of the evaluation in `folder` from its recorded episodes. Raises UserError, RefusedError."""
-    settings = load(folder)
+    settings = load_settings(folder)
     bfcl = environment()
     chosen = settings.choose(bfcl_tasks())
-    judge = Judge(bfcl)
+    judge = EpisodeJudge(bfcl)
     by_name = {task.provenance["id"]: task for task in chosen}
     found = [episode for episode in episodes(folder) if episode.task in by_name]
-    judged = _judged(judge, by_name, found)
+    judged: dict[str, list[Judged]] = defaultdict(list)
+    for episode in found:
+        judged[episode.task].append(_judge(judge, by_name[episode.task], episode))
     expected = len(chosen) * settings.samples
     return {
         "folder": str(folder),
         "data": results.data_version(),
         "environment": bfcl.hash,
-        "settings": recorded(folder),
+        "settings": recorded_settings(folder),
         "episodes": len(found),
         "expected": expected,
         "complete": len(found) == expected,
@@ -54,14 +66,14 @@ def report(folder: Path) -> dict[str, Any]:
 
 def verdicts(folder: Path) -> dict[tuple[str, int], Judged]:
     """Our verdict on every recorded episode, by BFCL's id and sample."""
-    judge = Judge(environment())
+    judge = EpisodeJudge(environment())
     by_name = {task.provenance["id"]: task for task in bfcl_tasks()}
     return {episode.key: _judge(judge, by_name[episode.task], episode) for episode in episodes(folder)}
 
 
 def write_results(folder: Path) -> list[tuple[int, list[Path]]]:
     """Writes the recorded episodes as BFCL's result files, a folder a sample; returns sample and files."""
-    settings = load(folder)
+    settings = load_settings(folder)
     samples: dict[int, list[tuple[str, Any]]] = defaultdict(list)
     for episode in episodes(folder):
         samples[episode.sample].append((episode.task, _official_result(episode)))
@@ -107,24 +119,65 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     return shown
 
 
+def check(folder: Path, wheel_file: Path | None = None) -> dict[str, Any]:
+    """Both verdicts on every recorded episode: {"episodes", "valid", "equal", "different": [[id, sample, ours], …]}.
+
+    `wheel_file` is the wheel whose scorer is asked (default: the pinned one); another version than the outputs belong
+    to is refused (RefusedError). Raises UserError for a folder that is no evaluation.
+    """
+    settings = load_settings(folder)
+    file = known_wheel(wheel_file)
+    form = settings.results_form
+    ours = {key: judged.official for key, judged in verdicts(folder).items()}
+    theirs: dict[tuple[str, int], bool] = {}
+    scorer = Worker(official.SCORER, seconds=_HOUR, memory=1 << 33, reply_bytes=1 << 28)
+    try:
+        for sample, files in write_results(folder):
+            for path in files:
+                category = path.name.removeprefix("BFCL_v4_").removesuffix("_result.json")
+                asked = {"form": form, "category": category, "file": str(path)}
+                answer = scorer.call({"wheel": str(file), **asked})
+                theirs.update({(name, sample): valid for name, valid in answer.items()})
+    finally:
+        scorer.close()
+    different = [[*key, ours[key]] for key in sorted(ours) if ours[key] != theirs.get(key)]
+    return {
+        "data": results.data_version(),
+        "episodes": len(ours),
+        "valid": sum(theirs.values()),
+        "equal": len(ours) - len(different),
+        "different": different[:SHOWN],
+    }
+
+
+def known_wheel(file: Path | None) -> Path:
+    """The wheel to ask, by default the pinned one in the cache. Raises RefusedError for another version, UserError for
+    what is no wheel of BFCL."""
+    if file is None:
+        return wheel.path()
+    try:
+        sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+        with zipfile.ZipFile(file) as archive:
+            names = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+            version = _VERSION.search(archive.read(names[0]).decode())
+    except (OSError, zipfile.BadZipFile, IndexError) as error:
+        raise UserError(f"is no wheel ({error})", where=str(file), remedy=f"give one of {wheel.PACKAGE}") from error
+    stated = version[1] if version else "of no known version"
+    results.check_version({"package": wheel.PACKAGE, "version": stated, "sha256": sha256}, file)
+    return file
+
+
 def _samples(folder: Path, sample: int) -> Path:
     return folder / RESULTS / (f"result_{sample}" if sample else "result")
 
 
-def _judged(judge: Judge, tasks: Mapping[str, Task], found: Iterable[Episode]) -> dict[str, list[Judged]]:
-    by_task: dict[str, list[Judged]] = defaultdict(list)
-    for episode in found:
-        by_task[episode.task].append(_judge(judge, tasks[episode.task], episode))
-    return by_task
-
-
-def _judge(judge: Judge, task: Task, episode: Episode) -> Judged:
-    return judge.judge(task, traces.scored_turns(episode.result, episode.end), episode.form)
+def _judge(judge: EpisodeJudge, task: Task, episode: Episode) -> Judged:
+    return judge.judge(task, results.scored_turns(episode.result, episode.end), episode.form)
 
 
 def _official_result(episode: Episode) -> Any:
     """What the harness would have written: where a prompt no longer fits it keeps the error alone."""
-    if episode.end in traces.CUT:
+    if episode.end in results.CUT:
         return f"Error during inference: the episode ended early ({episode.end})"
     return episode.result
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 import time
@@ -13,14 +12,12 @@ from pathlib import Path
 from buffers.run.locks import Ownership
 from buffers.usage import UsageLog
 from evaluation import report, sources
-from evaluation.bfcl import results, traces
-from evaluation.bfcl.results import Entry
-from evaluation.chat_templates import refuse_another_rule
-from evaluation.endpoint import EndpointPolicy, Slot
-from evaluation.episodes import Maker
-from evaluation.journal import NAME, Episode, Journal
-from evaluation.settings import Settings, remember
-from evaluation.sources import Source
+from evaluation.bfcl import results
+from evaluation.bfcl.results import ResultEntry
+from evaluation.endpoint import EndpointPolicy, refuse_another_rule
+from evaluation.episodes import EpisodeMaker, Slot, play_batches
+from evaluation.folder import EPISODES, Episode, Journal, Settings, open_folder
+from evaluation.sources import Options, Source
 from rods import logs
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
 from rods.llm import Budget, Client
@@ -33,7 +30,7 @@ from worlds.bfcl.world import Bfcl, environment
 SAY_SECONDS = 10.0  # between two lines about progress
 
 
-def run(folder: Path, options: argparse.Namespace) -> int:
+def run(folder: Path, options: Options) -> int:
     """Runs the evaluation in `folder`, or goes on with it; returns the exit code. Raises UserError, RefusedError."""
     source = sources.find(options)
     settings = sources.settings(source, options)
@@ -41,9 +38,9 @@ def run(folder: Path, options: argparse.Namespace) -> int:
     chosen = settings.choose(bfcl_tasks())
     if not chosen:
         raise UserError("no task fits", where="--split, --types", remedy="ask for less")
-    remember(folder, settings, bfcl)
+    open_folder(folder, settings, bfcl)
     logs.configure("rods-eval", "warning", folder=folder / LOGS)
-    with StopRequest() as request, Ownership(folder, NAME, "rods-eval"):
+    with StopRequest() as request, Ownership(folder, EPISODES, "rods-eval"):
         session = _Session(folder, settings, bfcl, chosen, lambda: request.asked)
         try:
             session.run(source, options)
@@ -61,12 +58,12 @@ class _Session:
     ) -> None:
         self.folder, self.settings, self.chosen, self.asked = folder, settings, chosen, asked
         self.journal = Journal(folder)
-        self.maker = Maker(bfcl, settings)
+        self.maker = EpisodeMaker(bfcl, settings)
         self.expected = len(chosen) * settings.samples
         self.stopped: Counter[str] = Counter()
         self._said = time.monotonic()
 
-    def run(self, source: Source, options: argparse.Namespace) -> None:
+    def run(self, source: Source, options: Options) -> None:
         slots = [
             (task, sample)
             for sample in range(self.settings.samples)
@@ -78,10 +75,11 @@ class _Session:
         elif slots and source.kind == "endpoint":
             asyncio.run(self._ask(source, slots, options.in_flight))
         elif slots:
-            from evaluation.weights import WeightsPolicy  # torch only where weights are
+            from trainer.engines.local import LocalEngine  # torch only where weights are
 
-            policy = WeightsPolicy(source.path, self.maker, options.in_flight, options.max_context, source.operation)
-            policy.run(slots, self._done, self.asked)
+            limits = self.settings.limits(options.max_context)
+            engine = LocalEngine.load_alone(source.path, limits, source.operation, "transformers")
+            play_batches(engine, self.maker, slots, options.in_flight, self._done, self.asked)
 
     def code(self, source: Source) -> int:
         """What this start ends with; says why when something is left."""
@@ -116,10 +114,10 @@ class _Session:
                 self._done(Episode(entry.id, counted[entry.id], self.settings.form, entry.result, end))
             counted[entry.id] += 1
 
-    def _entries(self, source: Source) -> Iterator[tuple[Entry, str]]:
+    def _entries(self, source: Source) -> Iterator[tuple[ResultEntry, str]]:
         by_name = {task.provenance["id"]: task for task in self.chosen}
         if source.kind == "traces":
-            yield from traces.read(source.path, by_name)
+            yield from results.read_traces(source.path, by_name)
         else:
             for entry in results.read(source.path, by_name, self.settings.form):
                 yield entry, "finished"

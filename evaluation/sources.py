@@ -2,22 +2,80 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from cyclopts import Group, Parameter
 from pydantic import ValidationError
 
 from evaluation import heldout
-from evaluation.bfcl import results, traces
+from evaluation.bfcl import results
 from evaluation.bfcl.decoding import Form
-from evaluation.settings import Protocol, Settings
+from evaluation.bfcl.dialects import Documents
+from evaluation.folder import COLDEST, Part, Protocol, Settings, SystemPrompt
 from rods.config import Budgets, Endpoint, Operation, read_config
 from rods.errors import UserError
+from rods.tasks import TASK_TYPES, TaskType
 
+Precision = Literal["auto", "float32", "bf16"]
 Kind = Literal["endpoint", "weights", "results", "traces"]
+
+
+_POLICY = Group("The policy, one of these", sort_key=1)
+_ABOUT = Group("About the policy", sort_key=2)
+_TASKS = Group("Tasks", sort_key=3)
+_PROTOCOL = Group("Protocol", sort_key=4)
+_LIMITS = Group("Limits", sort_key=5)
+
+
+def _option(group: Group, text: str, **more: Any) -> Parameter:
+    return Parameter(group=group, help=text, negative="", **more)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line of `rods-eval run`."""
+
+    url: Annotated[tuple[str, ...], _option(_POLICY, "an OpenAI-compatible endpoint; several: replicas")] = ()
+    config: Annotated[Path | None, _option(_POLICY, "a configuration: its [operation] endpoint, budgets")] = None
+    weights: Annotated[Path | None, _option(_POLICY, "a folder with weights and tokenizer")] = None
+    run: Annotated[Path | None, _option(_POLICY, "a run's newest checkpoint, or that of --step")] = None
+    recorded: Annotated[Path | None, _option(_POLICY, "BFCL result files, or a trainer's traces")] = None
+
+    model: Annotated[str, _option(_ABOUT, "the model as the endpoint calls it")] = ""
+    name: Annotated[str, _option(_ABOUT, "what reports and BFCL's result folder call the policy")] = ""
+    key_env: Annotated[str, _option(_ABOUT, "the environment variable that holds the endpoint's key")] = ""
+    step: Annotated[int | None, _option(_ABOUT, "with --run: the checkpoint's step")] = None
+
+    part: Annotated[Part, _option(_TASKS, "which split", name="--split")] = "held-out"
+    types: Annotated[tuple[TaskType, ...], _option(_TASKS, "task types", consume_multiple=True)] = TASK_TYPES
+    tasks_per_type: Annotated[int, _option(_TASKS, "at most so many of a type, by a fixed draw; 0: all")] = 0
+    samples: Annotated[int, _option(_TASKS, "episodes a task")] = 1
+
+    protocol: Annotated[Protocol | None, _option(_PROTOCOL, "default: official, or what the run was trained with")] = (
+        None
+    )
+    form: Annotated[Form, _option(_PROTOCOL, "how calls are made", name="--calls")] = "prompt"
+    documents: Annotated[
+        Documents,
+        _option(
+            _PROTOCOL, "signatures: one line a tool instead of BFCL's documents, for contexts that these do not fit"
+        ),
+    ] = "full"
+    system_prompt: Annotated[SystemPrompt | None, _option(_PROTOCOL, "of the tags dialect")] = None
+    temperature: Annotated[float, _option(_PROTOCOL, "the default is BFCL's")] = COLDEST
+    top_p: Annotated[float, _option(_PROTOCOL, "the nucleus")] = 1.0
+    max_tokens: Annotated[int, _option(_PROTOCOL, "of one output")] = 4096
+    max_context: Annotated[int, _option(_PROTOCOL, "tokens of an episode (local weights)")] = 32_768
+
+    in_flight: Annotated[int, _option(_LIMITS, "episodes at a time")] = 64
+    precision: Annotated[Precision | None, _option(_LIMITS, "local weights; default: the run's")] = None
+    threads: Annotated[int | None, _option(_LIMITS, "torch threads of local weights; default: the run's")] = None
+    patience: Annotated[float, _option(_LIMITS, "seconds to wait for an endpoint that is gone")] = 600.0
+    budget_tokens: Annotated[int, _option(_LIMITS, "prompt and answer tokens in all; 0: no limit")] = 0
+    budget_requests: Annotated[int, _option(_LIMITS, "requests in all; 0: no limit")] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,32 +90,38 @@ class Source:
     budgets: Budgets = field(default_factory=Budgets)
     operation: Operation = field(default_factory=Operation)
     protocol: Protocol = "official"
-    system_prompt: Literal["plain", "resourceful"] = "plain"
+    system_prompt: SystemPrompt = "plain"
 
     @property
     def recorded(self) -> bool:
         return self.kind in ("results", "traces")
 
 
-def find(options: argparse.Namespace) -> Source:
+def find(options: Options) -> Source:
     """The policy that the options name. Raises UserError for none, several, or one that cannot be had."""
     given = {
-        "--url": _endpoint if options.url else None,
-        "--config": _endpoint if options.config else None,
-        "--weights": _weights if options.weights else None,
-        "--run": _checkpoint if options.run else None,
-        "--recorded": _files if options.recorded else None,
+        "--url": options.url,
+        "--config": options.config,
+        "--weights": options.weights,
+        "--run": options.run,
+        "--recorded": options.recorded,
     }
-    named = {name: make for name, make in given.items() if make is not None}
+    named = [name for name, value in given.items() if value]
     if len(named) != 1:
         raise UserError(
             f"several policies: {', '.join(named)}" if named else "no policy",
             remedy="name one by --url, --config, --weights, --run or --recorded",
         )
-    return next(iter(named.values()))(options)
+    if options.weights is not None:
+        return _weights(options.weights, options)
+    if options.run is not None:
+        return _checkpoint(options.run, options)
+    if options.recorded is not None:
+        return _files(options.recorded, options)
+    return _endpoint(options)
 
 
-def settings(source: Source, options: argparse.Namespace) -> Settings:
+def settings(source: Source, options: Options) -> Settings:
     """What the folder will remember. Raises UserError for what does not go together."""
     protocol: Protocol = options.protocol or source.protocol
     form: Form = "native" if source.kind == "traces" else options.form
@@ -96,7 +160,7 @@ def settings(source: Source, options: argparse.Namespace) -> Settings:
     )
 
 
-def _endpoint(options: argparse.Namespace) -> Source:
+def _endpoint(options: Options) -> Source:
     budgets = {"tokens": options.budget_tokens, "requests": options.budget_requests}
     if options.config is not None:
         operation = read_config(options.config).operation
@@ -119,7 +183,7 @@ def _endpoint(options: argparse.Namespace) -> Source:
             concurrency=options.in_flight,
             patience_seconds=options.patience,
         )
-    about = {"kind": "endpoint", "name": options.name or endpoint.model, "model": endpoint.model}
+    about: dict[str, Any] = {"kind": "endpoint", "name": options.name or endpoint.model, "model": endpoint.model}
     about |= {"extra": endpoint.extra} if endpoint.extra else {}
     return Source("endpoint", about, endpoint=endpoint, budgets=_made(Budgets, **budgets))
 
@@ -132,22 +196,22 @@ def _made(kind: Any, **fields: Any) -> Any:
         raise UserError(found, where="the command line", remedy="see docs/endpoints.md") from None
 
 
-def _weights(options: argparse.Namespace) -> Source:
-    path = _existing(options.weights)
+def _weights(path: Path, options: Options) -> Source:
+    _check_existing(path)
     operation = _computed(Operation(), options)
     about = {"kind": "weights", "name": options.name or path.resolve().name, "path": str(path.resolve())}
     return Source("weights", about | _limits(operation, options), path, operation=operation)
 
 
-def _checkpoint(options: argparse.Namespace) -> Source:
+def _checkpoint(run: Path, options: Options) -> Source:
     """A run's policy with what it was trained to read and write."""
-    config, checkpoint = heldout.checkpoint(options.run, "end" if options.step is None else options.step)
+    config, checkpoint = heldout.checkpoint(run, "end" if options.step is None else options.step)
     if config.policy.kind == "simulated":
-        raise UserError("a simulated policy says nothing", where=str(options.run), remedy="evaluate a run with weights")
+        raise UserError("a simulated policy says nothing", where=str(run), remedy="evaluate a run with weights")
     position = checkpoint.position
     operation = _computed(config.operation, options)
-    name = options.name or f"{options.run.resolve().name}_step_{position.step}"
-    about = {"kind": "run", "name": name, "run": str(options.run.resolve()), "step": position.step}
+    name = options.name or f"{run.resolve().name}_step_{position.step}"
+    about = {"kind": "run", "name": name, "run": str(run.resolve()), "step": position.step}
     return Source(
         "weights",
         {**about, "attempt": position.attempt, **_limits(operation, options)},
@@ -158,30 +222,29 @@ def _checkpoint(options: argparse.Namespace) -> Source:
     )
 
 
-def _computed(operation: Operation, options: argparse.Namespace) -> Operation:
+def _computed(operation: Operation, options: Options) -> Operation:
     """`operation` with what the command line says about number format and threads."""
     said = {"precision": options.precision, "threads": options.threads}
     return operation.model_copy(update={name: value for name, value in said.items() if value is not None})
 
 
-def _limits(operation: Operation, options: argparse.Namespace) -> dict[str, Any]:
+def _limits(operation: Operation, options: Options) -> dict[str, Any]:
     """What else decides how local weights do: the number format that `auto` stands for here, and the context."""
-    from trainer import precision  # torch only where weights are
+    from trainer import torch_settings  # torch only where weights are
 
-    return {"precision": "bf16" if precision.bf16(operation) else "float32", "max_context": options.max_context}
+    return {"precision": "bf16" if torch_settings.bf16(operation) else "float32", "max_context": options.max_context}
 
 
-def _files(options: argparse.Namespace) -> Source:
-    path = _existing(options.recorded)
-    kind: Kind = "traces" if traces.are_traces(path) else "results"
-    files = traces.files(path) if kind == "traces" else results.files(path)
+def _files(path: Path, options: Options) -> Source:
+    _check_existing(path)
+    kind: Kind = "traces" if results.are_traces(path) else "results"
+    files = results.trace_files(path) if kind == "traces" else results.files(path)
     digest = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()
     name = options.name or path.resolve().name.split(".")[0]
     stated = kind == "traces" or all(results.version_file(file) for file in files)
     return Source(kind, {"kind": kind, "name": name, "sha256": digest, "states_data": stated}, path)
 
 
-def _existing(path: Path) -> Path:
+def _check_existing(path: Path) -> None:
     if not path.exists():
         raise UserError("there is no such file or folder", where=str(path), remedy="check the path")
-    return path

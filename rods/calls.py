@@ -1,8 +1,8 @@
 """A call of a tool: a name and keyword arguments that are plain JSON values.
 
-Text is read as *literals* (`ast`), never evaluated (DESIGN §5.8). Both spellings of the field are read here: Python
-call strings (`cd(folder='document')`, BFCL) and JSON objects (`{"name": …, "arguments": {…}}`). What would have to be
-dropped or rounded is refused: a call does what its text says, or nothing.
+Text is read as *literals* (`ast`), never evaluated. Both usual forms are read here: Python call strings
+(`cd(folder='document')`, BFCL) and JSON objects (`{"name": …, "arguments": {…}}`). Text whose reading would drop or
+round something is refused.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rods.exact_json import MAX_DEPTH
+from rods.model_json import MAX_DEPTH
 
 MAX_CALL_TEXT = 20_000  # characters; longer text is refused before it is parsed
 _FIELDS = frozenset(("name", "arguments"))
 _RESERVED = frozenset(python.kwlist)
-# What Python's parser has to say about a policy's text (odd escapes, `1if`) concerns nobody.
+# Warnings of Python's parser about a policy's text (odd escapes, `1if`) are not shown.
 warnings.filterwarnings("ignore", module="<call>")
 
 

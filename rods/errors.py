@@ -9,9 +9,16 @@ Three families that are never mixed up:
 - What a *policy* does wrong is never an exception: it is data in a trace (`Result.error`, `Reply` and end reasons).
 """
 
+from __future__ import annotations
+
 import contextlib
+import errno
 import os
 import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXIT_OK = 0
 EXIT_FAILED = 1  # a check that was asked for found something wrong (verify, data check, replay)
@@ -62,6 +69,37 @@ class InfrastructureError(RodsError):
 
 class Unsupported(RodsError):
     """An environment was asked for something that it declares it lacks (snapshot, fork, visible state)."""
+
+
+class Finding(NamedTuple):
+    """One question about something outside (an endpoint, a file system, an installation) and its answer. `ok` None: no
+    fault, but good to know. `remedy` says what to do about it."""
+
+    name: str
+    ok: bool | None
+    text: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        mark = {True: "ok", None: "note", False: "FAIL"}[self.ok]
+        return f"{mark:<4} {self.name}: {self.text}" + (f" → {self.remedy}" if self.remedy else "")
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict()
+
+
+def disk_error(error: OSError, path: Path) -> RodsError:
+    """The error of this module for what the operating system refused at `path`: UserError with a remedy for a full disk
+    or a missing permission, InfrastructureError for the rest."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return UserError("the disk is full", where=str(path), remedy="free some space and start the same command again")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return UserError(
+            f"cannot be written ({error.strerror})",
+            where=str(path),
+            remedy="make the run folder writable for this user",
+        )
+    return InfrastructureError(f"{path}: {error.strerror or error}")
 
 
 def complain(program: str, text: str) -> None:

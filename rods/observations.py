@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-End = Literal["finished", "step_limit", "length", "context", "infrastructure"]
-CUT_ENDS = frozenset({"length", "context"})  # truncated: left out of zone statistics, may mark a task `truncated`
-INVALID_ENDS = CUT_ENDS | {"infrastructure"}
-ENDS: tuple[End, ...] = get_args(End)
+from rods.faults import ENDS, INVALID_ENDS, End
+
 RewardKind = Literal["progress", "binary", "format", "format_codes"]
 REWARD_KINDS: tuple[RewardKind, ...] = get_args(RewardKind)
 FORMAT_REWARDS: frozenset[RewardKind] = frozenset({"format", "format_codes"})  # they say nothing about a zone

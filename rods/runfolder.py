@@ -1,4 +1,4 @@
-"""The names inside a run folder (DESIGN §4). Paths only; nothing here opens a file."""
+"""The names of the files in a run folder (docs/protocol.md). Nothing here opens a file."""
 
 from __future__ import annotations
 

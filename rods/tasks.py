@@ -1,4 +1,4 @@
-"""The task: one frozen, content-addressed record (DESIGN §4).
+"""The task: one frozen, content-addressed record.
 
 On disk a task is one JSON object a line:
 

@@ -15,10 +15,10 @@ import orjson
 import pytest
 
 from buffers.audit.verify import verify
-from buffers.folds.observations import Observations
-from buffers.folds.pool import pool_at
-from buffers.log.tail import Record, read
+from buffers.log.records import Record
+from buffers.log.tail import read
 from buffers.run.run import Run
+from buffers.state import read_state
 from rods.errors import EXIT_DEADLINE, EXIT_OK, UserError
 from rods.runfolder import OBSERVATIONS, POOL, SEEDS
 from tests.trainer.runs import live_steps, write_config
@@ -113,18 +113,16 @@ def run_to_end(folder: Path, first: str = "trainer", kills: int = 0, **changes: 
 
 def pools(path: Path) -> list[bytes]:
     """The pool of every live epoch, with its order, as bytes."""
-    run = Run.open(path)
-    observations = Observations(run)
-    observations.poll()
+    state = read_state(Run.open(path))
     found = []
     for epoch in range(1000):
         try:
-            pool = pool_at(run, observations, epoch)
+            pool = state.pool_at(epoch)
         except KeyError:
             break
         members = sorted((one.task_id, one.type, one.generation, one.epoch, one.since) for one in pool.active.values())
         gone = sorted((one.member.task_id, one.rule, one.epoch, one.step) for one in pool.revivable.values())
-        found.append(orjson.dumps([members, gone, pool.retired, pool.latest["order"], pool.epochs[-1].step]))
+        found.append(orjson.dumps([members, gone, pool.retired, (pool.latest or {})["order"], pool.epochs[-1].step]))
     return found
 
 
@@ -163,7 +161,8 @@ def test_in_lockstep_equal_seeds_give_equal_pools_killed_or_not(
 
 
 def test_other_random_seeds_give_other_pools(tmp_path: Path, lockstep: Path) -> None:
-    other = run_to_end(tmp_path / "other", sync="lockstep", **{"random_seeds.daemon": 1})
+    changes: dict[str, Any] = {"random_seeds.daemon": 1}
+    other = run_to_end(tmp_path / "other", sync="lockstep", **changes)
     assert pools(other)[0] == pools(lockstep)[0]
     assert pools(other)[1] != pools(lockstep)[1]
 
@@ -182,8 +181,9 @@ def test_the_loop_runs_on_the_benchmarks_400_training_tasks(tmp_path: Path) -> N
         wheel.path()
     except UserError:
         pytest.skip("no BFCL data here: `rods data bfcl` fetches them")
-    changes = {"data.tasks": "bfcl", "data.train": 0, "data.held_out": 0, "training.batch_tasks": 40}
-    run = run_to_end(tmp_path / "bfcl", "daemon", sync="lockstep", **changes, **{"curriculum.stages": [{"epochs": 3}]})
+    changes: dict[str, Any] = {"data.tasks": "bfcl", "data.train": 0, "data.held_out": 0}
+    changes |= {"training.batch_tasks": 40, "curriculum.stages": [{"epochs": 3}]}
+    run = run_to_end(tmp_path / "bfcl", "daemon", sync="lockstep", **changes)
     assert [len(orjson.loads(pool)[0]) >= 400 for pool in pools(run)] == [True] * 3
     assert injected(run) >= 4
     report = verify(run, replay=True)

@@ -37,7 +37,7 @@ EPSILON = 1e-4  # added to a standard deviation before dividing, as TRL does
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RolloutView:
     """One rollout as a hook sees it. `trace` holds calls, results, error kinds and verdicts of its turns; `turns` are
     the [start, end) of the policy's words in each turn, in tokens of the completion, which has `tokens` of them."""
 
@@ -51,7 +51,7 @@ class Seen:
     @property
     def diagnoses(self) -> tuple[tuple[str, ...], ...]:
         """What went wrong in each turn, in order: `format` for malformed text, else the kind of error of a call
-        (rods.environments.base.ERRORS)."""
+        (rods.faults.CallError)."""
         return tuple(
             tuple(
                 kind
@@ -64,17 +64,17 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class AdvantageEstimate:
     """A step's estimate. `rewards` (NaN: none) and `advantages` are [groups, rollouts]; `rollouts` lists the same
     rollouts group after group."""
 
     rewards: Array
     advantages: Array
-    rollouts: tuple[Seen, ...]
+    rollouts: tuple[RolloutView, ...]
 
 
 # New advantages: an array [groups, rollouts], or one array a rollout with a value for each token of its completion.
-Hook = Callable[[Estimate], Array | Sequence[Array]]
+Hook = Callable[[AdvantageEstimate], Array | Sequence[Array]]
 
 
 def advantages(rewards: Array, baseline: Baseline, scale: Scale) -> Array:
@@ -105,7 +105,7 @@ def load_hook(name: str) -> Hook | None:
     return named_function(name, where="training.advantage_hook") if name else None
 
 
-def reweighted(estimate: Estimate, hook: Hook | None) -> list[Array]:
+def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
     """The advantages to train on, one array a rollout: of length 1 (the same for all tokens) or one value a token.
 
     Raises UserError when the hook answers with another shape, or with anything but finite numbers.

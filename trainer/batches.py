@@ -5,34 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rods import dialects, environments, interfaces
+from rods import dialects, interfaces
 from rods.config import Config
 from rods.dialects.base import Dialect
+from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.episode.goals import SharedGroundTruth
 from rods.episode.rewards import RANGES, score
 from rods.interfaces.base import IDENTITY, Interface
 from rods.observations import Group
 from rods.tasks import Task
-from trainer.advantages import Seen, turn_spans
-from trainer.engines.conversations import Sample
+from trainer.advantages import RolloutView, turn_spans
+from trainer.engines.base import Sample
 from trainer.policy import Batch
 
 
-def jobs(batch: Batch, config: Config) -> list[Job]:
+def jobs(batch: Batch, config: Config, environments: Environments) -> list[Job]:
     """The episodes of a batch, slot by slot, with the prompt and through the interface of its stage."""
     dialect, interface = dialects.load(config.policy.dialect, batch.rules.prompt), interfaces.load(batch.rules)
     count = config.rollouts.rollouts_per_task
-    return [job for slot in batch.slots for job in [_job(slot.task, dialect, interface, config)] * count]
+    return [job for slot in batch.slots for job in [_job(slot.task, dialect, interface, config, environments)] * count]
 
 
-def validation_jobs(tasks: Sequence[Task], config: Config) -> list[Job]:
-    """One episode a task, with the prompt of the last stage and no interface: what evaluation shows."""
+def scoring_jobs(tasks: Sequence[Task], config: Config, environments: Environments) -> list[Job]:
+    """One episode a task for validation and held-out scores: the prompt of the last stage, the identity interface."""
     dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
-    return [_job(task, dialect, IDENTITY, config) for task in tasks]
+    return [_job(task, dialect, IDENTITY, config, environments) for task in tasks]
 
 
-def _job(task: Task, dialect: Dialect, interface: Interface, config: Config) -> Job:
+def _job(task: Task, dialect: Dialect, interface: Interface, config: Config, environments: Environments) -> Job:
     environment = environments.load(task.environment.name)
     goal = SharedGroundTruth(environment, task)
     return Job(task, environment, dialect, goal, interface=interface, max_steps=config.rollouts.max_steps)
@@ -57,11 +58,11 @@ def groups(batch: Batch, samples: Sequence[Sample], config: Config) -> list[Grou
     ]
 
 
-def seen(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[Seen, ...]:
+def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:
     """The rollouts as a hook sees them."""
     count = len(samples) // len(batch.slots)
     return tuple(
-        Seen(
+        RolloutView(
             batch.slots[index // count].task,
             batch.slots[index // count].role,
             recorded[index // count].rollouts[index % count],

@@ -10,21 +10,21 @@ the same command again.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
+from typing import Annotated
 
 import structlog
+from cyclopts import Parameter
 
-from buffers.log.disk import disk_error
-from buffers.run.operation import log_start
 from buffers.run.run import Run
-from rods import logs, runfolder
+from rods import commands, logs, runfolder
 from rods.config import read_config
-from rods.errors import EXIT_OK, EXIT_REQUEUE, RodsError, UserError, complain
+from rods.environments.loading import Environments
+from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
 from rods.signals import Interrupted, ignore
 from trainer.policy import TrainingStopped
 from trainer.signals import GraceOver, StopRequest
@@ -42,48 +42,40 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """One start of the trainer; returns the exit code. A person's mistake is one line on standard error."""
-    try:
-        return _started(arguments)
-    except RodsError as error:
-        return _say(str(error), error.exit_code)
-    except OSError as error:
-        known = disk_error(error, Path(error.filename or "."))
-        return _say(str(known), known.exit_code)
-    except GraceOver:
+    """One start of the trainer; returns the exit code (rods.commands.run)."""
+    app = commands.application("rods-train", "Train the policy of a run folder.")
+    app.default(_start)
+    app.command("trainer.sft:warm_up", name="sft", help="Supervised warm-up of a base model on ground truth.")
+    return commands.run(app, arguments, _interrupted)
+
+
+def _interrupted(stopped: Interrupted) -> tuple[str, int]:
+    if isinstance(stopped, GraceOver):
         why = "stopped inside a step, which outlasted the grace period; the last checkpoint stands"
-        return _say(why, EXIT_REQUEUE)
-    except Interrupted as second:
-        why = "interrupted inside a step; the same command continues from the last checkpoint"
-        return _say(why, 128 + second.number)
+        return why, EXIT_REQUEUE
+    return "interrupted inside a step; the same command continues from the last checkpoint", 128 + stopped.number
 
 
-def _started(arguments: list[str]) -> int:
-    if arguments[:1] == ["sft"]:
-        from trainer import sft
-
-        return sft.run(arguments[1:])
-    parser = argparse.ArgumentParser(prog="rods-train", description="Train the policy of a run folder.")
-    parser.add_argument("run", type=Path, metavar="RUN", help="the run folder")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; creates the run if there is none")
-    parser.add_argument("--dry-run", action="store_true", help="check everything, print the plan, start nothing")
-    parser.add_argument(
-        "--accelerate", type=Path, metavar="FILE", help="with --dry-run: the configuration for `accelerate launch`"
-    )
-    options = parser.parse_args(arguments)
-    if options.accelerate and not options.dry_run:
+def _start(
+    run: Annotated[Path, Parameter(help="the run folder")],
+    /,
+    *,
+    config: Annotated[Path | None, Parameter(help="configuration; creates the run if there is none")] = None,
+    dry_run: Annotated[bool, Parameter(negative="", help="check everything, print the plan, start nothing")] = False,
+    accelerate: Annotated[
+        Path | None, Parameter(help="with --dry-run: the configuration for `accelerate launch`")
+    ] = None,
+) -> int:
+    if accelerate and not dry_run:
         raise UserError(
             "a configuration of accelerate is for its own launcher",
             where="--accelerate",
-            remedy=f"accelerate launch --config_file {options.accelerate} -m trainer {options.run} …",
+            remedy=f"accelerate launch --config_file {accelerate} -m trainer {run} …",
         )
-    if options.dry_run:
-        return _dry_run(options.run, options.config, options.accelerate)
+    if dry_run:
+        return _dry_run(run, config, accelerate)
     with StopRequest() as request:
-        try:
-            return _train(open_run(options.run, options.config), request)
-        except OSError as error:
-            raise disk_error(error, Path(error.filename or options.run)) from error
+        return _train(open_run(run, config), request)
 
 
 def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None) -> int:
@@ -99,7 +91,7 @@ def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None) -> i
     else:
         config = read_config(config_file)
         tasks = load_tasks(config.data, config_file.parent)
-        warnings = check(config, tasks)
+        warnings = check(config, tasks, Environments(config.operation.sandbox))
     launch = launched(accelerate) if accelerate else Launch(int(os.environ.get("WORLD_SIZE", "1")))
     for line in lines(plan(path, config, tasks, warnings, launch)):
         print(line)
@@ -132,7 +124,7 @@ def _train(run: Run, request: StopRequest) -> int:
         if training.finished and processes == 1:
             log.info("nothing to do: the run is finished", step=training.step)
             return EXIT_OK
-        log_start(run, "trainer", packages=_packages(run.config.policy.kind))
+        run.log_start("trainer", packages=_packages(run.config.policy.kind))
         try:
             if run.config.policy.kind == "simulated":
                 from trainer import simulated
@@ -161,8 +153,3 @@ def _packages(kind: str) -> dict[str, str]:
     """The versions of what the policy runs on."""
     names = () if kind == "simulated" else ("torch", "trl", "transformers", "accelerate")
     return {name: metadata.version(name) for name in names}
-
-
-def _say(text: str, code: int) -> int:
-    complain("rods-train", text)
-    return code

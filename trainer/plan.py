@@ -1,8 +1,13 @@
 """What a run would do, before it does anything: `rods-train RUN --config FILE --dry-run`.
 
-Checks all that the start itself would check of configuration, data and tasks, and prints steps, rollouts, tokens,
-memory and files. Nothing is written and no model is loaded; the number of parameters is read from the headers of the
-weights. The memory is an estimate from shapes (trainer/memory.py), for the processes that accelerate would start.
+Checks configuration, data and tasks as the start itself does, and prints steps, rollouts, tokens, memory and files.
+Nothing is written and no model is loaded; the number of parameters is read from the headers of the weights.
+
+The memory a process needs is estimated from shapes. Counted are float32 weights, gradients and optimizer (bfloat16
+weights where DeepSpeed keeps its own float32 ones), a reference policy for the KL penalty, what a forward pass leaves
+behind for the backward pass, the tiles in which TRL scores tokens, and the rollouts' cache. Not counted are CUDA's
+context, buffers of NCCL and fragments: leave a tenth of a GPU for them. `python -m bench.memory` compares the estimate
+with a measurement.
 """
 
 from __future__ import annotations
@@ -12,15 +17,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import orjson
 
 from buffers.checkpoints import KEEP
 from rods import runfolder
 from rods.config import Config
 from rods.errors import UserError
 from rods.tasks import Task
-from trainer import memory
-from trainer.memory import FLOAT, OPTIMIZER, Shape, Sharding
+
+FLOAT, HALF = 4, 2  # bytes
+OPTIMIZER = {"adamw": 2 * FLOAT, "muon": FLOAT}  # bytes of state a parameter
+TILE = 4096, 32_768  # tokens and words of the vocabulary that TRL scores at a time
+Sharding = Literal["whole", "fsdp", "zero2", "zero3"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,7 @@ def plan(path: Path, config: Config, tasks: Sequence[Task], warnings: Sequence[s
     sequences, micro_batch = split(config, launch.processes)
     train = [task for task in tasks if task.split == "train"]
     first = [task for task in train if task.type in config.curriculum.stages[0].types]
-    shape = memory.shape(Path(config.policy.model)) if config.policy.kind == "transformers" else None
+    shape = model_shape(Path(config.policy.model)) if config.policy.kind == "transformers" else None
     return {
         "run": {"folder": str(path), "exists": runfolder.exists(path), "sync": config.sync},
         "tasks": {
@@ -105,7 +115,7 @@ def plan(path: Path, config: Config, tasks: Sequence[Task], warnings: Sequence[s
         "processes": launch.processes,
         "sharding": launch.sharding,
         "memory_gb_a_process": _gigabytes(
-            memory.estimate(config, shape, launch.processes, launch.sharding, gpu=launch.gpu)
+            estimate_memory(config, shape, launch.processes, launch.sharding, gpu=launch.gpu)
         )
         if shape
         else None,
@@ -140,7 +150,7 @@ def _gigabytes(found: dict[str, int]) -> dict[str, float]:
     return {name: round(value / 1e9, 2) for name, value in found.items()}
 
 
-def _disk(config: Config, shape: Shape | None) -> dict[str, float]:
+def _disk(config: Config, shape: ModelShape | None) -> dict[str, float]:
     found = {"traces": config.operation.trace_bytes / 1e9}
     if shape:
         rank, state = config.policy.lora_rank, OPTIMIZER[config.training.optimizer]
@@ -164,3 +174,141 @@ def _said(value: Any) -> str:
     if isinstance(value, list):
         return "; ".join(map(_said, value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """Sizes of a causal language model: widths in numbers a token, `parameters` in all."""
+
+    parameters: int
+    layers: int
+    hidden: int
+    queries: int
+    keys: int
+    inner: int
+    vocabulary: int
+    tied: bool  # embeddings and output head are one
+
+    @property
+    def layer(self) -> int:
+        """Parameters of the matrices in one layer."""
+        return 2 * self.hidden * (self.queries + self.keys) + 3 * self.hidden * self.inner
+
+    @property
+    def outside(self) -> int:
+        """Parameters of embeddings and output head."""
+        return (1 if self.tied else 2) * self.vocabulary * self.hidden
+
+    def adapters(self, rank: int) -> int:
+        """Parameters of LoRA matrices of `rank` beside all matrices of the layers."""
+        sides = 4 * self.hidden + 2 * (self.queries + self.keys) + 3 * (self.hidden + self.inner)
+        return self.layers * rank * sides
+
+    @property
+    def kept(self) -> int:
+        """Numbers a token that a layer keeps for its backward pass: of norms, attention and the gated inner layer."""
+        return 8 * self.hidden + 3 * self.queries + 4 * self.keys + 4 * self.inner
+
+
+def model_shape(folder: Path) -> ModelShape | None:
+    """The model in `folder`, from its config and the headers of its weights; None where there is none. Without weights
+    the parameters are those of the config."""
+    try:
+        known = orjson.loads((folder / "config.json").read_bytes())
+        hidden, heads = int(known["hidden_size"]), int(known["num_attention_heads"])
+        size = int(known.get("head_dim") or hidden // heads)
+        found = ModelShape(
+            sum(_parameters(file) for file in folder.glob("*.safetensors")),
+            int(known["num_hidden_layers"]),
+            hidden,
+            heads * size,
+            int(known.get("num_key_value_heads") or heads) * size,
+            int(known["intermediate_size"]),
+            int(known["vocab_size"]),
+            bool(known.get("tie_word_embeddings", False)),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    counted = found.parameters or found.outside + found.layers * found.layer
+    return ModelShape(counted, *(getattr(found, name) for name in ModelShape.__slots__[1:]))
+
+
+def estimate_memory(
+    config: Config, model: ModelShape, processes: int, how: Sharding, *, gpu: bool = True
+) -> dict[str, int]:
+    """Bytes a process by purpose, and `in all at most`: what stays, and the larger of rolling out and learning."""
+    rollouts, operation = config.rollouts, config.operation
+    sequences = config.training.batch_tasks * rollouts.rollouts_per_task // processes
+    tokens = (operation.micro_batch or sequences) * rollouts.max_context_tokens
+    bf16 = operation.precision == "bf16" or (operation.precision == "auto" and gpu)
+    width = HALF if bf16 else FLOAT
+    own = not operation.rollout_servers and not operation.colocated
+    trained = model.adapters(config.policy.lora_rank) if config.policy.lora_rank else model.parameters
+    total = model.parameters + (trained if config.policy.lora_rank else 0)
+
+    stays = _kept_weights(config, total, trained, processes, how)
+    if own and how != "whole":
+        stays["whole copy that rolls out"] = total * FLOAT
+    if operation.colocated:
+        stays["vLLM, on a GPU of 80 GB"] = int(operation.colocated_memory * 80e9)
+    learning = _learning(config, model, tokens, width, how, gpu=gpu)
+    if config.training.kl and not config.policy.lora_rank and how == "fsdp":
+        learning["reference policy while it is asked"] = model.parameters * width
+    rolling = {}
+    if own:
+        cache = 2 * model.layers * model.keys * width * rollouts.max_context_tokens
+        rolling["rollouts' cache"] = sequences * cache
+        rolling["rollouts' next words"] = 4 * sequences * model.vocabulary * FLOAT
+        if bf16:
+            frozen = bool(config.policy.lora_rank)  # then autocast keeps none of them
+            rolling["weights in bfloat16 while rolling out"] = (model.layer if frozen else total) * HALF
+    most = sum(stays.values()) + max(sum(learning.values()), sum(rolling.values()))
+    return {**stays, **learning, **rolling, "in all at most": most}
+
+
+def _kept_weights(config: Config, total: int, trained: int, processes: int, how: Sharding) -> dict[str, int]:
+    """What is there all the time. ZeRO computes with bfloat16 weights and keeps float32 ones beside the optimizer."""
+    zero, spread = how in ("zero2", "zero3"), processes if how in ("fsdp", "zero3") else 1
+    shared = 1 if how == "whole" else processes
+    found = {
+        "weights": total * (HALF if zero else FLOAT) // spread,
+        "gradients": trained * FLOAT // shared,
+        "optimizer": trained * (OPTIMIZER[config.training.optimizer] + (FLOAT if zero else 0)) // shared,
+    }
+    if config.training.kl:
+        adapted = bool(config.policy.lora_rank)  # then the reference is the frozen weights, and a copy of the adapter
+        found["reference policy"] = (trained * FLOAT if adapted else total * (HALF if zero else FLOAT)) // spread
+    return found
+
+
+def _learning(
+    config: Config, model: ModelShape, tokens: int, width: int, how: Sharding, *, gpu: bool
+) -> dict[str, int]:
+    """What a forward and backward pass over `tokens` needs beside."""
+    adapted = bool(config.policy.lora_rank)
+    recomputed = gpu and config.policy.kind == "transformers"  # gradient checkpointing by layer (trl_grpo)
+    residual = FLOAT if how == "whole" else width  # autocast leaves the sum between layers in float32
+    if recomputed:
+        activations = tokens * (model.layers * model.hidden * residual + model.kept * width)
+    else:
+        activations = tokens * model.layers * model.kept * width
+    scored = min(tokens, TILE[0])
+    head = scored * min(model.vocabulary, TILE[1]) * width + 2 * tokens * model.hidden * FLOAT
+    found = {
+        "activations" + (", recomputed layer by layer" if recomputed else ""): activations,
+        "scores of tokens": head + (0 if adapted else model.vocabulary * model.hidden * FLOAT),
+    }
+    if how in ("fsdp", "zero3"):
+        found["gathered layers"] = (2 * model.layer + model.outside) * width
+    elif how == "whole" and width == HALF:
+        found["weights in bfloat16 while learning"] = (
+            model.layer + model.outside if adapted else model.parameters
+        ) * HALF
+    return found
+
+
+def _parameters(file: Path) -> int:
+    """The numbers in a file of safetensors, from its header."""
+    with file.open("rb") as source:
+        header = orjson.loads(source.read(int.from_bytes(source.read(8), "little")))
+    return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")

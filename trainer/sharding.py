@@ -1,7 +1,7 @@
 """The policy while its processes share it in parts: FSDP2 and DeepSpeed ZeRO spread weights and optimizer over them.
 
 Which of these, if any, is the business of `accelerate launch` and its configuration (experiments/training/*.yaml). The
-rest of the trainer works on a whole copy of the policy in every process (`Engine.model`): `gather` brings it up to
+rest of the trainer works on a whole copy of the policy in every process (`LocalEngine.model`): `gather` brings it up to
 date, `scatter` goes back. So rollouts need no other process between two tokens, and a checkpoint holds plain weights.
 Where nothing is sharded the copy is the policy itself, and both do nothing.
 

@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from rods.episode.engine import Trace
 from trainer.chat import Chat
-from trainer.precision import lower
+from trainer.torch_settings import lower
 
 Progress = Callable[[int, int, float], None]  # (steps done, steps in all, loss)
 Encoded = tuple[list[int], list[int]]

@@ -7,16 +7,18 @@ only between two rollout batches (DESIGN §4). The trainer waits for the daemon 
 
 from __future__ import annotations
 
+import gzip
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import orjson
 import structlog
 
 from buffers.checkpoints import Checkpoint, Checkpoints, Position
-from buffers.folds.gauges import gauges
 from buffers.merging.merger import Epoch
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
@@ -28,11 +30,37 @@ from rods.rules.curriculum import Course
 from rods.rules.order import batch as slots_of_batch
 from rods.rules.order import steps_per_epoch
 from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
-from trainer.traces import Traces
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
 
 log = structlog.get_logger()
+
+
+class Traces:
+    """The kept traces, `traces/step_<step>.a<attempt>.jsonl.gz`, one JSON object a rollout, for people: those of every
+    `every`-th step, at most `limit` bytes of them (0: none). Recovery never needs them, so they are not fsynced."""
+
+    def __init__(self, run_folder: Path, limit: int, every: int) -> None:
+        self.folder, self.limit, self.every = run_folder / "traces", limit, every
+
+    def wanted(self, step: int) -> bool:
+        return self.limit > 0 and (step - 1) % self.every == 0
+
+    def write(self, step: int, attempt: int, records: Sequence[Mapping[str, Any]]) -> None:
+        """Writes one step's rollouts, then deletes the oldest steps beyond the limit."""
+        if not records:
+            return
+        self.folder.mkdir(exist_ok=True)
+        lines = b"".join(orjson.dumps(record) + b"\n" for record in records)
+        path = self.folder / f"step_{step:08d}.a{attempt}.jsonl.gz"
+        path.write_bytes(gzip.compress(lines, compresslevel=3, mtime=0))
+        sizes = {item: item.stat().st_size for item in sorted(self.folder.glob("step_*.jsonl.gz"))}
+        total = sum(sizes.values())
+        for item, size in sizes.items():
+            if total <= self.limit:
+                break
+            item.unlink()
+            total -= size
 
 
 class TrainingRun:
@@ -170,8 +198,8 @@ class TrainingRun:
         self.tell(self.stopping or "training")
 
     def gauges(self) -> dict[str, int]:
-        """Zones, pool and staging as they stand, for dashboards (buffers.folds.gauges)."""
-        return gauges(self.log.observations, self.log.view)
+        """Zones, pool and staging as they stand, for dashboards."""
+        return self.log.state.gauges()
 
     def _settle(self) -> None:
         limit = self.config.operation.step_limit
@@ -205,7 +233,7 @@ class TrainingRun:
             varied = round(curriculum.variation(self._course.norms), 3)
             about = {"progress": score, "tasks": len(scores), "of": len(tasks), "gradient_variation": varied}
             log.info("validation", stage=self._course.stage, epoch=self._epoch_number, **about)
-        opened = self.log.view.pool.epochs[self._epoch_number + 1 :]
+        opened = self.log.state.pool.epochs[self._epoch_number + 1 :]
         course, why = self._course.epoch_over(rules, score, opened[0].stage if opened else None)
         if why:
             log.info("stage over", stage=self._course.stage, epoch=self._epoch_number, why=why)

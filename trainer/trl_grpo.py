@@ -32,14 +32,13 @@ from buffers.run.run import Run
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.errors import InfrastructureError
-from trainer import batches, optimizers, precision, sharding, token_scores
-from trainer.adapters import adapted
-from trainer.advantages import Array, Estimate, advantages, load_hook, reweighted
+from trainer import batches, sharding, token_scores, torch_settings
+from trainer.advantages import AdvantageEstimate, Array, advantages, load_hook, reweighted
+from trainer.engines.base import Sample
 from trainer.engines.choose import compare, rollout_engine
-from trainer.engines.conversations import Sample
-from trainer.engines.local import Engine
+from trainer.engines.local import LocalEngine
 from trainer.policy import Batch, Stopping, TrainingStopped
-from trainer.policy_weights import Weights
+from trainer.policy_weights import Weights, adapted
 from trainer.ranks import Ranks
 from trainer.trl_settings import arguments, settle_torch
 
@@ -69,7 +68,9 @@ def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
         return
     settle_torch(run.config)
     folder = ranks.together(lambda: starting_weights(driven(training)))
-    engine = Engine.load(folder, run.config.rollouts, bf16=precision.bf16(run.config.operation, run.config.policy.kind))
+    engine = LocalEngine.load(
+        folder, run.config.rollouts, bf16=torch_settings.bf16(run.config.operation, run.config.policy.kind)
+    )
     engine.model = adapted(engine.model, run.config.policy.lora_rank, run.config.random_seeds.policy)
     _Trainer(run, training, ranks, engine, sharding.checked(run.config)).train()
 
@@ -93,9 +94,10 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
     """TRL's trainer with its batches, rewards and advantages taken from a run."""
 
     def __init__(
-        self, run: Run, training: TrainingRun | None, ranks: Ranks, engine: Engine, how: sharding.Kind
+        self, run: Run, training: TrainingRun | None, ranks: Ranks, engine: LocalEngine, how: sharding.Kind
     ) -> None:
         self.config, self.training, self.ranks, self.engine = run.config, training, ranks, engine
+        self.loaded = run.environments  # TRL has an attribute `environments` of its own
         self.hook = load_hook(run.config.training.advantage_hook)
         self.batch: Batch | None = None
         self.samples: list[Sample] = []  # of this process, as are their advantages
@@ -120,7 +122,9 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self.rollout_engine = rollout_engine(self, run, engine, ranks)
         if how != "whole" and self.rollout_engine is engine:
             engine.model.to(self.accelerator.device)  # what TRL does with a policy that is not spread
-        self.weights = Weights(run.config, engine, self.rollout_engine, self.synchronise, self.shards, ranks)
+        self.weights = Weights(
+            run.config, run.environments, engine, self.rollout_engine, self.synchronise, self.shards, ranks
+        )
 
     def synchronise(self) -> None:
         """Gives whoever rolls out the weights of now."""
@@ -132,7 +136,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
     def create_optimizer(self, model: Any = None) -> Any:
         """The run's own, over all that is trained; its learning rate is constant (trainer/trl_settings.py)."""
         settings = self.config.training
-        self.optimizer = optimizers.make(settings.optimizer, self.shards.trained, settings.learning_rate)
+        self.optimizer = torch_settings.make_optimizer(settings.optimizer, self.shards.trained, settings.learning_rate)
         return self.optimizer
 
     def begin(self) -> None:
@@ -204,8 +208,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         driven(self.training).record(batch, groups, batches.traces(batch, samples) if batch.traced else ())
         rewards = np.array([[rollout.reward for rollout in group.rollouts] for group in groups], dtype=np.float64)
         found = advantages(rewards, settings.advantage_baseline, settings.advantage_scale)
-        seen = batches.seen(batch, groups, samples) if self.hook else ()
-        return rewards, reweighted(Estimate(rewards, found, seen), self.hook)
+        views = batches.rollout_views(batch, groups, samples) if self.hook else ()
+        return rewards, reweighted(AdvantageEstimate(rewards, found, views), self.hook)
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         """TRL's batch with the run's advantages in place of TRL's own."""
@@ -244,7 +248,7 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
         trainer.synchronise()
     trainer.batch = batch = ranks.together(lambda: driven(trainer.training).next_batch())
     ranks.agree(batch.hash())
-    every = batches.jobs(batch, config)
+    every = batches.jobs(batch, config, trainer.loaded)
     mine = ranks.part(len(every))
     count = config.rollouts.rollouts_per_task
     if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:

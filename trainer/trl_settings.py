@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import warnings
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 from transformers.utils import logging as transformers_logging
@@ -12,8 +13,8 @@ from trl import GRPOConfig
 from buffers.run.run import Run
 from rods import runfolder
 from rods.config import Config
-from trainer import precision
-from trainer.engines.choose import vllm_arguments
+from rods.errors import UserError
+from trainer import torch_settings
 from trainer.plan import split
 
 
@@ -64,11 +65,48 @@ def arguments(run: Run, processes: int, *, bf16: bool) -> GRPOConfig:
     return made
 
 
+def vllm_arguments(config: Config) -> dict[str, Any]:
+    """What TRL's GRPOConfig is told about vLLM. Raises UserError for what cannot run here."""
+    training, operation = config.training, config.operation
+    arguments: dict[str, Any] = {"vllm_importance_sampling_correction": training.engine_correction != "none"}
+    if training.engine_correction != "none":
+        arguments["vllm_importance_sampling_mode"] = training.engine_correction
+        arguments["vllm_importance_sampling_clip_max"] = training.engine_correction_max
+    if operation.colocated:
+        _needs_vllm("operation.colocated")
+        return arguments | {
+            "use_vllm": True,
+            "vllm_mode": "colocate",
+            "vllm_gpu_memory_utilization": operation.colocated_memory,
+            "vllm_max_model_length": config.rollouts.max_context_tokens,
+        }
+    if operation.rollout_servers and operation.weight_transfer == "nccl":
+        _needs_vllm("operation.weight_transfer")
+        if not torch.cuda.is_available():
+            raise UserError(
+                "weights go over NCCL between GPUs, and this machine has none",
+                where="operation.weight_transfer",
+                remedy='use weight_transfer = "disk"',
+            )
+        base = operation.rollout_servers[0].urls[0].removesuffix("/").removesuffix("/v1")
+        return arguments | {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": base}
+    return arguments
+
+
+def _needs_vllm(where: str) -> None:
+    if find_spec("vllm") is None:
+        raise UserError(
+            "vLLM is not installed beside the trainer",
+            where=where,
+            remedy="install what trl[vllm] names here, or let a server in an environment of its own do the rollouts "
+            '([[operation.rollout_servers]], weight_transfer = "disk")',
+        )
+
+
 def settle_torch(config: Config) -> None:
     """Threads, determinism, and no chatter of libraries, as the configuration says."""
     transformers_logging.set_verbosity_error()
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")  # TRL's use of old names
-    precision.settle_threads(config.operation, otherwise=int(config.training.deterministic))
+    torch_settings.settle_threads(config.operation, otherwise=int(config.training.deterministic))
     if config.training.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True)
+        torch_settings.settle_determinism()

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.canonical import canonical
-from rods.gates.contamination import held_out_index
-from rods.gates.similarity import Match, SimilarityIndex
+from rods.gates.similarity import Match, SimilarityIndex, held_out_index
 from rods.tasks import HELD_OUT_SPLITS, Task, read_tasks
 
 LISTED = 20  # pairs of a kind, in the lines for a terminal
@@ -50,6 +49,11 @@ class Audit:
     leaks: tuple[Pair, ...]
     repeats: tuple[Pair, ...]
     names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Overlaps and duplicates inside the file are listed, a leak is a fault."""
+        return not self.leaks
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from buffers.audit.report import Report
-from buffers.folds.observations import Observations, Step, digest
-from buffers.folds.pool import Pool, initial
+from buffers.folds.observations import ClosedStep, Observations, digest, windows_json
+from buffers.folds.pool import Pool, initial, merges
 from buffers.folds.staging import Staging
-from buffers.folds.tracker import windows_json
 from buffers.log.records import Record
 from buffers.log.tail import read
-from buffers.merging.admission import Admission
 from buffers.merging.merger import epoch_record, group_records, recorded_slots
-from buffers.merging.rules import Derived, derive
+from buffers.merging.rules import Admission, Derived, derive
 from buffers.run.run import Run
 from rods import runfolder
 
@@ -25,55 +24,87 @@ ENVELOPE = frozenset(
 )  # of a group record: the rest is reported
 
 
+@dataclass
+class Findings:
+    """What a check of a run has looked at, and what does not fit."""
+
+    run: str
+    counts: dict[str, int] = field(default_factory=dict)
+    problems: list[dict[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def count(self, what: str, number: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + number
+
+    def problem(self, where: str, what: str) -> None:
+        self.problems.append({"where": where, "what": what})
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "ok": self.ok,
+            "counts": self.counts,
+            "problems": self.problems,
+            "notes": self.notes,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """For a terminal."""
+        yield f"{self.run}: " + ", ".join(f"{number} {what}" for what, number in self.counts.items())
+        yield from (f"  note: {note}" for note in self.notes)
+        yield from (f"  {problem['where']}: {problem['what']}" for problem in self.problems)
+        found = len(self.problems)
+        yield "everything agrees" if self.ok else f"{found} problem{'s' if found > 1 else ''}"
+
+
 class Rederivation:
     """One pass over the live history: steps and merges in the order in which they happened."""
 
-    def __init__(self, run: Run, report: Report) -> None:
-        self.run, self.report = run, report
+    def __init__(self, run: Run, findings: Findings) -> None:
+        self.run, self.findings = run, findings
         self.observations = Observations(run, strict=True)
         self.staging = Staging(run.path, strict=True)
         self.staging.poll()
         self.pool = Pool(initial(run))
         self.members: dict[int, frozenset[str]] = {}  # epoch → tasks of its slots
-        self.injected: dict[str, int] = {}
-        self.admission = Admission(run, self.injected)
+        self.admission = Admission(run, self.pool.injected)
         self.restored: dict[int, Record] = {}  # lost records of pool.jsonl that the rules give, by seq
         self.fixed: dict[int, int] = {}
         self._previous = 0
         self._stored = _stored_tracker(run.path)
 
     def walk(self) -> None:
-        merges = self._live_merges()
-        due = 0
-        due = self._merges_at(0, merges, due)
+        merged = self._live_merges()
+        due = self._merges_at(0, merged, 0)
         for step in self.observations.steps():
-            if due < len(merges) and merges[due][-1]["step"] < step.step:
-                self._problem_merge(merges[due][-1], "its step is not in the log")
+            if due < len(merged) and merged[due][-1]["step"] < step.step:
+                self._problem_merge(merged[due][-1], "its step is not in the log")
                 due += 1
             self._check_step(step)
             self._compare_tracker(step.step)
-            due = self._merges_at(step.step, merges, due)
-        for group in merges[due:]:
+            due = self._merges_at(step.step, merged, due)
+        for group in merged[due:]:
             self._problem_merge(group[-1], f"names step {group[-1]['step']}, which no live step record closes")
 
     def _live_merges(self) -> list[list[Record]]:
         """Closed groups of live epochs, in order; notes what every epoch number fixed first."""
-        merges: list[list[Record]] = []
-        group: list[Record] = []
-        for record in read(self.run.path / runfolder.POOL):
-            group.append(record)
-            if record["kind"] == "epoch":
-                self.fixed.setdefault(record["epoch"], record["expanded_seq"])
-                if self.observations.lineage.live(record["attempt"], record["step"]):
-                    merges.append(group)
-                else:
-                    self.report.count("merges dropped by a later start")
-                group = []
-        return merges
+        live: list[list[Record]] = []
+        for group in merges(read(self.run.path / runfolder.POOL)):
+            closing = group[-1]
+            self.fixed.setdefault(closing["epoch"], closing["expanded_seq"])
+            if self.observations.lineage.keeps(closing["attempt"], closing["step"]):
+                live.append(group)
+            else:
+                self.findings.count("merges dropped by a later start")
+        return live
 
-    def _merges_at(self, step: int, merges: list[list[Record]], due: int) -> int:
-        while due < len(merges) and merges[due][-1]["step"] == step:
-            self._check_merge(merges[due])
+    def _merges_at(self, step: int, merged: list[list[Record]], due: int) -> int:
+        while due < len(merged) and merged[due][-1]["step"] == step:
+            self._check_merge(merged[due])
             self._compare_tracker(step)
             due += 1
         return due
@@ -91,9 +122,7 @@ class Rederivation:
             self.run.config,
             self.pool,
             self.observations.tracker,
-            self.staging.candidates(
-                closing["expanded_seq"], self.pool.decided, by_pick=self.run.config.sync == "lockstep"
-            ),
+            self.staging.candidates(closing["expanded_seq"], by_pick=self.run.config.sync == "lockstep"),
             self.admission,
             epoch=closing["epoch"],
             stage=closing["stage"],
@@ -104,12 +133,13 @@ class Rederivation:
         agreed = self._compare(group, derived)
         for record in group:
             try:
-                self._follow(record)
+                self._follow(record, agreed)
             except (KeyError, ValueError) as error:
                 self._problem_merge(closing, f"{_short(_bare(record))} does not fit what came before ({error!r})")
         if not agreed:  # from here on, what the log says counts
-            left = [self.injected[one] for one in (*self.pool.active, *self.pool.revivable) if one in self.injected]
-            self.admission = Admission(self.run, self.injected, map(self.staging.task, left))
+            injected = self.pool.injected
+            left = [injected[one] for one in (*self.pool.active, *self.pool.revivable) if one in injected]
+            self.admission = Admission(self.run, injected, map(self.staging.task, left))
         self.members[closing["epoch"]] = frozenset(slot.task_id for slot in recorded_slots(self.run, self.pool))
 
     def _with_lost(self, group: list[Record], derived: Derived) -> list[Record]:
@@ -145,41 +175,40 @@ class Rederivation:
             self._problem_merge(closing, "has the right decisions in another order")
         return False
 
-    def _follow(self, record: Record) -> None:
-        """Takes a recorded decision, and holds the invariants against it."""
+    def _follow(self, record: Record, derived: bool) -> None:
+        """Takes a recorded decision, and holds the invariants against it. `derived`: the rules give the same."""
         kind = record["kind"]
         where = f"{runfolder.POOL}, record {record['seq']}"
-        self.report.count(kind if kind != "epoch" else "epochs")
+        self.findings.count(kind if kind != "epoch" else "epochs")
         if kind == "injected":
-            if record["task"] in self.injected:
-                self.report.problem(where, f"task {record['task']} is injected a second time")
-            if self.staging.task(record["expanded"]).id != record["task"]:
-                self.report.problem(where, f"variant {record['expanded']} is another task than {record['task']}")
-            self.injected[record["task"]] = record["expanded"]
+            if record["task"] in self.pool.injected:
+                self.findings.problem(where, f"task {record['task']} is injected a second time")
+            if not derived and self.staging.task(record["expanded"]).id != record["task"]:
+                self.findings.problem(where, f"variant {record['expanded']} is another task than {record['task']}")
         if kind == "retired" and not self.pool.active[record["task"]].generated:
-            self.report.problem(where, f"original {record['task']} is retired")
+            self.findings.problem(where, f"original {record['task']} is retired")
         self.pool.apply(record)
-        if kind == "retired" and record["task"] not in self.pool.revivable:
-            self.observations.tracker.forget(record["task"])
+        if "expanded" in record:
+            self.staging.decide(record["expanded"])
 
-    def _check_step(self, step: Step) -> None:
-        self.report.count("steps")
-        self.report.count("groups", len(step.records))
+    def _check_step(self, step: ClosedStep) -> None:
+        self.findings.count("steps")
+        self.findings.count("groups", len(step.records))
         where = f"step {step.step} of attempt {step.attempt}"
         if step.step != self._previous + 1:
-            self.report.problem(where, f"follows step {self._previous}")
+            self.findings.problem(where, f"follows step {self._previous}")
         self._previous = step.step
         if step.record["policy_step"] >= step.step:
-            self.report.problem(where, f"was made by weights of step {step.record['policy_step']}")
+            self.findings.problem(where, f"was made by weights of step {step.record['policy_step']}")
         reported = []
         for index, (record, group) in enumerate(zip(step.records, step.groups, strict=True)):
             if (record["attempt"], record["step"], record["index"]) != (step.attempt, step.step, index):
-                self.report.problem(where, f"record {record['seq']} is not its group {index}")
+                self.findings.problem(where, f"record {record['seq']} is not its group {index}")
             if group.task not in self.members.get(step.epoch, frozenset()):
-                self.report.problem(where, f"task {group.task} was not in epoch {step.epoch}")
+                self.findings.problem(where, f"task {group.task} was not in epoch {step.epoch}")
             reported.append({key: value for key, value in record.items() if key not in ENVELOPE})
         if digest(step.epoch, step.record["policy_step"], reported) != step.record["digest"]:
-            self.report.problem(where, "its digest does not fit its groups")
+            self.findings.problem(where, "its digest does not fit its groups")
 
     def _compare_tracker(self, step: int) -> None:
         stored = self._stored
@@ -188,16 +217,19 @@ class Rederivation:
         if not self.observations.live(stored["attempt"], step):
             return
         self._stored = None
-        for task_id, windows in windows_json(self.observations.tracker).items():
+        known = windows_json(self.observations.tracker)
+        for task_id in [one for one in known if self.pool.gone(one)]:
+            del known[task_id]
+        for task_id, windows in known.items():
             if stored["tasks"].get(task_id, {}).get("windows") != windows:
-                self.report.problem(runfolder.TRACKER, f"task {task_id}: not what the observations up to {step} say")
-        if extra := stored["tasks"].keys() - set(self.observations.tracker.tasks):
-            self.report.problem(
+                self.findings.problem(runfolder.TRACKER, f"task {task_id}: not what the observations up to {step} say")
+        if extra := stored["tasks"].keys() - known.keys():
+            self.findings.problem(
                 runfolder.TRACKER, f"tasks that no step has named, or that left: {', '.join(sorted(extra)[:3])}"
             )
 
     def _problem_merge(self, closing: Record, what: str) -> None:
-        self.report.problem(f"epoch {closing['epoch']} of attempt {closing['attempt']}", what)
+        self.findings.problem(f"epoch {closing['epoch']} of attempt {closing['attempt']}", what)
 
 
 def _stored_tracker(path: Path) -> Any:

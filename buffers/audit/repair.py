@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from buffers.audit.rederive import Rederivation
-from buffers.audit.report import Report
+from buffers.audit.rederive import Findings, Rederivation
 from buffers.log.disk import replace, sync_folder
 from buffers.log.parts import first_seq, segments
 from buffers.log.records import CLOSING, LOST, line
-from buffers.log.salvage import Part, mended, salvage
+from buffers.log.salvage import PartContents, mended, salvage
 from buffers.log.tail import read_raw
 from buffers.log.writer import LogWriter
 from buffers.run.heartbeat import Heartbeat
@@ -142,7 +141,7 @@ def _damage(run: Run, log: Path) -> Iterator[Repair]:
         )
 
 
-def _mender(path: Path, parts: list[Part]) -> Callable[[Path], object]:
+def _mender(path: Path, parts: list[PartContents]) -> Callable[[Path], object]:
     return lambda aside: _replace(path, dict(mended(parts))[path], aside)
 
 
@@ -166,7 +165,7 @@ def restore_pool(run: Run, aside: Path) -> None:
     """Writes the lost decisions of merges again, and cuts pool.jsonl before the first merge whose record was lost."""
     log = run.path / runfolder.POOL
     _cut_before_lost_merge(log, aside)
-    history = Rederivation(run, Report(str(run.path)))
+    history = Rederivation(run, Findings(str(run.path)))
     history.walk()
     for part in segments(log) if history.restored else ():
         lines = part.read_bytes().splitlines(keepends=True)

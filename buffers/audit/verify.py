@@ -1,57 +1,55 @@
-"""`rods verify`: derives every decision of a run again from its logs, and compares (DESIGN §4, §5).
+"""`rods verify`: derives every decision of a run again from its logs, and compares.
 
 Each live merge is derived anew from the live observations before it (buffers.audit.rederive). Besides: checksums, seqs
-and ids of all logs, groups that are whole, picks, variants and lineages that fit together (buffers.audit.picks),
-tracker.json and snapshots.
+and ids of all logs, groups that are whole, picks, variants and lineages that fit together, tracker.json and snapshots.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from buffers.audit.picks import check_picks
-from buffers.audit.rederive import Rederivation
-from buffers.audit.report import Report
+from buffers.audit.rederive import Findings, Rederivation
 from buffers.folds.observations import Observations
-from buffers.folds.pool import PoolView
+from buffers.folds.pool import initial
 from buffers.log.parts import segments
-from buffers.log.records import CLOSED_BY, CLOSING, KEYS, LOST, record_id
+from buffers.log.records import CLOSED_BY, CLOSING, KEYS, LOST, Record, record_id
 from buffers.log.tail import read, read_raw
 from buffers.run.run import Run
-from rods import environments, runfolder
+from rods import runfolder
 from rods.errors import CorruptLogError
 from rods.gates import replay as ground_truth_faults
 
-__all__ = ["Report", "verify"]
+__all__ = ["Findings", "verify"]
 LOGS = (runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS, runfolder.EXPANDED, runfolder.REJECTED)
 SIZES = {"step": "groups", "considered": "picks"}  # closing kinds whose record says how many records it closes
 
 
-def verify(path: Path, replay: bool = False) -> Report:
+def verify(path: Path, replay: bool = False) -> Findings:
     """Checks the run at `path`; with `replay` also executes the ground truth of every injected variant. Raises
     UserError when the folder itself cannot be opened."""
     run = Run.open(path)
-    report = Report(str(path))
-    report.count("tasks", len(run.tasks))
+    findings = Findings(str(path))
+    findings.count("tasks", len(run.tasks))
     try:
         for log in LOGS:
-            _check_records(run.path / log, report)
-        history = Rederivation(run, report)
+            _check_records(run.path / log, findings)
+        history = Rederivation(run, findings)
         history.walk()
-        check_picks(run, history.staging, history.injected, report)
-        _check_snapshot(run, report)
+        _check_picks(run, history.pool.injected, findings)
+        _check_snapshot(run, findings)
         if replay:
-            for task_id, seq in history.injected.items():
+            for task_id, seq in history.pool.injected.items():
                 task = history.staging.task(seq)
-                report.count("variants replayed")
-                for fault in ground_truth_faults(environments.load(task.environment.name), task):
-                    report.problem(f"variant {task_id}", str(fault))
+                findings.count("variants replayed")
+                for fault in ground_truth_faults(run.environments.load(task.environment.name), task):
+                    findings.problem(f"variant {task_id}", str(fault))
     except CorruptLogError as error:
-        report.problem("log", str(error))
-    return report
+        findings.problem("log", str(error))
+    return findings
 
 
-def _check_records(path: Path, report: Report) -> None:
+def _check_records(path: Path, findings: Findings) -> None:
     """Checksums and seqs are checked by reading; here ids, and that groups are whole."""
     raw = lost = 0
     for record in read_raw(path):
@@ -59,9 +57,9 @@ def _check_records(path: Path, report: Report) -> None:
         kind = record["kind"]
         if kind == LOST:
             lost += 1
-            report.problem(path.name, f"record {record['seq']} was lost to damage")
+            findings.problem(path.name, f"record {record['seq']} was lost to damage")
         if kind in KEYS and record["id"] != record_id(kind, record):
-            report.problem(path.name, f"record {record['seq']} ({kind}) has an id that does not fit its key")
+            findings.problem(path.name, f"record {record['seq']} ({kind}) has an id that does not fit its key")
     members = 0
     counted = 0
     for record in read(path):
@@ -69,28 +67,85 @@ def _check_records(path: Path, report: Report) -> None:
         kind = record["kind"]
         if kind in CLOSING:
             if kind in SIZES and record[SIZES[kind]] != members:
-                report.problem(path.name, f"record {record['seq']} closes {members} records, not {record[SIZES[kind]]}")
+                findings.problem(
+                    path.name, f"record {record['seq']} closes {members} records, not {record[SIZES[kind]]}"
+                )
             members = 0
         elif kind in CLOSED_BY:
             members += 1
-    report.count("records", raw)
+    findings.count("records", raw)
     if void := raw - counted - lost:
-        report.notes.append(f"{path.name}: {void} records of groups that were never closed (void)")
+        findings.notes.append(f"{path.name}: {void} records of groups that were never closed (void)")
     for part in segments(path):
         for aside in sorted(part.parent.glob(f"{part.name}.torn.*")):
-            report.notes.append(f"{aside.name}: a line cut short, moved aside")
+            findings.notes.append(f"{aside.name}: a line cut short, moved aside")
 
 
-def _check_snapshot(run: Run, report: Report) -> None:
+def _check_snapshot(run: Run, findings: Findings) -> None:
     """The fold behind the latest snapshot comes to what the fold of everything does."""
-    behind = Observations(run, strict=True, history=False)
+    behind = Observations(run, strict=True, every_step=False)
     if not behind.snapshot:
         return
-    report.count("snapshots")
+    findings.count("snapshots")
     name = f"{runfolder.SNAPSHOTS}/observations.{behind.snapshot:012d}.json"
     whole = Observations(run, strict=True)
     for observations in (behind, whole):
         observations.catch_up()
-        PoolView(run, observations, strict=True).poll()  # tells them what has left
     if behind.state() != whole.state():
-        report.problem(name, "not what the closed parts say")
+        findings.problem(name, "not what the closed parts say")
+
+
+def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> None:
+    """Whether picks, variants and `finished` records name each other, and lineages keep to their rules. `injected`:
+    variant → its seq in the expanded log, in the order of injection."""
+    picked, finished = _read_seeds(run, findings)
+    written: dict[str, list[str]] = {}
+    seeds: dict[int, str] = {}  # by seq of the variant
+    generations: dict[int, int] = {}
+    count = 0
+    for record in read(run.path / runfolder.EXPANDED):
+        pick, count = record["pick"], record["seq"]
+        task = record["task"] if isinstance(record["task"], dict) else {}
+        if pick not in picked:
+            findings.problem(f"{runfolder.EXPANDED}, record {record['seq']}", f"belongs to {pick}, never picked")
+        else:
+            seeds[record["seq"]] = picked[pick]["task"]
+        written.setdefault(pick, []).append(task.get("id", ""))
+        generations[record["seq"]] = task.get("provenance", {}).get("generation")
+    for pick, record in finished.items():
+        if sorted(record["accepted"]) != sorted(written.get(pick, [])):
+            findings.problem(
+                f"{runfolder.SEEDS}, record {record['seq']}", f"{pick}: accepted variants are not those expanded"
+            )
+    findings.count("picks", len(picked))
+    findings.count("variants", count)
+    known = {member.task_id: member.generation for member in initial(run)}
+    limit = run.config.selection.max_generation
+    for task_id, seq in injected.items():
+        # A variant is one generation further than its seed, within the limit.
+        generation, seed = generations[seq], known.get(seeds.get(seq, ""))
+        if seed is not None and generation != seed + 1:
+            findings.problem(f"variant {task_id}", f"generation {generation}, but its seed's is {seed}")
+        if generation > limit:
+            findings.problem(f"variant {task_id}", f"generation {generation} exceeds {limit}")
+        known[task_id] = generation
+
+
+def _read_seeds(run: Run, findings: Findings) -> tuple[dict[str, Record], dict[str, Record]]:
+    picked: dict[str, Record] = {}
+    finished: dict[str, Record] = {}
+    considered: set[int] = set()
+    for record in read(run.path / runfolder.SEEDS):
+        where = f"{runfolder.SEEDS}, record {record['seq']}"
+        if record["kind"] == "picked":
+            if picked.setdefault(record["pick"], record) is not record:
+                findings.problem(where, f"pick {record['pick']} occurs twice")
+        elif record["kind"] == "considered":
+            if record["step"] in considered:
+                findings.problem(where, f"step {record['step']} was considered twice")
+            considered.add(record["step"])
+        elif record["kind"] == "finished":
+            finished[record["pick"]] = record
+            if record["pick"] not in picked:
+                findings.problem(where, f"finishes {record['pick']}, which was never picked")
+    return picked, finished

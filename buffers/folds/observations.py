@@ -1,34 +1,37 @@
-"""The fold of observations.jsonl: live steps, the tracker, the latest attempt (DESIGN §4).
+"""The fold of observations.jsonl: attempts, live steps, the tracker.
 
-Readers of any process follow the log with `Observations`; it folds anew when a start drops steps that it has folded.
+A start drops what earlier attempts did beyond its `from_step`. Nothing is deleted; folds leave it out. What is left is
+*live*. `Observations` follows the log and folds anew when a start drops steps that it has folded already.
 """
 
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
-from collections import deque
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import orjson
 
-from buffers.folds.lineage import Lineage, known_starts
 from buffers.folds.snapshots import Snapshot, Snapshots
-from buffers.log.records import Record
-from buffers.log.tail import Tail
+from buffers.log.parts import segments
+from buffers.log.records import Record, is_record
+from buffers.log.tail import BLOCK, Tail
 from buffers.run.run import Run
 from rods.canonical import ID_DIGITS
 from rods.observations import Group
 from rods.rules.tracker import Tracker
 from rods.runfolder import OBSERVATIONS
 
+START = b'"kind":"start"'
 DIGEST = ID_DIGITS // 2  # bytes
+NO_DIGEST = bytes(DIGEST)  # of a step that is not there
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ClosedStep:
     """A live closed step: its closing record and the records of its groups in order of index."""
 
     record: Record
@@ -55,94 +58,78 @@ class Step:
         return [Group.from_json(record) for record in self.records]
 
 
-class Made(NamedTuple):
-    """A live step in short: who made it, in which epoch, and the digest of what was reported."""
-
-    attempt: int
-    epoch: int
-    digest: str
-
-
-class Steps:
-    """All live steps in short. A run has many, so each takes ten bytes, and each stretch of one epoch a few numbers."""
+class Lineage:
+    """The starts of a run, in order: which attempt's steps still count."""
 
     def __init__(self) -> None:
-        self._firsts: list[int] = []  # of each stretch: its first step,
-        self._stretches: list[tuple[int, int, int]] = []  # attempt, epoch, where its digests begin
-        self._digests = bytearray()
-        self._last = 0  # step
+        self.attempt = 0  # the latest; 0 before the first start
+        self._limits: dict[int, int] = {}  # attempt → the last of its steps that later starts kept
 
-    def add(self, step: int, made: Made) -> None:
-        """Takes the step after those taken before."""
-        if not self._stretches or step != self._last + 1 or (made.attempt, made.epoch) != self._stretches[-1][:2]:
-            self._firsts.append(step)
-            self._stretches.append((made.attempt, made.epoch, len(self._digests)))
-        self._digests += bytes.fromhex(made.digest)
-        self._last = step
+    def add(self, start: Record) -> bool:
+        """Takes a `start` record; False when it was known."""
+        attempt, from_step = start["attempt"], start["from_step"]
+        if attempt <= self.attempt:
+            return False
+        for earlier in range(attempt):
+            self._limits[earlier] = min(from_step, self._limits.get(earlier, from_step))
+        self.attempt = attempt
+        return True
+
+    def limit(self, attempt: int) -> float:
+        """The last step of `attempt` and of those before it that later starts have kept; infinite for the latest."""
+        return self._limits.get(attempt, math.inf)
+
+    def keeps(self, attempt: int, step: int) -> bool:
+        """Whether no later start has dropped what `attempt` did at `step`."""
+        return step <= self.limit(attempt)
 
     def as_json(self) -> Any:
-        return [self._firsts, self._stretches, self._digests.hex(), self._last]
+        return [self.attempt, sorted(self._limits.items())]
 
     @staticmethod
-    def from_json(state: Any) -> Steps:
-        found = Steps()
-        found._firsts, stretches, digests, found._last = state
-        found._stretches = [(attempt, epoch, begin) for attempt, epoch, begin in stretches]
-        found._digests = bytearray.fromhex(digests)
+    def from_json(state: Any) -> Lineage:
+        found = Lineage()
+        found.attempt, found._limits = state[0], dict(state[1])
         return found
-
-    def get(self, step: int) -> Made | None:
-        """None for a step that is not live."""
-        place = bisect_right(self._firsts, step) - 1
-        if place < 0:
-            return None
-        attempt, epoch, begin = self._stretches[place]
-        end = len(self._digests) if place + 1 == len(self._stretches) else self._stretches[place + 1][2]
-        begin += (step - self._firsts[place]) * DIGEST
-        return Made(attempt, epoch, self._digests[begin : begin + DIGEST].hex()) if begin < end else None
 
 
 class Observations:
-    """Follows a run's observations. The tracker holds the live steps that `steps` or `poll` have passed."""
+    """Follows a run's observations. What it knows covers the live steps that `steps` or `catch_up` have passed."""
 
     lineage: Lineage
     tracker: Tracker
     last_step: int  # live and closed; 0 before the first
-    epoch: int  # of that step
-    steps_made: Steps  # the live ones
     snapshot: int  # the seq up to which closed parts need not be read again
     tail: Tail
+    _digests: bytearray  # of the live steps, one behind the other
 
-    def __init__(self, run: Run, *, strict: bool = False, history: bool = True, keep: bool = False) -> None:
-        """`history`: whether every live step is wanted; without it, a fold begins behind the latest snapshot. `keep`:
-        write snapshots, for the owner of the log."""
+    def __init__(self, run: Run, *, strict: bool = False, every_step: bool = True, keep: bool = False) -> None:
+        """`strict`: damage is an error in every form (buffers.log.tail.Tail). `every_step`: whether `steps` is to yield
+        them from the first on; without it, a fold begins behind the latest snapshot. `keep`: write snapshots, for the
+        owner of the log."""
         self.path = run.path / OBSERVATIONS
-        self._config, self._strict, self._history, self._keep = run.config, strict, history, keep
+        self._config, self._strict, self._every_step, self._keep = run.config, strict, every_step, keep
         self._snapshots = Snapshots(self.path, [run.config.zones.model_dump(), run.config.selection.boundary])
-        self.rewound = False  # whether the last poll met a start that dropped steps
-        self.leaving: deque[tuple[int, str]] = deque()  # a step, and the tasks to be forgotten once it was folded
+        self.rewound = False  # whether the last look met a start that dropped steps
         self._fold_anew()
-
-    @property
-    def attempt(self) -> int:
-        """The latest attempt; 0 before the first start."""
-        return self.lineage.attempt
 
     def live(self, attempt: int, step: int) -> bool:
         """Whether `step` is closed, counts, and was made by `attempt`. Step 0 always is: nothing was done yet."""
-        return step == 0 or ((made := self.steps_made.get(step)) is not None and made.attempt == attempt)
+        made = self.lineage.limit(attempt - 1) < step and self.lineage.keeps(attempt, step)
+        return step == 0 or (made and self.digest(step) is not None)
 
-    def poll(self) -> list[Step]:
-        """Live steps that were closed since the last poll. After a rewind (`rewound`) the tracker holds what is left,
-        and only steps after the ones left are returned."""
-        return list(self.steps())
+    def digest(self, step: int) -> str | None:
+        """What was reported at a live step (`digest` below); None for any other step."""
+        found = self._digests[(step - 1) * DIGEST : step * DIGEST] if step > 0 else NO_DIGEST
+        return found.hex() if found and found != NO_DIGEST else None
 
-    def steps(self) -> Iterator[Step]:
-        """The same, one by one: for a long history. Take it to its end."""
+    def steps(self) -> Iterator[ClosedStep]:
+        """Live steps that were closed since the last look, one by one as they are folded. Take it to its end. After a
+        rewind (`rewound`) the tracker holds what is left, and only steps after the ones left are yielded."""
         self.rewound = False
         known = 0.0  # up to here the caller has seen what still counts
         while True:
-            attempt = self.attempt
+            attempt = self.lineage.attempt
             for step in self._follow():
                 if step is None:
                     self._fold_anew()
@@ -156,23 +143,13 @@ class Observations:
                 return
 
     def catch_up(self) -> None:
-        """Folds what is new, for who wants no steps: their records then die young, which makes a long history cheap."""
+        """The same for a caller who wants no steps: their records then die young, which makes a long history cheap."""
         self.rewound = False
         while any(step is None for step in self._follow(wanted=False)):
             self._fold_anew()
             self.rewound = True
 
-    def forget(self, tasks: Iterable[str], step: int) -> None:
-        """`tasks` have left the pool for good after `step`: what was observed of them is not asked for any more."""
-        self.leaving.append((step, " ".join(tasks)))
-
-    def let_go(self) -> None:
-        """Forgets what has left by now."""
-        while self.leaving and self.leaving[0][0] <= self.last_step:
-            for task in self.leaving.popleft()[1].split():
-                self.tracker.forget(task)
-
-    def _follow(self, *, wanted: bool = True) -> Iterator[Step | None]:
+    def _follow(self, *, wanted: bool = True) -> Iterator[ClosedStep | None]:
         """Folds what is new; yields it when `wanted`, and None when a start drops steps that were folded."""
         for block in self.tail.blocks():
             if self.tail.closed > self.snapshot:  # up to there, all is folded
@@ -186,38 +163,35 @@ class Observations:
                 if kind == "start":
                     if self.lineage.add(record) and record["from_step"] < self.last_step:
                         yield None
-                elif kind == "step" and self.lineage.live(record["attempt"], record["step"]):
-                    self.let_go()
+                elif kind == "step" and self.lineage.keeps(record["attempt"], record["step"]):
                     groups = block[index - (record["seq"] - record["first"]) : index]
                     self.tracker.apply(groups)
                     self.last_step = record["step"]
-                    self.epoch = record["epoch"]
-                    self.steps_made.add(self.last_step, Made(record["attempt"], record["epoch"], record["digest"]))
+                    self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)  # lost to damage
+                    self._digests += bytes.fromhex(record["digest"])
                     if wanted:
-                        yield Step(record, [one for one in groups if one["kind"] == "group"])  # none that was lost
+                        yield ClosedStep(record, [one for one in groups if one["kind"] == "group"])  # none that is lost
                     del groups
 
     def _fold_anew(self) -> None:
         self.snapshot = 0
         self.tracker = Tracker(self._config.zones, self._config.selection.boundary)
-        for snapshot in self._snapshots.newest() if not self._history else ():
+        for snapshot in self._snapshots.newest() if not self._every_step else ():
             if self._begin_behind(snapshot):
                 return
         self.lineage = known_starts(self.path)
         self.last_step = 0
-        self.epoch = 0
-        self.steps_made = Steps()
+        self._digests = bytearray()
         self.tail = Tail(self.path, strict=self._strict)
 
     def _begin_behind(self, snapshot: Snapshot) -> bool:
         """False when a later start has dropped steps that the snapshot holds."""
-        lineage, last_step, epoch, steps, tracker = snapshot.state
+        lineage, last_step, digests, tracker = snapshot.state
         before = Lineage.from_json(lineage)
         known = known_starts(self.path, Lineage.from_json(lineage), snapshot.parts)
         if known.limit(before.attempt) < last_step:
             return False
-        self.lineage, self.last_step, self.epoch = known, last_step, epoch
-        self.steps_made = Steps.from_json(steps)
+        self.lineage, self.last_step, self._digests = known, last_step, bytearray.fromhex(digests)
         self.snapshot = snapshot.seq
         self.tracker.load(tracker)
         self.tail = Tail(self.path, strict=self._strict, after=snapshot.seq, skip=snapshot.parts)
@@ -225,10 +199,41 @@ class Observations:
 
     def state(self) -> Any:
         """What a snapshot keeps, as JSON can say it."""
-        return [self.lineage.as_json(), self.last_step, self.epoch, self.steps_made.as_json(), self.tracker.state()]
+        return [self.lineage.as_json(), self.last_step, self._digests.hex(), self.tracker.state()]
+
+
+def known_starts(path: Path, lineage: Lineage | None = None, skip: Container[str] = frozenset()) -> Lineage:
+    """Adds to `lineage` (default: an empty one) the starts in a log of observations, but for the parts named in `skip`.
+    They are found without parsing the rest: folds that know them beforehand read the log once, however often it was
+    rewound. Relies on records being compact JSON (docs/protocol.md)."""
+    lineage = lineage or Lineage()
+    for part in segments(path):
+        if part.name in skip:
+            continue
+        with part.open("rb") as file:
+            rest = b""
+            while data := file.read(BLOCK):
+                data = rest + data
+                end = data.rfind(b"\n") + 1
+                rest = data[end:]
+                position = data.find(START, 0, end)
+                while position >= 0:
+                    line = data[data.rfind(b"\n", 0, position) + 1 : data.find(b"\n", position)]
+                    if is_record(line) and (record := orjson.loads(line))["kind"] == "start":
+                        lineage.add(record)
+                    position = data.find(START, position + 1, end)
+    return lineage
 
 
 def digest(epoch: int, policy_step: int, groups: list[dict[str, Any]]) -> str:
     """What makes two reports of one step the same: 20 hex digits over everything reported."""
     report = orjson.dumps([epoch, policy_step, groups], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(report).hexdigest()[:ID_DIGITS]
+
+
+def windows_json(tracker: Tracker) -> dict[str, list[dict[str, Any]]]:
+    """The windows of every task that the tracker knows; none for one whose groups never counted."""
+    found: dict[str, list[dict[str, Any]]] = {task_id: [] for task_id in tracker.tasks}
+    for window in tracker.windows():
+        found[window.task].append(window.as_json())
+    return found

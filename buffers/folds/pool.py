@@ -1,27 +1,16 @@
-"""The pool: which tasks are trained on, folded from tasks.jsonl, the starts and pool.jsonl (DESIGN §4).
-
-`Pool` is the state and the effect of each record on it. `PoolView` follows a living run: it folds anew when a start
-drops epochs, and knows the content of variants from the expanded log.
-
-Memory is in proportion to what is active, staged, or may be revived. Of any other variant fourteen bytes are left: its
-id, which must not be injected again, and where it is written.
-"""
+"""The fold of pool.jsonl: which tasks are trained on, and what has left. Variants' contents are elsewhere (staging)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from buffers.folds.compact import SeqOf, Seqs
-from buffers.folds.observations import Observations
-from buffers.folds.staging import Staging
+from buffers.folds.observations import Lineage
 from buffers.log.records import Record
-from buffers.log.tail import Tail, read
+from buffers.log.tail import read
 from buffers.run.run import Run
-from rods.errors import CorruptLogError
 from rods.rules.retirement import TOO_HARD
 from rods.runfolder import POOL
 from rods.tasks import Task, TaskType
@@ -74,7 +63,8 @@ class Pool:
     def __init__(self, members: Iterable[Member]) -> None:
         self.active = {member.task_id: member for member in members}
         self.revivable: dict[str, Retired] = {}  # retired as too hard: what re-tests may bring back
-        self.decided = Seqs()  # of variants that were injected or refused
+        self.injected: dict[str, int] = {}  # every variant that ever was → its seq in the expanded log
+        self.decided: set[int] = set()  # seqs of the variants that were injected or refused
         self.epochs: list[Opened] = []  # by number
         self.latest: Record | None = None  # the last `epoch` record
         self.totals: Counter[str] = Counter()  # of the counts in those records
@@ -82,7 +72,7 @@ class Pool:
     def copy(self) -> Pool:
         other = Pool(())
         other.active, other.revivable = dict(self.active), dict(self.revivable)
-        other.decided, other.epochs = self.decided.copy(), list(self.epochs)
+        other.injected, other.decided, other.epochs = dict(self.injected), set(self.decided), list(self.epochs)
         other.latest, other.totals = self.latest, self.totals.copy()
         return other
 
@@ -101,11 +91,16 @@ class Pool:
         """How many have left and not come back."""
         return self.totals["retired"] - self.totals["revived"]
 
+    def gone(self, task_id: str) -> bool:
+        """Whether a variant has left for good: it will neither be trained on nor tried again."""
+        return task_id in self.injected and task_id not in self.active and task_id not in self.revivable
+
     def apply(self, record: Record) -> None:
         """The effect of one record of a closed, live group."""
         kind = record["kind"]
         if kind == "injected":
             self.decided.add(record["expanded"])
+            self.injected[record["task"]] = record["expanded"]
             self.active[record["task"]] = Member(
                 record["task"],
                 record["type"],
@@ -129,153 +124,26 @@ class Pool:
             self.totals.update(record["counts"])
 
 
-class LostVariant(CorruptLogError):
-    """A variant is in the pool, and damage took the record that holds it."""
-
-
-class PoolView:
-    """Follows the live pool. `observations` must be polled first: it knows which attempts count. (At a start, before it
-    has been polled, it knows all starts; polling the pool first as well lets it forget what has left on its way.)"""
-
-    pool: Pool
-    staging: Staging
-    injected: SeqOf  # variants that were injected in live epochs, with their seqs in the expanded log
-    tail: Tail
-    _kept: set[int]  # seqs of those that are active or may be revived
-    _waiting: list[Record]
-    _ahead: bool
-
-    def __init__(self, run: Run, observations: Observations, *, strict: bool = False) -> None:
-        self.run = run
-        self.fixed: dict[int, int] = {}  # epoch number → the expanded_seq that its first closed record fixed
-        self._observations, self._strict = observations, strict
-        self._attempt = 0  # the latest when the fold last looked
-        self._given = {task.id: task for task in run.tasks}
-        self._fold_anew()
-
-    @property
-    def active(self) -> dict[str, Member]:
-        return self.pool.active
-
-    @property
-    def epoch(self) -> int:
-        """The number of the latest live epoch; -1 before the first merge."""
-        return len(self.pool.epochs) - 1
-
-    @property
-    def stage(self) -> int:
-        """The curriculum stage of that epoch, counted from 1."""
-        return self.pool.epochs[-1].stage if self.pool.epochs else 1
-
-    def task(self, task_id: str) -> Task:
-        """A given task or a variant that was injected. Raises KeyError for any other id, LostVariant."""
-        given = self._given.get(task_id)
-        if given is not None:
-            return given
-        seq = self.injected[task_id]
-        try:
-            return self.staging.task(seq)
-        except KeyError as error:
-            raise LostVariant(
-                f"variant {task_id} of the pool was lost to damage (record {seq})",
-                where=str(self.staging.path),
-                remedy="start a new run from this one with `rods fork`, which leaves it out",
-            ) from error
-
-    def contents(self) -> Iterator[Task]:
-        """The variants that are active or may be revived, but for those that were lost to damage."""
-        for task_id in (*self.pool.active, *self.pool.revivable):
-            if task_id not in self._given:
-                with suppress(LostVariant):
-                    yield self.task(task_id)
-
-    def poll(self) -> list[Record]:
-        """Folds what is new; returns the new live `epoch` records."""
-        if self._ahead or self._rewound():
-            self._fold_anew()
-        new = []
-        for group in self._groups():
-            if group[-1]["epoch"] != len(self.pool.epochs):
-                self._ahead = True  # of observations: a start that drops epochs is there and was not read yet
-                break
-            for record in group:
-                self._note(record)
-                self.pool.apply(record)
-            if left := [one["task"] for one in group if one["kind"] == "retired" and one["rule"] not in TOO_HARD]:
-                self._observations.forget(left, group[-1]["step"])
-            new.append(group[-1])
-        self.staging.poll()  # last, so that what is decided is not kept in the first place
-        self._observations.let_go()
-        return new
-
-    def _rewound(self) -> bool:
-        """Whether epochs that were folded do not count any more, or the tracker knows again what it was to forget."""
-        attempt, self._attempt = self._attempt, self._observations.attempt
-        if self._tracker is not self._observations.tracker:
-            return True
-        return attempt != self._attempt and not all(self._live(one.attempt, one.step) for one in self.pool.epochs)
-
-    def _note(self, record: Record) -> None:
-        """Remembers where an injected variant is written, and forgets the content of what will not come back."""
-        kind = record["kind"]
-        if kind == "injected":
-            self.injected.add(record["task"], record["expanded"])
-            self._kept.add(record["expanded"])
-        elif kind == "refused":
-            self.staging.forget(record["expanded"])
-        elif kind == "retired" and record["rule"] not in TOO_HARD:
-            seq = self.pool.active[record["task"]].seq
-            self._kept.discard(seq)
-            self.staging.forget(seq)
-
-    def _wanted(self, seq: int) -> bool:
-        return seq not in self.pool.decided or seq in self._kept
-
-    def _groups(self) -> Iterator[list[Record]]:
-        """New closed groups of live epochs, each ending in its `epoch` record."""
-        for record in self.tail.records():
-            self._waiting.append(record)
-            if record["kind"] == "epoch":
-                group = self._waiting
-                self._waiting = []
-                self.fixed.setdefault(record["epoch"], record["expanded_seq"])
-                if self._live(record["attempt"], record["step"]):
-                    yield group
-
-    def _live(self, attempt: int, step: int) -> bool:
-        return self._observations.lineage.live(attempt, step)
-
-    def _fold_anew(self) -> None:
-        self.pool = Pool(initial(self.run))
-        self.tail = Tail(self.run.path / POOL, strict=self._strict)
-        self._waiting = []
-        self._ahead = False
-        self.injected, self._kept = SeqOf(), set()
-        # What was decided may wait again. Never strict: the daemon may be writing, and what has not arrived will.
-        self.staging = Staging(self.run.path, self._wanted)
-        self._tracker = self._observations.tracker
-        self._observations.leaving.clear()
-
-
 def initial(run: Run) -> list[Member]:
     """The members before epoch 0."""
     return [Member.given(task) for task in run.training.values()]
 
 
-def pool_at(run: Run, observations: Observations, epoch: int) -> Pool:
-    """The live pool behind the record of `epoch`. Raises KeyError when there is none."""
-    pool = Pool(initial(run))
+def merges(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """The merges in pool.jsonl: each merge's decisions and, last, its `epoch` record."""
     group: list[Record] = []
-    for record in read(run.path / POOL):
+    for record in records:
         group.append(record)
         if record["kind"] == "epoch":
-            if observations.lineage.live(record["attempt"], record["step"]):
-                for member in group:
-                    pool.apply(member)
-                if record["epoch"] == epoch:
-                    return pool
+            yield group
             group = []
-    raise KeyError(epoch)
+
+
+def live_merges(run: Run, lineage: Lineage) -> Iterator[list[Record]]:
+    """Those that no later start has dropped, read from the beginning."""
+    for group in merges(read(run.path / POOL)):
+        if lineage.keeps(group[-1]["attempt"], group[-1]["step"]):
+            yield group
 
 
 def counts(pool: Pool) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The fold of seeds.jsonl and the expanded log: what the daemon has considered, picked, written and finished.
 
-The daemon continues from it after a start; in lockstep the trainer reads the watermark (DESIGN §4, *Pick*).
+The daemon continues from it after a start; in lockstep the trainer reads the watermark.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from pathlib import Path
 from buffers.log.records import Record
 from buffers.log.tail import Tail
 from rods.runfolder import EXPANDED, SEEDS
-
-FEW = 1024
 
 
 @dataclass(slots=True)
@@ -31,13 +29,10 @@ class Unfinished:
 class Seeds:
     """Follows seeds.jsonl and the expanded log."""
 
-    def __init__(self, folder: Path, *, exclusion_steps: int = 0, strict: bool = False) -> None:
-        """`exclusion_steps`: for how long `last_picked` remembers a task."""
+    def __init__(self, folder: Path, *, strict: bool = False) -> None:
         self.last_considered = 0  # the highest; steps are considered in ascending order
         self.unfinished: dict[str, Unfinished] = {}
         self.last_picked: dict[str, int] = {}  # task → the latest step that picked it and did not drop it as stale
-        self._exclusion_steps = exclusion_steps
-        self._kept = FEW  # of last_picked, when it was last looked through
         self._open: dict[int, int] = {}  # step → its unfinished picks
         self._watermark = 0
         self._seeds = Tail(folder / SEEDS, strict=strict)
@@ -69,7 +64,6 @@ class Seeds:
             self._open[record["step"]] = self._open.get(record["step"], 0) + 1
         elif kind == "considered":
             self.last_considered = max(self.last_considered, record["step"])
-            self._forget()
         elif kind == "finished":
             gone = self.unfinished.pop(record["pick"], None)
             if gone is None:
@@ -81,10 +75,3 @@ class Seeds:
                 del self.last_picked[gone.task]
         elif kind == "expanded" and (pick := self.unfinished.get(record["pick"])) is not None:
             pick.variants[record["index"]] = record["task"]["id"]
-
-    def _forget(self) -> None:
-        """Drops from `last_picked` what can exclude nothing any more; now and then, so that it costs nothing."""
-        if len(self.last_picked) > 2 * self._kept:
-            oldest = self.last_considered - self._exclusion_steps
-            self.last_picked = {task: step for task, step in self.last_picked.items() if step >= oldest}
-            self._kept = max(FEW, len(self.last_picked))

@@ -23,7 +23,7 @@ from buffers.log.records import Record
 from rods.errors import RodsError
 from rods.runfolder import SNAPSHOTS
 
-VERSION = 2  # of what the folds keep: another version is read anew
+VERSION = 3  # of what the folds keep: another version is read anew
 KEPT = 2
 
 

@@ -1,18 +1,14 @@
-"""Accepted variants, read from the expanded log: candidates for a merge, and the content of what was injected."""
+"""The fold of the expanded log: accepted variants that no merge has decided about."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Container
-from dataclasses import dataclass
+from collections.abc import Container
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from buffers.log.parts import segments
+from buffers.log.parts import Lookup, segments
 from buffers.log.records import Record
-from buffers.log.seeking import record_at
 from buffers.log.tail import Tail
 from rods.runfolder import EXPANDED
 from rods.tasks import Task
@@ -20,18 +16,19 @@ from rods.tasks import Task
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A variant waiting for a decision, or kept because it was injected."""
+    """A variant that waits for a decision. Its task stays on the disk: a run may stage more than memory should hold."""
 
     seq: int
     pick: str
     step: int
     rank: int  # of the pick among those of its step
     index: int  # of the variant among those of its pick
-    packed: bytes  # the task as compressed JSON, not yet believed: a run writes more variants than memory should hold
+    _log: Lookup = field(repr=False, compare=False)
 
     @property
     def content(self) -> Any:
-        return orjson.loads(zlib.decompress(self.packed))
+        """The task as JSON, not yet believed; read from the log. Raises KeyError, CorruptLogError."""
+        return self._log[self.seq]["task"]
 
     @property
     def pick_order(self) -> tuple[int, int, int, int]:
@@ -39,53 +36,45 @@ class Candidate:
 
 
 class Staging:
-    """Follows the expanded log. Keeps what is wanted when it is read, until it is forgotten; whoever asks for something
-    else has it looked up in the log."""
+    """Follows the expanded log. Its length is the number of variants that wait."""
 
-    def __init__(self, folder: Path, wanted: Callable[[int], bool] = lambda seq: True, *, strict: bool = False) -> None:
+    def __init__(self, folder: Path, *, strict: bool = False) -> None:
         self.path = folder / EXPANDED
         self.tail = Tail(self.path, strict=strict)
-        self._wanted = wanted  # the variant with this seq
-        self._candidates: dict[int, Candidate] = {}
+        self._log = Lookup(self.path)
+        self._waiting: dict[int, Candidate] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     @property
     def seq(self) -> int:
         """The highest seq below which no seq is missing among those read."""
         return self.tail.seq
 
-    def poll(self) -> None:
-        """Reads on."""
+    def poll(self, decided: Container[int] = ()) -> None:
+        """Reads on. `decided`: seqs that do not wait any more."""
         for record in self.tail.records():
-            if self._wanted(record["seq"]):
-                self._candidates[record["seq"]] = _candidate(record)
+            if record["seq"] not in decided:
+                self._waiting[record["seq"]] = self._candidate(record)
 
-    def waiting(self, decided: Container[int]) -> int:
-        """How many variants nobody has decided about."""
-        return sum(seq not in decided for seq in self._candidates)
+    def decide(self, seq: int) -> None:
+        """A merge has injected or refused the variant at `seq`."""
+        self._waiting.pop(seq, None)
 
-    def candidates(self, upto: int, decided: Container[int], *, by_pick: bool) -> list[Candidate]:
+    def candidates(self, upto: int, *, by_pick: bool) -> list[Candidate]:
         """What waits up to seq `upto`: in the order of the log, or of the picks."""
-        waiting = [one for one in self._candidates.values() if one.seq <= upto and one.seq not in decided]
+        waiting = [one for one in self._waiting.values() if one.seq <= upto]
         return sorted(waiting, key=lambda one: one.pick_order) if by_pick else waiting
 
-    def candidate(self, seq: int) -> Candidate:
-        """The variant at `seq`, as it was written. Raises KeyError."""
-        kept = self._candidates.get(seq)
-        return kept if kept is not None else _candidate(record_at(self.path, seq))
-
     def task(self, seq: int) -> Task:
-        """The variant at `seq`. Raises KeyError or ValueError for one that is unknown or no task."""
-        return Task.from_json(self.candidate(seq).content)
-
-    def forget(self, seq: int) -> None:
-        """Drops the content of a variant that is not expected to be asked for."""
-        self._candidates.pop(seq, None)
+        """The variant at `seq`, decided about or not, from the log. Raises KeyError when it is not there or was lost to
+        damage, ValueError when it is no task."""
+        return Task.from_json(self._log[seq]["task"])
 
     def parts(self) -> list[Path]:
         """The files of the log."""
         return segments(self.path)
 
-
-def _candidate(record: Record) -> Candidate:
-    packed = zlib.compress(orjson.dumps(record["task"]), level=1)
-    return Candidate(record["seq"], record["pick"], record["step"], record["rank"], record["index"], packed)
+    def _candidate(self, record: Record) -> Candidate:
+        return Candidate(record["seq"], record["pick"], record["step"], record["rank"], record["index"], self._log)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-from rods.errors import InfrastructureError, RodsError, UserError
+from rods.errors import disk_error
 
 
 def open_file(path: Path, flags: int) -> int:
@@ -65,16 +64,3 @@ def _sync(descriptor: int, sync: Callable[[int], None], path: Path) -> None:
         raise disk_error(error, path) from error
     finally:
         os.close(descriptor)
-
-
-def disk_error(error: OSError, path: Path) -> RodsError:
-    """`error` in the project's vocabulary, with the remedy."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return UserError("the disk is full", where=str(path), remedy="free some space and start the same command again")
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return UserError(
-            f"cannot be written ({error.strerror})",
-            where=str(path),
-            remedy="make the run folder writable for this user",
-        )
-    return InfrastructureError(f"{path}: {error.strerror or error}")

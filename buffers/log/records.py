@@ -1,14 +1,18 @@
-"""The bytes of a record and what makes it one of a kind (DESIGN §4; docs/protocol.md)."""
+"""The bytes of a record, what makes it one of a kind, and what is said of bytes that are none (docs/protocol.md)."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import orjson
 
 from rods.canonical import content_id
+from rods.errors import CorruptLogError
 
 Record = dict[str, Any]
 END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
@@ -82,3 +86,42 @@ def leading_record(text: bytes) -> bytes:
         if is_record(found := text[: end.end()]):
             return found
     return b""
+
+
+class Damage(CorruptLogError):
+    """A record that cannot be believed, in `part` from byte `offset` on."""
+
+    def __init__(self, part: Path, offset: int, why: str) -> None:
+        self.part, self.offset = part, offset
+        super().__init__(
+            f"damaged record: {why}",
+            where=f"{part}, byte {offset}",
+            remedy=f"restore the file from a copy, or see what `rods recover {part.parent}` offers",
+        )
+
+
+def parsed(text: bytes, part: Path, offset: int) -> Record:
+    """The record in `text`, a line without its newline that stands in `part` at `offset`. Raises Damage."""
+    if not is_record(text):
+        raise Damage(part, offset, "the checksum does not match the line")
+    found: Record = orjson.loads(text)
+    return found
+
+
+def check_newline(rest: bytes, part: Path, offset: int) -> None:
+    """Raises Damage when `rest`, the end of a part, is a whole record but for the newline: nothing is missing there."""
+    if len(rest) > TRAILER and is_record(rest[:-1]):
+        raise Damage(part, offset, "the newline behind the last record is damaged")
+
+
+@contextmanager
+def quarantine() -> Iterator[None]:
+    """For the owner of a log: copies the line at which Damage was raised to `<file>.corrupt.<offset>` before it passes
+    the error on, so that nothing done to the log later can destroy the evidence."""
+    try:
+        yield
+    except Damage as damage:
+        with suppress(OSError), damage.part.open("rb") as file:  # a full disk must not hide the damage
+            file.seek(damage.offset)
+            damage.part.with_name(f"{damage.part.name}.corrupt.{damage.offset}").write_bytes(file.readline())
+        raise

@@ -22,7 +22,7 @@ BEGINNING = re.compile(rb'\{"seq":\d+,"id":"')
 
 
 @dataclass(slots=True)
-class Part:
+class PartContents:
     """A file of the log: its bytes up to the last newline, and the records among them (seq → the line's text)."""
 
     path: Path
@@ -48,9 +48,9 @@ class Part:
         return f"damaged from byte {self.offset} on, {which} lost"
 
 
-def salvage(log: Path) -> list[Part]:
+def salvage(log: Path) -> list[PartContents]:
     """Looks at every byte of a log; changes nothing. An incomplete last line is no damage."""
-    parts: list[Part] = []
+    parts: list[PartContents] = []
     last = 0
     files = segments(log)
     for path in files:
@@ -58,7 +58,7 @@ def salvage(log: Path) -> list[Part]:
         torn = data[data.rfind(b"\n") + 1 :] if path == files[-1] else b""
         if torn and not 0 < len(leading_record(torn)) < len(torn):  # otherwise it was whole, its newline is damaged
             data = data[: -len(torn)]
-        part = Part(path, data, {})
+        part = PartContents(path, data, {})
         for text in _records(data):
             seq = orjson.loads(text)["seq"]
             if seq > last:  # else a second copy of what is there
@@ -69,7 +69,7 @@ def salvage(log: Path) -> list[Part]:
     return parts
 
 
-def mended(parts: list[Part], again: Mapping[int, Record] | None = None) -> Iterator[tuple[Path, bytes]]:
+def mended(parts: list[PartContents], again: Mapping[int, Record] | None = None) -> Iterator[tuple[Path, bytes]]:
     """The damaged parts with their new bytes. `again`: records that are known although they were lost, by seq."""
     known = {**_starts(parts), **(again or {})}
     for part in parts:
@@ -95,7 +95,7 @@ def _records(data: bytes) -> Iterator[bytes]:
                 done = begin.start() + len(found)
 
 
-def _place_missing(parts: list[Part]) -> None:
+def _place_missing(parts: list[PartContents]) -> None:
     """Gives every missing seq a part: a damaged one next to the gap, if there is one. How many records stood behind
     the last whole one, only the number of lines tells."""
     filled = [part for part in parts if part.records]
@@ -113,7 +113,7 @@ def _place_missing(parts: list[Part]) -> None:
         live.missing += range(due, due + behind.count(b"\n"))
 
 
-def _starts(parts: list[Part]) -> dict[int, Record]:
+def _starts(parts: list[PartContents]) -> dict[int, Record]:
     """The `start` records among the missing ones: an attempt whose steps are there has begun."""
     missing = {seq for part in parts for seq in part.missing}
     found: dict[int, Record] = {}

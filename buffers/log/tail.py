@@ -15,12 +15,10 @@ from zlib import crc32
 
 import orjson
 
-from buffers.log.damage import Damage, check_newline, parsed
-from buffers.log.parts import segments
-from buffers.log.records import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Record
+from buffers.log.parts import LOOKS, segments
+from buffers.log.records import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Damage, Record, check_newline, parsed
 
 BLOCK = 1 << 15  # bytes read at once: records that die young are cheap
-LOOKS = 20  # how often a reader looks again for a part that is being renamed
 
 
 def read(path: Path) -> Iterator[Record]:

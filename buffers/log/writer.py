@@ -22,11 +22,10 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from buffers.log.damage import Damage, quarantine
-from buffers.log.disk import disk_error, open_file, sync_folder, write
+from buffers.log.disk import open_file, sync_folder, write
 from buffers.log.parts import first_seq, last_record, segments
-from buffers.log.records import Record, closed, leading_record, line, record
-from rods.errors import InfrastructureError, RefusedError
+from buffers.log.records import Damage, Record, closed, leading_record, line, quarantine, record
+from rods.errors import InfrastructureError, RefusedError, disk_error
 
 __all__ = ["LogWriter", "Record", "record"]
 

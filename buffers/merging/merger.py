@@ -1,4 +1,4 @@
-"""Carrying out a merge: wait (lockstep), lock, derive, make durable what will be named, record (DESIGN §4)."""
+"""Carries out a merge: wait for the daemon (lockstep), lock, derive, make durable what will be named, record."""
 
 from __future__ import annotations
 
@@ -9,21 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from buffers.folds.compact import SeqOf
-from buffers.folds.observations import Observations
-from buffers.folds.pool import Pool, PoolView, pool_at
+from buffers.folds.pool import Pool
 from buffers.folds.seeds import Seeds
-from buffers.log.damage import Damage
 from buffers.log.disk import sync_file
-from buffers.log.parts import first_seq
-from buffers.log.records import Record
-from buffers.log.tail import LOOKS
+from buffers.log.parts import LOOKS, first_seq
+from buffers.log.records import Damage, Record
 from buffers.log.writer import LogWriter, record
-from buffers.merging.admission import Admission
-from buffers.merging.rules import derive
+from buffers.merging.rules import Admission, derive
 from buffers.run.heartbeat import Heartbeat
 from buffers.run.locks import Ownership, buffer_lock
 from buffers.run.run import Run
+from buffers.state import RunState
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
@@ -51,14 +47,14 @@ class Epoch:
 class Merger:
     """Owns pool.jsonl while it lives."""
 
-    def __init__(
-        self, run: Run, observations: Observations, view: PoolView, process: str, heartbeat: Heartbeat | None = None
-    ) -> None:
-        self.run, self.view, self._observations = run, view, observations
+    def __init__(self, state: RunState, process: str, heartbeat: Heartbeat | None = None) -> None:
+        """`state`: of the run, with the observations that the merges are to learn from; read on by each merge."""
+        run = state.run
+        self.run, self.state = run, state
         self._ownership = Ownership(run.path, POOL, process, heartbeat)
         self._seeds = Seeds(run.path)
         self._admission: Admission | None = None
-        self._injected: SeqOf | None = None  # those that it knows
+        self._pool: Pool | None = None  # the one that it follows
         self._synced: dict[Path, int] = {}  # the last parts of the expanded log → their size when they were synced
         try:
             self._writer = LogWriter(run.path / POOL, part_bytes=run.config.operation.log_part_bytes)
@@ -67,16 +63,16 @@ class Merger:
             raise
 
     def merge(self, number: int, stage: int, waiting: Callable[[], None] | None) -> Epoch:
-        self.view.poll()
-        if 0 <= number <= self.view.epoch:
+        self.state.read_merges()
+        if 0 <= number <= self.state.epoch:
             return self._recorded(number, stage)
-        if number != self.view.epoch + 1:
+        if number != self.state.epoch + 1:
             raise RefusedError(
-                f"epoch {number} does not follow epoch {self.view.epoch}",
+                f"epoch {number} does not follow epoch {self.state.epoch}",
                 where=str(self._writer.path),
-                remedy=f"merge epoch {self.view.epoch + 1} first",
+                remedy=f"merge epoch {self.state.epoch + 1} first",
             )
-        step = self._observations.last_step
+        step = self.state.last_step
         if self.run.config.sync == "lockstep":
             self._await_daemon(step, waiting)
         with buffer_lock(self.run.path):
@@ -87,18 +83,18 @@ class Merger:
         self._ownership.release()
 
     def _derive(self, number: int, stage: int, step: int) -> Epoch:
-        view, config = self.view, self.run.config
-        view.poll()
-        expanded_seq = view.fixed.get(number, view.staging.seq)
+        state, config = self.state, self.run.config
+        state.read_merges()
+        expanded_seq = state.fixed.get(number, state.staging.seq)
         self._await_variants(expanded_seq)
-        candidates = view.staging.candidates(expanded_seq, view.pool.decided, by_pick=config.sync == "lockstep")
-        attempt = self._observations.attempt
+        candidates = state.staging.candidates(expanded_seq, by_pick=config.sync == "lockstep")
+        attempt = state.attempt
         admission = self._admit()
         self._admission = None  # made anew unless all of this succeeds: deriving teaches it what was admitted
         derived = derive(
             config,
-            view.pool,
-            self._observations.tracker,
+            state.pool,
+            state.tracker,
             candidates,
             admission,
             epoch=number,
@@ -109,11 +105,11 @@ class Merger:
         self._sync_variants()
         self._writer.append_group(group_records(attempt, derived.decisions), epoch_record(attempt, derived.epoch))
         self._admission = admission
-        view.poll()
-        return _epoch(_latest(view.pool), derived.slots, recorded=False)
+        state.read_merges()
+        return _epoch(_latest(state.pool), derived.slots, recorded=False)
 
     def _recorded(self, number: int, stage: int) -> Epoch:
-        pool = self.view.pool if number == self.view.epoch else pool_at(self.run, self._observations, number)
+        pool = self.state.pool_at(number)
         closing = _latest(pool)
         if closing["stage"] != stage:
             raise RefusedError(
@@ -127,9 +123,9 @@ class Merger:
         return _epoch(closing, slots, recorded=True)
 
     def _admit(self) -> Admission:
-        if self._admission is None or self._injected is not self.view.injected:  # perhaps folded anew
-            self._injected = self.view.injected
-            self._admission = Admission(self.run, self._injected, self.view.contents())
+        if self._admission is None or self._pool is not self.state.pool:  # perhaps folded anew
+            self._pool = self.state.pool
+            self._admission = Admission(self.run, self._pool.injected, self.state.variants())
         return self._admission
 
     def _sync_variants(self) -> None:
@@ -137,14 +133,14 @@ class Merger:
         that hold nothing new since the latest merge on record, whoever made it."""
         for _ in range(LOOKS):
             with suppress(FileNotFoundError):  # the daemon has just closed a part: look again
-                self._synced = self._sync_new(max(self.view.fixed.values(), default=0) + 1)
+                self._synced = self._sync_new(max(self.state.fixed.values(), default=0) + 1)
                 return
-        raise InfrastructureError(f"{self.view.staging.path}: its parts are being renamed all the time")
+        raise InfrastructureError(f"{self.state.staging.path}: its parts are being renamed all the time")
 
     def _sync_new(self, seq: int) -> dict[Path, int]:
         """The parts from the one on that holds `seq`, now durable, with their sizes."""
         synced = {}
-        for part in reversed(self.view.staging.parts()):
+        for part in reversed(self.state.staging.parts()):
             synced[part] = part.stat().st_size
             if self._synced.get(part) != synced[part]:
                 sync_file(part)
@@ -171,14 +167,14 @@ class Merger:
 
     def _await_variants(self, seq: int) -> None:
         deadline = time.monotonic() + ARRIVAL
-        while self.view.staging.seq < seq:
+        while self.state.staging.seq < seq:
             if time.monotonic() > deadline:
                 raise InfrastructureError(
-                    f"{self.view.staging.path}: an earlier merge read up to record {seq}, now they end at record "
-                    f"{self.view.staging.seq}"
+                    f"{self.state.staging.path}: an earlier merge read up to record {seq}, now they end at record "
+                    f"{self.state.staging.seq}"
                 )
             time.sleep(LOOK)
-            self.view.staging.poll()
+            self.state.staging.poll(self.state.pool.decided)
 
 
 def group_records(attempt: int, decisions: list[Record]) -> list[Record]:

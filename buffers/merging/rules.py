@@ -1,27 +1,88 @@
-"""What a merge decides, as a pure function of pool, tracker, candidates and configuration (DESIGN §4; 004 §3.4).
+"""What a merge decides, as a function of pool, tracker, candidates and configuration (004 §3.4).
 
 Order: revive, burn-in, drift, unsampled; then inject; then layer 3. The trainer writes the decisions, `rods verify`
-derives them again from the logs and compares.
+derives them again from the logs and compares. Reasons to refuse a variant are functions of manifest, tasks.jsonl and
+logs alone; nothing is executed here (`rods verify --replay` does that).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from buffers.folds.pool import Member, Pool, counts
 from buffers.folds.staging import Candidate
 from buffers.log.records import Record
-from buffers.merging.admission import Admission, Refusal
+from buffers.run.run import Run
 from rods.config import Config
+from rods.gates.similarity import SimilarityIndex
 from rods.rules import order, retirement
 from rods.rules.curriculum import stage_rules
 from rods.rules.retirement import Decision
 from rods.rules.tracker import Standing, Tracker
-from rods.tasks import TaskType
+from rods.tasks import Task, TaskType
+
+Reason = Literal["schema", "split", "unknown_environment", "duplicate", "near_duplicate", "contaminated"]
+
+
+class Refusal(NamedTuple):
+    reason: Reason
+    detail: str
+
+
+class Admission:
+    """Refuses variants; `admitted` and `left` tell it how the pool changes.
+
+    Nothing that was ever in the pool comes in again. Near duplicates are looked for among the given tasks, the active
+    variants, and those that a re-test may bring back, since a revival must not bring two of a kind together. What has
+    left for good is left out, so that memory does not grow with history.
+    """
+
+    def __init__(self, run: Run, injected: Container[str] = (), neighbours: Iterable[Task] = ()) -> None:
+        """`injected`: ids of the variants that were ever injected; `neighbours`: of these the ones that are active or
+        may be revived."""
+        self._environments: dict[str, str] = run.manifest["environments"]
+        self._gates = run.config.gates
+        self._pool, self._held_out = SimilarityIndex(), SimilarityIndex()
+        self._given = {task.id for task in run.tasks}
+        self._injected = injected
+        for task in run.tasks:
+            (self._pool if task.split == "train" else self._held_out).add(task)
+        for task in neighbours:
+            self._pool.add(task)
+
+    def refuse(self, content: Any) -> Refusal | Task:
+        """The variant, or why it is refused."""
+        try:
+            task = Task.from_json(content)
+        except ValueError as error:
+            return Refusal("schema", str(error))
+        generation = task.provenance.get("generation")
+        if not isinstance(generation, int) or generation < 1:
+            return Refusal("schema", f"'provenance.generation' is {generation!r}; a variant's is at least 1")
+        if task.split != "train":
+            return Refusal("split", f"its split is {task.split!r}, its seed's is 'train'")
+        if self._environments.get(task.environment.name) != task.environment.hash:
+            return Refusal("unknown_environment", f"{task.environment.name} {task.environment.hash}")
+        if task.id in self._given or task.id in self._pool or task.id in self._injected:
+            return Refusal("duplicate", f"task {task.id} is known")
+        if self._gates.duplicates and (match := self._pool.find(task)):
+            return Refusal("near_duplicate", str(match))
+        if self._gates.contamination and (match := self._held_out.find(task)):
+            return Refusal("contaminated", str(match))
+        return task
+
+    def admitted(self, task: Task) -> None:
+        """`task` is in the pool from now on."""
+        self._pool.add(task)
+
+    def left(self, task_id: str) -> None:
+        """That variant has left the pool for good. Given ones stay neighbours: there are only so many."""
+        if task_id not in self._given:
+            self._pool.remove(task_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,17 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import tomli_w
 
 import rods
-from buffers.log.disk import disk_error, sync_folder, write
+from buffers.log.disk import sync_folder, write
 from buffers.run.run import Run
-from rods import environments, interfaces, runfolder
+from rods import interfaces, runfolder
 from rods.canonical import content_id
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.config import PROTOCOL, Config
 from rods.environments.base import reference
-from rods.errors import UserError
+from rods.environments.loading import Environments
+from rods.errors import UserError, disk_error
 from rods.gates import replay
 from rods.rules.selection import reachable_maximum
 from rods.tasks import Task, task_lines
@@ -48,7 +50,8 @@ def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[st
         raise disk_error(error, path) from error
     if taken:
         raise UserError("exists and is no run folder", where=str(path), remedy="choose another name, or move it aside")
-    warnings = check(config, tasks)
+    environments = Environments(config.operation.sandbox)
+    warnings = check(config, tasks, environments)
     fresh = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{os.urandom(4).hex()}")
     lines = task_lines(tasks)
     manifest = {
@@ -70,7 +73,7 @@ def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[st
     try:
         fresh.mkdir(parents=True)
         write(fresh / runfolder.TASKS, lines)
-        write(fresh / runfolder.CONFIG, toml(config.model_dump(mode="json")).encode())
+        write(fresh / runfolder.CONFIG, tomli_w.dumps(config.model_dump(mode="json")).encode())
         write(fresh / runfolder.MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n")
         sync_folder(fresh)
         fresh.rename(path)
@@ -81,10 +84,10 @@ def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[st
         raise disk_error(error, path) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)  # it is gone if all went well
-    return Run(path, config, manifest, list(tasks))
+    return Run(path, config, manifest, list(tasks), environments)
 
 
-def check(config: Config, tasks: Sequence[Task]) -> list[str]:
+def check(config: Config, tasks: Sequence[Task], environments: Environments) -> list[str]:
     """Refuses tasks that a run cannot start with (UserError); returns what is legal but worth saying."""
     ids = Counter(task.id for task in tasks)
     if repeated := [task_id for task_id, count in ids.items() if count > 1]:
@@ -105,7 +108,7 @@ def check(config: Config, tasks: Sequence[Task]) -> list[str]:
                 where="tasks",
                 remedy="`rods data check FILE` lists every fault",
             )
-    return _warnings(config, tasks)
+    return _warnings(config, tasks, environments)
 
 
 def _check_sizes(config: Config, tasks: Sequence[Task]) -> None:
@@ -127,7 +130,7 @@ def _check_sizes(config: Config, tasks: Sequence[Task]) -> None:
             )
 
 
-def _warnings(config: Config, tasks: Sequence[Task]) -> list[str]:
+def _warnings(config: Config, tasks: Sequence[Task], environments: Environments) -> list[str]:
     rules = config.selection
     train = [task for task in tasks if task.split == "train"]
     types = {task.type for task in train}
@@ -143,29 +146,10 @@ def _warnings(config: Config, tasks: Sequence[Task]) -> list[str]:
         found.append(f"{judged} rollouts decide whether a new variant stays: raise pool.burn_in_observations")
     for name in sorted({task.environment.name for task in train}):
         try:
-            catalogue_for(name)
+            catalogue_for(environments.load(name))
         except ComposeError:
             found.append(
                 f"environment {name!r} has no catalogue with a phrase book, so no variants of its tasks will be "
                 "written (docs/composing.md says how to give it one)"
             )
     return found
-
-
-def toml(values: Mapping[str, Any], prefix: str = "") -> str:
-    """`values` as TOML: plain values first, then a table for every mapping, then arrays of tables."""
-    plain, tables = [], []
-    for key, value in values.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            tables.append(f"\n[{name}]\n{toml(value, f'{name}.')}")
-        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-            tables += [f"\n[[{name}]]\n{toml(item, f'{name}.')}" for item in value]
-        else:
-            plain.append(f"{key} = {_value(value)}\n")
-    return "".join(plain + tables)
-
-
-def _value(value: Any) -> str:
-    """JSON spells numbers, booleans, texts and lists as TOML does."""
-    return orjson.dumps(value).decode()

@@ -14,9 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from buffers.log.disk import disk_error, sync_folder
-from rods.errors import UserError
-from rods.findings import Finding
+from buffers.log.disk import sync_folder
+from rods.errors import Finding, UserError, disk_error
 
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "9p", "fuse.sshfs"})
 VOLATILE = frozenset({"tmpfs", "ramfs"})

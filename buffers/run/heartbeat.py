@@ -30,7 +30,7 @@ Life = Literal["never started", "running", "idle", "stuck", "stopped", "dead"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProcessLocation:
     """Where a process runs."""
 
     host: str
@@ -39,13 +39,13 @@ class Place:
     job: str  # Slurm job id, or empty
 
     @staticmethod
-    def here() -> Place:
-        return Place(socket.gethostname(), os.getpid(), _boot_id(), os.environ.get("SLURM_JOB_ID", ""))
+    def here() -> ProcessLocation:
+        return ProcessLocation(socket.gethostname(), os.getpid(), _boot_id(), os.environ.get("SLURM_JOB_ID", ""))
 
     @property
     def this_machine(self) -> bool:
         """Whether it is the machine that asks, since its last boot: then locks and process ids mean something."""
-        mine = Place.here()
+        mine = ProcessLocation.here()
         return bool(self.boot_id) and (self.host, self.boot_id) == (mine.host, mine.boot_id)
 
 
@@ -54,7 +54,7 @@ class Heartbeat:
 
     def __init__(self, folder: Path, process: str, every: float = EVERY) -> None:
         self.path = heartbeat_path(folder, process)
-        self.place = Place.here()
+        self.place = ProcessLocation.here()
         self._facts = {"process": process, **asdict(self.place), "since": round(time.time(), 3)}
         self._every = every
         self._counter = 0
@@ -134,7 +134,7 @@ def read_heartbeat(folder: Path, process: str) -> dict[str, Any]:
     return found
 
 
-def moves(folder: Path, process: str, place: Place, seconds: float = WATCH) -> bool:
+def moves(folder: Path, process: str, place: ProcessLocation, seconds: float = WATCH) -> bool:
     """Whether the process at `place` is alive: watches its counter for at most `seconds` of this reader's clock."""
     deadline = time.monotonic() + seconds
     first: int | None = None
@@ -165,7 +165,7 @@ def judge(found: dict[str, Any], alive: bool) -> Life:
 
 def _silent(found: dict[str, Any]) -> float:
     """Seconds since the last beat, where the machine is the reader's own (a process that was halted, a dead disk)."""
-    place = Place.here()
+    place = ProcessLocation.here()
     here = bool(place.boot_id) and (found.get("host"), found.get("boot_id")) == (place.host, place.boot_id)
     return time.monotonic() - float(found["uptime"]) if here and "uptime" in found else 0.0
 

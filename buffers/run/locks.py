@@ -23,9 +23,8 @@ from typing import Any
 import orjson
 from filelock import FileLock, Timeout
 
-from buffers.log.disk import disk_error
-from buffers.run.heartbeat import WATCH, Heartbeat, Place, moves
-from rods.errors import RefusedError, RodsError
+from buffers.run.heartbeat import WATCH, Heartbeat, ProcessLocation, moves
+from rods.errors import RefusedError, RodsError, disk_error
 from rods.runfolder import LOCKS
 
 PATIENCE = 1.0  # seconds that a start waits for a lock that a look at the owner may hold for a moment
@@ -37,7 +36,7 @@ class Owner:
     """Who holds a file: what a second one is told."""
 
     process: str
-    place: Place
+    place: ProcessLocation
     since: float  # seconds since 1970, by the holder's clock
     released: bool = False  # left it cleanly
 
@@ -46,7 +45,7 @@ class Owner:
 
     @staticmethod
     def from_json(found: dict[str, Any]) -> Owner:
-        place = Place(found["host"], found["pid"], found["boot_id"], found["job"])
+        place = ProcessLocation(found["host"], found["pid"], found["boot_id"], found["job"])
         return Owner(found["process"], place, found["since"], found["released"])
 
     def __str__(self) -> str:
@@ -87,7 +86,7 @@ class Ownership:
         doubtful = present is not None and not present.released and not (locked and present.place.this_machine)
         if present is not None and doubtful and moves(folder, present.process, present.place):
             raise _refused(folder, name, present)
-        self._record = Owner(process, Place.here(), time.time())
+        self._record = Owner(process, ProcessLocation.here(), time.time())
         self._write()
         if locked is None:
             time.sleep(SETTLE)

@@ -6,27 +6,37 @@ Logs and folds are elsewhere; this is what all processes of a run share (DESIGN 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+import platform
+import sys
+import time
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from rods import environments, runfolder
+import rods
+from buffers.log.writer import LogWriter, record
+from buffers.run.heartbeat import ProcessLocation
+from rods import runfolder
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
+from rods.environments.loading import Environments
 from rods.errors import RefusedError, UserError
 from rods.tasks import Task, read_tasks
 
 
 @dataclass(frozen=True)
 class Run:
-    """An existing run folder. `config` is the recorded identity with the operation of this start."""
+    """An existing run folder. `config` is the recorded identity with the operation of this start, and `environments`
+    are made as its operation says; nothing is started until one is asked for."""
 
     path: Path
     config: Config
     manifest: dict[str, Any]
     tasks: list[Task] = field(repr=False)  # training and held-out, in the order of tasks.jsonl
+    environments: Environments = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -62,8 +72,9 @@ class Run:
                 where=str(path / runfolder.TASKS),
                 remedy="restore the file, or start a new run",
             )
-        environments.use((config or written).operation.sandbox)
-        return Run(path, config or written, manifest, list(read_tasks(path / runfolder.TASKS)))
+        config = config or written
+        environments = Environments(config.operation.sandbox)
+        return Run(path, config, manifest, list(read_tasks(path / runfolder.TASKS)), environments)
 
     @staticmethod
     def create(path: Path, config: Config, tasks: list[Task]) -> Run:
@@ -71,13 +82,30 @@ class Run:
         cannot be trained on (buffers.run.creation)."""
         from buffers.run.creation import create
 
-        environments.use(config.operation.sandbox)
         return create(path, config, tasks)
+
+    def log_start(self, process: str, **facts: Any) -> None:
+        """Appends a record to operation.<process>.jsonl: where `process` runs, its operation half, versions, `facts`.
+        The caller owns the process's other logs, so this one has no other writer. Never pass a secret."""
+        made = record(
+            "started",
+            process=process,
+            time=round(time.time(), 6),  # tells two starts of one process apart
+            **asdict(ProcessLocation.here()),
+            command=sys.argv,
+            folder=str(Path.cwd()),
+            versions={"rods": rods.__version__, "python": platform.python_version()},
+            operation=self.config.operation.model_dump(mode="json"),
+            **facts,
+        )
+        part_bytes = self.config.operation.log_part_bytes
+        with closing(LogWriter(self.path / runfolder.operation(process), part_bytes=part_bytes)) as writer:
+            writer.append([made])
 
     def check_environments(self) -> None:
         """Raises RefusedError when an installed environment is not the version that the run was created with."""
         for name, recorded in self.manifest["environments"].items():
-            installed = environments.load(name).hash
+            installed = self.environments.load(name).hash
             if installed != recorded:
                 raise RefusedError(
                     f"environment {name!r} is version {installed}, the run was created with {recorded}",

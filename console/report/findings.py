@@ -1,4 +1,4 @@
-"""The report in sentences: what the run shows, and what it does not. Used by the page and by `make demo`."""
+"""The findings of a report in sentences, and the limits of what they show; for the page, `rods report`, `make demo`."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def heldout_sentence(heldout: dict[str, Any]) -> str:
 
 
 def limits(history: History) -> list[str]:
-    """What must not be read into this run."""
+    """What must not be concluded from this run."""
     kind = history.config.policy.kind
     said = []
     if kind == "simulated":

@@ -1,6 +1,6 @@
-"""What a report knows of a run: plain columns, read from the logs in one pass over each. Nothing here draws or prints.
+"""The history of a run for its report: columns and rows, read from the logs in one pass over each.
 
-Only what is live counts: a restart of the trainer takes back the steps and epochs beyond its checkpoint.
+Only live records count: a restart of the trainer takes back the steps and epochs beyond its checkpoint.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buffers.folds.observations import Observations
 from buffers.log.records import Record
-from buffers.log.tail import read
 from buffers.run.run import Run
+from buffers.state import RunState
 from evaluation.heldout import scored
 from rods.config import Config, Zones
 from rods.observations import FORMAT_REWARDS, Group
 from rods.rules.zones import ZONES, group_signal, zone_of
-from rods.runfolder import EXPANDED, POOL, REJECTED, SEEDS
+from rods.runfolder import EXPANDED, REJECTED, SEEDS
 from rods.tasks import Task
 
 Floats = NDArray[np.float64]
@@ -101,36 +100,35 @@ class History:
 def read_history(path: Path) -> History:
     """Reads the run in `path`. Raises UserError when that is no run folder, CorruptLogError for a damaged log."""
     run = Run.open(path)
-    observations = Observations(run)
-    groups = _groups(run, observations)
-    decisions = list(_live(run, observations))
+    state = RunState(run)
+    groups = _groups(state)
+    decisions = list(state.decisions())
     injected = {record["task"]: int(record["step"]) for record in decisions if record["kind"] == "injected"}
-    seeds = list(read(path / SEEDS))
+    seeds = list(state.records(SEEDS))
     return History(
         name=run.name,
         config=run.config,
         tasks={task.id: task for task in run.tasks},
         groups=groups,
         epochs=tuple(_epochs(decisions)),
-        variants=_variants(path, groups, injected),
+        variants=_variants(state, groups, injected),
         picks=Counter(str(record.get("type", "?")) for record in seeds if record["kind"] == "picked"),
-        failures=Counter((record["stage"], record["error"]) for record in read(path / REJECTED)),
-        attempts=observations.attempt,
+        failures=Counter((record["stage"], record["error"]) for record in state.records(REJECTED)),
+        attempts=state.attempt,
         heldout=scored(path),
     )
 
 
-def _groups(run: Run, observations: Observations) -> Groups:
+def _groups(state: RunState) -> Groups:
     """One row a live group that was counted or truncated."""
-    originals = run.training
-    tracker = observations.tracker
+    originals, tracker = state.run.training, state.tracker
     rows: list[tuple[Any, ...]] = []
-    for step in observations.steps():
-        if tracker is not observations.tracker:  # a start dropped steps while we read
-            tracker = observations.tracker
+    for step in state.steps():
+        if tracker is not state.tracker:  # a start dropped steps while we read
+            tracker = state.tracker
             rows = [row for row in rows if row[0] < step.step]
         for group in step.groups:
-            found = _measured(group, run.config.zones)
+            found = _measured(group, state.run.config.zones)
             if found is not None:
                 rows.append((step.step, step.epoch, group.task, *found, group.task not in originals, group.role))
     columns = list(zip(*rows, strict=True)) if rows else [()] * 8
@@ -158,13 +156,6 @@ def _measured(group: Group, zones: Zones) -> tuple[float, float, int] | None:
     return *signal.moments, ZONES.index(zone_of(signal.moments.mean, zones))
 
 
-def _live(run: Run, observations: Observations) -> Iterator[Record]:
-    """The records of pool.jsonl that belong to live epochs."""
-    for record in read(run.path / POOL):
-        if observations.lineage.live(record["attempt"], record["step"]):
-            yield record
-
-
 def _epochs(decisions: list[Record]) -> Iterator[EpochRow]:
     """One row an `epoch` record, from the decisions before it."""
     before: list[Record] = []
@@ -187,14 +178,14 @@ def _epochs(decisions: list[Record]) -> Iterator[EpochRow]:
         before = []
 
 
-def _variants(path: Path, groups: Groups, injected: dict[str, int]) -> dict[str, Variant]:
+def _variants(state: RunState, groups: Groups, injected: dict[str, int]) -> dict[str, Variant]:
     """Every accepted variant that reads as a task, by id."""
     means: dict[str, list[tuple[int, float]]] = {}
     for task, step, mean in zip(groups.task, groups.step, groups.mean, strict=True):
         if not np.isnan(mean):
             means.setdefault(str(task), []).append((int(step), float(mean)))
     variants = {}
-    for record in read(path / EXPANDED):
+    for record in state.records(EXPANDED):
         try:
             task = Task.from_json(record["task"])
         except ValueError:

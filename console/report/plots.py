@@ -247,7 +247,7 @@ def drift(history: History) -> Figure | None:
 
 
 def yields(history: History) -> Figure | None:
-    """What became of every candidate: accepted, or rejected at a stage with an error type."""
+    """Candidates accepted, and rejected by stage and error type."""
     counts = Counter({f"{stage}: {error}".replace("_", " "): n for (stage, error), n in history.failures.items()})
     accepted = len(history.variants)
     if not counts and not accepted:

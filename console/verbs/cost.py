@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from console.output import Json, RunFolder, plain, print_json
+from console.output import RunFolder, print_json, print_lines
+from rods.commands import Json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from buffers.folds.costs import Costs
+    from buffers.usage import Costs
 
 
 def cost(run: RunFolder, /, *, as_json: Json = False) -> None:
     """Show calls, tokens and time per accepted variant by stage, with what failed and without."""
-    from buffers.folds.costs import costs
     from buffers.run.run import Run
+    from buffers.usage import costs
 
     Run.open(run)
     found = costs(run)
     if as_json:
         print_json(found.as_json())
     else:
-        print(plain("\n".join(lines(found))))
+        print_lines(lines(found))
 
 
 def lines(found: Costs) -> Iterator[str]:

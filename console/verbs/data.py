@@ -12,8 +12,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, plain, print_json
-from rods.errors import EXIT_FAILED, EXIT_OK
+from console.output import print_checked, print_json
+from rods.commands import Json
 
 Name = Annotated[str, Parameter(help="desk, bfcl, or your own package.module:factory.")]
 Tasks = Annotated[Path | None, Parameter(help="A JSONL file of tasks of this environment; probes with their calls.")]
@@ -25,13 +25,9 @@ Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into 
 def check_tasks(file: Annotated[Path, Parameter(help="A JSONL file of tasks.")], /, *, as_json: Json = False) -> int:
     """Check a file of tasks line by line: shape, tools, and that each ground truth really runs. Exits 1 on faults."""
     from rods.checking import check_file
+    from rods.environments.loading import Environments
 
-    report = check_file(file)
-    if as_json:
-        print_json(report.as_json())
-    else:
-        print("\n".join(plain(line) for line in report.lines()))
-    return EXIT_OK if report.ok else EXIT_FAILED
+    return print_checked(check_file(file, Environments()), as_json)
 
 
 def audit_tasks(
@@ -51,11 +47,7 @@ def audit_tasks(
     from worlds.audit import audit, read
 
     found = audit(read(file), [(name, read(name)) for name in against or ()], file)
-    if as_json:
-        print_json(found.as_json())
-    else:
-        print("\n".join(plain(line) for line in found.lines()))
-    return EXIT_FAILED if found.leaks else EXIT_OK
+    return print_checked(found, as_json)
 
 
 def fetch_bfcl(*, out: Out = None, as_json: Json = False) -> None:
@@ -127,14 +119,10 @@ def import_bfcl(
 def check_environment(name: Name, /, *, tasks: Tasks = None, as_json: Json = False) -> int:
     """Probe an environment: determinism, snapshot purity, schemas and timing. Exits 1 on faults."""
     from rods.checking import check_environment as check
+    from rods.environments.loading import Environments
     from rods.tasks import read_tasks
 
-    report = check(name, list(read_tasks(tasks)) if tasks else ())
-    if as_json:
-        print_json(report.as_json())
-    else:
-        print("\n".join(plain(line) for line in report.lines()))
-    return EXIT_OK if report.ok else EXIT_FAILED
+    return print_checked(check(name, Environments(), list(read_tasks(tasks)) if tasks else ()), as_json)
 
 
 def replay_bfcl(*, mutations: Mutations = 10_000, random_seed: RandomSeed = 0, as_json: Json = False) -> int:
@@ -142,8 +130,4 @@ def replay_bfcl(*, mutations: Mutations = 10_000, random_seed: RandomSeed = 0, a
     from evaluation.bfcl.parity.replay import replay
 
     report = replay(mutations, random_seed=random_seed, say=lambda line: print(line, file=sys.stderr, flush=True))
-    if as_json:
-        print_json(report.as_json())
-    else:
-        print("\n".join(plain(line) for line in report.lines()))
-    return EXIT_OK if report.ok else EXIT_FAILED
+    return print_checked(report, as_json)

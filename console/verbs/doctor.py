@@ -1,5 +1,4 @@
-"""`rods doctor`: is this installation sound, does the file system of a run give what logs need, and do the language
-models of a configuration answer as they should?"""
+"""`rods doctor`: checks the installation, the file system of a run, and the language models of a configuration."""
 
 from __future__ import annotations
 
@@ -12,13 +11,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import ConfigFile, Json, plain, print_json
-from rods.errors import EXIT_FAILED, EXIT_OK, UserError
-from rods.findings import Finding
+from console.output import ConfigFile, print_json, print_lines
+from rods.commands import Json
+from rods.errors import EXIT_FAILED, EXIT_OK, Finding, UserError
 
-ROOMS = ("prompts", "rods", "buffers", "daemon", "trainer", "evaluation", "console")
+ROOMS = ("prompts", "rods", "worlds", "buffers", "daemon", "trainer", "evaluation", "console")
 ENOUGH_FILES = 4096
-
 
 RunFolder = Annotated[
     Path | None, Parameter(help="A folder whose file system is tried out, that of a run for instance.")
@@ -53,21 +51,20 @@ def doctor(run: RunFolder = None, /, *, config: ConfigFile = None, as_json: Json
     else:
         for part, findings in parts.items():
             print(part)
-            for finding in findings:
-                print(plain(f"  {finding}"))
+            print_lines(map(str, findings), indent="  ")
     sound = all(finding.ok is not False for findings in parts.values() for finding in findings)
     return EXIT_OK if sound else EXIT_FAILED
 
 
 def installation() -> list[Finding]:
-    """What a run needs of this machine before anything else."""
+    """Python, packages, training libraries, limits and sandbox of this machine."""
     root = Path(__file__).parents[2]
-    strangers = [f"{name} ({place})" for name in ROOMS if (place := _place(name)) != root / name]
+    foreign = [f"{name} ({place})" for name in ROOMS if (place := _place(name)) != root / name]
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return [
         Finding("python", True, f"{platform.python_version()} on {os.cpu_count()} cores"),
-        Finding("packages", False, f"not this project's: {', '.join(strangers)}", "use an environment of its own")
-        if strangers
+        Finding("packages", False, f"not this project's: {', '.join(foreign)}", "use an environment of its own")
+        if foreign
         else Finding("packages", True, f"{', '.join(ROOMS)} in {root}"),
         Finding("training", True, "PyTorch and TRL are installed")
         if importlib.util.find_spec("torch") and importlib.util.find_spec("trl")
@@ -80,7 +77,7 @@ def installation() -> list[Finding]:
 
 
 def _sandbox() -> Finding:
-    """How well confined environments would be locked in (docs/sandbox.md)."""
+    """The best tier of confinement here, and what a better one lacks (docs/sandbox.md)."""
     from rods.environments.sandbox.tiers import probe
 
     tier, missing = probe()

@@ -1,4 +1,4 @@
-"""`rods merge` and `rods observe`: any program plays the trainer (docs/protocol.md).
+"""`rods merge` and `rods observe`: any program can take the trainer's part (docs/protocol.md).
 
 `rods merge` opens an epoch and prints the tasks to train on. `rods observe` reads lines of JSON from standard input. A
 line is a group, `{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{"end_step": s}`, which closes
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, print_json
+from console.output import RunFolder, print_json
+from rods.commands import Json
 from rods.errors import UserError
 from rods.observations import Group, turns
 
@@ -37,10 +38,9 @@ def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_jso
     Prints one JSON object a line, {"role": "active" or "retest", "task": {…}}; with --json one object with all of them,
     the counts and the order's hash.
     """
-    from buffers.folds.observations import Observations
-    from buffers.folds.pool import PoolView
     from buffers.merging.merger import Merger
     from buffers.run.run import Run
+    from buffers.state import read_state
     from rods.rules.curriculum import scheduled, stage_rules
 
     opened = Run.open(run)
@@ -51,15 +51,13 @@ def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_jso
             where=str(run),
             remedy=f"the configuration has stages 1 to {len(opened.config.curriculum.stages)}",
         )
-    observations = Observations(opened, strict=True, history=False)
-    observations.catch_up()
-    view = PoolView(opened, observations, strict=True)
-    merger = Merger(opened, observations, view, "merge")
+    state = read_state(opened)
+    merger = Merger(state, "merge")
     try:
         made = merger.merge(epoch, number, None)
     finally:
         merger.close()
-    slots = [{"role": slot.role, "task": view.task(slot.task_id).as_json()} for slot in made.slots]
+    slots = [{"role": slot.role, "task": state.task(slot.task_id).as_json()} for slot in made.slots]
     if as_json:
         facts = {"epoch": made.number, "stage": made.stage, "step": made.step, "recorded": made.recorded}
         reward = stage_rules(opened.config.curriculum, made.stage).reward
@@ -82,7 +80,7 @@ def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = Fa
 
     with TrainerLog(Run.open(run), "observe") as log:
         log.start(from_step)
-        for answer in take(log, sys.stdin.buffer):
+        for answer in record_steps(log, sys.stdin.buffer):
             if as_json:
                 print_json(answer)
             else:
@@ -92,7 +90,7 @@ def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = Fa
         log.write_tracker(force=True)
 
 
-def take(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+def record_steps(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Records the steps that `lines` close; yields one answer each. Raises UserError naming the line at fault."""
     waiting: list[tuple[dict[str, Any], str]] = []
     for number, line in enumerate(lines, start=1):
@@ -109,9 +107,9 @@ def take(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         policy_step = record.get("policy_step")
         if policy_step is not None and (not isinstance(policy_step, int) or isinstance(policy_step, bool)):
             raise UserError(f"policy_step is {policy_step!r}", where=where, remedy="give the weights' last update")
-        log.view.poll()  # `rods merge` may have opened an epoch meanwhile
+        log.state.read_merges()  # `rods merge` may have opened an epoch meanwhile
         epoch = _epoch(record, step, log, where)
-        stage = log.view.pool.epochs[epoch].stage
+        stage = log.state.pool.epochs[epoch].stage
         groups = [_group(given, log, stage, place) for given, place in waiting]
         recorded = log.write_step(step, epoch, groups, policy_step)
         log.write_tracker()
@@ -127,8 +125,7 @@ def take(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 def _epoch(record: dict[str, Any], step: int, log: TrainerLog, where: str) -> int:
     """The epoch of a step: said in the record, known from an earlier report of the same step, or the open one."""
-    made = log.observations.steps_made.get(step)
-    epoch = record.get("epoch", log.epoch if made is None else made.epoch)
+    epoch = record.get("epoch", log.state.epoch_of(step))
     if log.epoch < 0:
         raise UserError("no epoch is open", where=where, remedy="run `rods merge RUN --epoch 0` first")
     if not isinstance(epoch, int) or not 0 <= epoch <= log.epoch:
@@ -141,6 +138,7 @@ def _epoch(record: dict[str, Any], step: int, log: TrainerLog, where: str) -> in
 
 
 def _parse(line: bytes, where: str) -> dict[str, Any]:
+    """The object on a line. Raises UserError."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -151,6 +149,7 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
 
 
 def _group(record: dict[str, Any], log: TrainerLog, stage: int, where: str) -> Group:
+    """The group of a line, with what it leaves out filled in. Raises UserError."""
     from rods.episode.rewards import RANGES
     from rods.rules.curriculum import stage_rules
 

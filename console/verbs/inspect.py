@@ -1,4 +1,4 @@
-"""`rods inspect`: everything that a run knows about one task."""
+"""`rods inspect`: one task with its lineage, windows and history in a run."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from buffers.folds.observations import Observations
-from buffers.log.tail import read
 from buffers.run.run import Run
-from console.output import Json, RunFolder, plain, print_json
+from buffers.state import RunState, read_state
+from console.output import RunFolder, print_json, print_lines
+from rods.commands import Json
 from rods.errors import UserError
 from rods.rules.tracker import Window
-from rods.runfolder import EXPANDED, POOL, SEEDS
+from rods.runfolder import EXPANDED, SEEDS
 from rods.tasks import Task
 
 TaskId = Annotated[str, Parameter(help="A task's id, or enough of its first characters.")]
@@ -23,8 +23,8 @@ FACTS = ("rule", "groups", "mean", "variance", "detail", "score", "why", "accept
 
 
 @dataclass(frozen=True, slots=True)
-class Dossier:
-    """A task, its line of seeds from the root to itself, its variants, its windows, and what happened to it."""
+class TaskHistory:
+    """A task, its lineage from the root on, its variants, its windows of rewards, and its picks and decisions."""
 
     task: Task
     lineage: list[Task]
@@ -44,19 +44,20 @@ class Dossier:
 
 def inspect(run: RunFolder, task: TaskId, /, *, as_json: Json = False) -> None:
     """Show one task: conversation, ground truth, lineage from seed to variant, windows of rewards, and its history."""
-    found = dossier(run, task)
+    found = task_history(run, task)
     if as_json:
         print_json(found.as_json())
     else:
-        print(plain("\n".join(_lines(found))))
+        print_lines(_lines(found))
 
 
-def dossier(path: Path, prefix: str) -> Dossier:
-    """Raises UserError when `prefix` names no task of the run or more than one."""
+def task_history(path: Path, prefix: str) -> TaskHistory:
+    """The task whose id begins with `prefix`. Raises UserError when it names no task of the run or more than one."""
     run = Run.open(path)
+    state = read_state(run, strict=False)
     tasks = {task.id: task for task in run.tasks}
     seeds: dict[str, str] = {}
-    for record in read(path / EXPANDED):
+    for record in state.records(EXPANDED):
         try:
             variant = Task.from_json(record["task"])
         except ValueError:
@@ -72,32 +73,31 @@ def dossier(path: Path, prefix: str) -> Dossier:
             remedy=f"give more characters; `jq -r .id {path}/tasks.jsonl` lists the originals",
         )
     task = tasks[found[0]]
-    observations = Observations(run)
-    observations.poll()
-    return Dossier(
+    return TaskHistory(
         task,
         _lineage(task.id, tasks, seeds),
         [variant for variant, seed in seeds.items() if seed == task.id],
-        list(observations.tracker.windows(task.id)),
-        _history(path, observations, task.id),
+        list(state.tracker.windows(task.id)),
+        _history(state, task.id),
     )
 
 
 def _lineage(task_id: str, tasks: dict[str, Task], seeds: dict[str, str]) -> list[Task]:
+    """The tasks from the root to `task_id`: each was written from the one before."""
     line = [tasks[task_id]]
     while (seed := seeds.get(line[0].id)) in tasks and seed not in {task.id for task in line}:
         line.insert(0, tasks[seed])
     return line
 
 
-def _history(path: Path, observations: Observations, task_id: str) -> list[dict[str, Any]]:
+def _history(state: RunState, task_id: str) -> list[dict[str, Any]]:
     """Picks of the task and decisions about it, in order of steps. Decisions that a restart took back are left out."""
     events = []
-    for record in read(path / SEEDS):
+    for record in state.records(SEEDS):
         if record.get("task") == task_id and record["kind"] in ("picked", "finished"):
             events.append((record["step"], record))
-    for record in read(path / POOL):
-        if record.get("task") == task_id and observations.lineage.live(record["attempt"], record["step"]):
+    for record in state.decisions():
+        if record.get("task") == task_id:
             events.append((record["step"], record))
     return [
         {
@@ -110,7 +110,7 @@ def _history(path: Path, observations: Observations, task_id: str) -> list[dict[
     ]
 
 
-def _lines(found: Dossier) -> list[str]:
+def _lines(found: TaskHistory) -> list[str]:
     task = found.task
     made = "original" if len(found.lineage) == 1 and "seed" not in task.provenance else "variant"
     lines = [f"{task.id}  {task.type}, {made}, {task.split}, environment {task.environment.name}"]

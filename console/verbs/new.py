@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from console.output import ConfigFile, Json, RunFolder, print_json
+from console.output import ConfigFile, RunFolder, print_json
+from rods.commands import Json
 from rods.errors import UserError
 
 if TYPE_CHECKING:
@@ -54,14 +55,13 @@ def fork(
     With --config the new run gets another identity; otherwise it has the old one's.
     """
     from buffers.checkpoints import Checkpoints
-    from buffers.folds.lineage import known_starts
     from buffers.fork import fork as make
     from buffers.run.run import Run
+    from buffers.state import lineage
     from rods.config import read_config
-    from rods.runfolder import OBSERVATIONS
 
     old = Run.open(run)
-    newest = Checkpoints(run).newest(known_starts(run / OBSERVATIONS).live) if weights else None
+    newest = Checkpoints(run).newest(lineage(run).keeps) if weights else None
     if weights and newest is None:
         raise UserError("has no checkpoint yet", where=str(run), remedy="leave out --weights, or train it first")
     made = make(old, new, read_config(config) if config else None)

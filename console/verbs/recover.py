@@ -1,4 +1,4 @@
-"""`rods recover`: says what a crash or a bad disk has left behind, and puts it right when told to."""
+"""`rods recover`: lists what a crash or a bad disk has damaged in a run folder, and repairs it once agreed to."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, plain, print_json
+from console.output import RunFolder, print_json, print_lines
 from console.verbs.verify import checked
+from rods.commands import Json
 from rods.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
     repairs = examine(opened)
     if not as_json:
         print(f"{run}: " + (f"{len(repairs)} to repair" if repairs else "nothing to recover"))
-        for repair in repairs:
-            print(plain(f"  {repair}"))
+        print_lines(map(str, repairs), indent="  ")
     done = bool(repairs) and (yes or _agreed())
     aside = carry_out(opened, repairs) if done else None
     checkpoints = _set_checkpoints_aside(opened) if done else []
@@ -53,7 +53,7 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
         for name in checkpoints:
             print(f"  checkpoint {name}: does not fit what the logs still say → moved to checkpoints/incomplete")
         if report is not None:
-            print("\n".join(plain(line) for line in report.lines()))
+            print_lines(report.lines())
         else:
             print("nothing was done: add --yes")
     return EXIT_OK if report is not None and report.ok else EXIT_FAILED
@@ -64,19 +64,10 @@ def _agreed() -> bool:
 
 
 def _set_checkpoints_aside(run: Run) -> list[str]:
-    """Checkpoints that are torn, or taken in an epoch that the pool no longer knows."""
+    """Moves away checkpoints that are torn, or taken in an epoch that the pool no longer knows; returns their names."""
     from buffers.checkpoints import Checkpoints
-    from buffers.folds.observations import Observations
-    from buffers.folds.pool import PoolView
+    from buffers.state import read_state
 
-    observations = Observations(run, strict=True, history=False)
-    observations.catch_up()
-    view = PoolView(run, observations, strict=True)
-    view.poll()
-
-    def fits(attempt: int, step: int) -> bool:
-        return observations.live(attempt, step)
-
-    checkpoints = Checkpoints(run.path)
-    known = [one for one in checkpoints.named(fits) if one.position.epoch <= view.epoch and one.intact()]
-    return [path.name for path in checkpoints.set_aside(fits, known[-1] if known else None)]
+    state, checkpoints = read_state(run), Checkpoints(run.path)
+    known = [one for one in checkpoints.named(state.live) if one.position.epoch <= state.epoch and one.intact()]
+    return [path.name for path in checkpoints.set_aside(state.live, known[-1] if known else None)]

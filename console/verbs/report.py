@@ -1,8 +1,9 @@
-"""`rods report`: plots and one self-contained HTML page about a run, folded from its files."""
+"""`rods report`: plots and one self-contained HTML page about a run, read from its files."""
 
 from __future__ import annotations
 
-from console.output import Json, RunFolder, plain, print_json
+from console.output import RunFolder, print_json, print_lines
+from rods.commands import Json
 
 
 def report(run: RunFolder, /, *, as_json: Json = False) -> None:
@@ -20,5 +21,4 @@ def report(run: RunFolder, /, *, as_json: Json = False) -> None:
         print_json({"report": str(page), **numbers(history)})
         return
     print(page)
-    for line in findings(history):
-        print(f"  {plain(line)}")
+    print_lines(findings(history), indent="  ")

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, estimated, print_json
+from console.output import RunFolder, estimated, print_json
+from rods.commands import Json
 
 AtStep = Annotated[
     int | None, Parameter(help="Score the checkpoint of this step only. Default: start and end, paired.")
@@ -47,6 +48,7 @@ def compare(run: Path) -> dict[str, Any]:
 
 
 def _heldout() -> Any:
+    """evaluation.heldout, imported when it is needed: it may load torch."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers reads it when it is imported
     from evaluation import heldout
 
@@ -58,5 +60,5 @@ def _lost(broken: int) -> str:
 
 
 def _of_type(by_type: dict[str, Any], name: str) -> str:
-    """Infrastructure failures may leave a type without a score at one end."""
+    """The score of a type; infrastructure failures may leave it without one at one end."""
     return estimated(by_type[name]) if name in by_type else "not scored"

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from console.output import Json, RunFolder, plain, print_json
+from console.output import RunFolder, plain, print_json
+from rods.commands import Json
 
 
 def status(run: RunFolder, /, *, as_json: Json = False) -> None:
@@ -41,6 +42,7 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
 
 
 def _process(facts: dict[str, Any]) -> str:
+    """The line about trainer or daemon: whether it lives, where, since when."""
     life, state = facts["life"], f", {facts['state']}" if facts["state"] else ""
     if life == "never started":
         return "never started here"

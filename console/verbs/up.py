@@ -8,14 +8,15 @@ from pathlib import Path
 from types import FrameType
 
 from console.live import View, view
-from console.output import ConfigFile, Json, RunFolder
+from console.output import ConfigFile, RunFolder
 from console.progress import Progress
 from console.supervision import Supervisor, children
 from console.verbs.new import create
+from rods.commands import Json
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
 from rods.signals import NUMBERS
 
-LOOK = 0.25  # seconds between looks at processes and files
+POLL_SECONDS = 0.25  # between looks at processes and files
 
 
 def up(run: RunFolder, /, *, config: ConfigFile = None, as_json: Json = False) -> int:
@@ -31,15 +32,14 @@ def up(run: RunFolder, /, *, config: ConfigFile = None, as_json: Json = False) -
 def prepare(run: Path, config: Path | None) -> None:
     """Creates the run, or checks that it is one and that `config` names the same identity. Raises UserError."""
     from buffers.run.run import Run
-    from rods.config import read_config
     from rods.runfolder import exists
 
-    if not exists(run):
-        if config is None:
-            raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
+    if config is not None:
         create(run, config)
+    elif exists(run):
+        Run.open(run)
     else:
-        Run.open(run, config=read_config(config) if config else None)
+        raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
 
 
 def supervise(run: Path, config: Path | None, shown: View) -> int:
@@ -47,10 +47,10 @@ def supervise(run: Path, config: Path | None, shown: View) -> int:
     progress = Progress(run)
     asked: list[int] = []
 
-    def _stop(number: int, _frame: FrameType | None) -> None:
+    def stop(number: int, _frame: FrameType | None) -> None:
         asked.append(number)
 
-    before = {number: signal.signal(number, _stop) for number in NUMBERS}
+    before = {number: signal.signal(number, stop) for number in NUMBERS}
     trainer, daemon = children(run, config)
     try:
         with shown:
@@ -61,21 +61,21 @@ def supervise(run: Path, config: Path | None, shown: View) -> int:
             try:
                 while supervisor.poll() and not asked:
                     shown.show(progress.poll())
-                    time.sleep(LOOK)
+                    time.sleep(POLL_SECONDS)
                 if asked:
                     shown.say("stopping both processes…")
             finally:
                 supervisor.stop()
             shown.show(progress.poll(finished=True))
             code = EXIT_REQUEUE if supervisor.code is None else supervisor.code
-            shown.say(_last_words(code))
+            shown.say(_ending(code))
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     return code
 
 
-def _last_words(code: int) -> str:
+def _ending(code: int) -> str:
     if code == EXIT_OK:
         return "the run is finished"
     if code == EXIT_REQUEUE:

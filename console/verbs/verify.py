@@ -1,4 +1,4 @@
-"""`rods verify`: re-derives every decision of a run from its logs, and looks its checkpoints over."""
+"""`rods verify`: derives every decision of a run from its logs again and compares, and checks its checkpoints."""
 
 from __future__ import annotations
 
@@ -8,26 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from console.output import Json, RunFolder, plain, print_json
-from rods.errors import EXIT_FAILED, EXIT_OK, CorruptLogError
+from console.output import RunFolder, print_checked
+from rods.commands import Json
+from rods.errors import CorruptLogError
 
 if TYPE_CHECKING:
-    from buffers.audit.report import Report
+    from buffers.audit.rederive import Findings
 
 Replay = Annotated[bool, Parameter(negative="", help="Also run every variant's ground truth again.")]
 
 
 def verify(run: RunFolder, /, *, replay: Replay = False, as_json: Json = False) -> int:
     """Re-derive every injection, deferral and retirement from the logs and compare. Exits 1 on a difference."""
-    report = checked(run, replay=replay)
-    if as_json:
-        print_json(report.as_json())
-    else:
-        print("\n".join(plain(line) for line in report.lines()))
-    return EXIT_OK if report.ok else EXIT_FAILED
+    return print_checked(checked(run, replay=replay), as_json)
 
 
-def checked(path: Path, *, replay: bool = False) -> Report:
+def checked(path: Path, *, replay: bool = False) -> Findings:
     """What `rods verify` finds: in the logs (buffers.audit.verify), and whether live checkpoints fit them."""
     from buffers.audit.verify import verify as check
 
@@ -37,22 +33,17 @@ def checked(path: Path, *, replay: bool = False) -> Report:
     return report
 
 
-def _check_checkpoints(path: Path, report: Report) -> None:
-    """A live checkpoint is intact, and was taken in an epoch whose record stands where it says, with its order."""
+def _check_checkpoints(path: Path, report: Findings) -> None:
+    """Adds a problem for each live checkpoint that is not intact or names another epoch or order than the log."""
     from buffers.checkpoints import Checkpoints
-    from buffers.folds.observations import Observations
-    from buffers.log.tail import read
     from buffers.run.run import Run
-    from rods.runfolder import POOL
+    from buffers.state import read_state
 
-    observations = Observations(Run.open(path), strict=True, history=False)
-    observations.catch_up()
+    state = read_state(Run.open(path))
     epochs = {
-        record["epoch"]: (record["seq"], record["order"])
-        for record in read(path / POOL)
-        if record["kind"] == "epoch" and observations.lineage.live(record["attempt"], record["step"])
+        record["epoch"]: (record["seq"], record["order"]) for record in state.decisions() if record["kind"] == "epoch"
     }
-    for checkpoint in Checkpoints(path).named(observations.live):
+    for checkpoint in Checkpoints(path).named(state.live):
         report.count("checkpoints")
         where, at = f"checkpoint {checkpoint.folder.name}", checkpoint.position
         if not checkpoint.intact():

@@ -1,15 +1,19 @@
-"""Who writes for a stage: one small contract a stage, asynchronous, so that a model behind an endpoint fits as well.
+"""The contract between the pipeline and whoever writes: one method a stage, asynchronous, so that a model behind an
+endpoint fits as well as a pure function in a thread.
 
-An author decides nothing about order, retries or gates: that is `daemon.pipeline`. What it cannot do it says with a
-`ComposeError` of one of the twelve types (004 Appendix E). Every random choice comes from `Assignment.rng(purpose)`.
+An author decides nothing about order, retries or gates: that is `daemon.pipeline`. What it cannot do it reports as a
+`ComposeError` of one of the twelve types (004 Appendix E); broken machinery (`InfrastructureError`, `EndpointError`,
+`BudgetSpent`) passes through any method. Every random choice comes from `Assignment.rng(purpose)`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from rods.analysis.profile import Profile
 from rods.canonical import keyed_random
@@ -17,6 +21,7 @@ from rods.composing.records import ComposeError, Draft, Plan
 from rods.environments.base import Environment, Results
 from rods.tasks import Task, TaskType
 
+T = TypeVar("T")
 Texts = tuple[str, ...]  # what the user says, one text a turn of the draft
 
 
@@ -39,16 +44,16 @@ class Assignment:
     blocked: frozenset[str] = frozenset()
 
     def rng(self, purpose: str) -> random.Random:
-        """A fresh generator, the same for the same attempt, plan and purpose (DESIGN §5.2): a call sequence that is
-        realised again in a mended state makes the same choices."""
+        """A fresh generator, the same for the same attempt, plan and purpose: a plan that is executed again in a
+        patched state makes the same choices."""
         random_seed, pick, index, attempt = self.key
         return keyed_random(random_seed, "author", pick, index, attempt, self.plan_number, purpose)
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """What a judge holds against a candidate. A `query_fixable` fault lies in the words of `turn` (from 0), a
-    `gt_unfixable` one in the calls (004 Appendix G)."""
+class Defect:
+    """What a judge holds against a candidate: in the words of `turn` (from 0) when `query_fixable`, in the calls when
+    `gt_unfixable` (004 Appendix G)."""
 
     verdict: Literal["gt_unfixable", "query_fixable"]
     reason: str
@@ -57,68 +62,54 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Accepted when there are no faults; `reason` is recorded either way."""
+    """Accepted when there are no defects; `reason` is recorded either way."""
 
     reason: str
-    faults: tuple[Fault, ...] = ()
+    defects: tuple[Defect, ...] = ()
 
 
-class Planner(Protocol):
-    """Stage I: a call sequence with the root's shape and without blocked functions, and the story that ties it."""
+class Author(Protocol):
+    """Who writes variants. `name` is recorded as the model, `hashes` as the prompt hashes of what was used."""
 
-    async def plan(self, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan: ...
+    @property
+    def name(self) -> str: ...
 
+    @property
+    def hashes(self) -> Mapping[str, str]: ...
 
-class Executor(Protocol):
-    """Stage II: a new initial state, arguments bound and executed call by call in a fresh instance, and one query a
-    turn, each written for itself (what remains when the rewrite is switched off)."""
+    async def plan(self, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:
+        """Stage I: functions in the root's shape without blocked ones (`functions`: others than the seed's, or just
+        these), and the story that ties them."""
 
-    async def state(self, given: Assignment, plan: Plan) -> dict[str, Any]: ...
+    async def initial_state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
+        """Stage II: a new world in which the plan can be executed."""
 
-    async def realise(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft: ...
+    async def execute(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
+        """Stage II: arguments bound and executed call by call in a fresh instance."""
 
-    async def queries(self, given: Assignment, draft: Draft) -> Texts: ...
-
-
-class Critic(Protocol):
-    """Stage II's error critic: `state` with the smallest change that may mend `error`, or None."""
-
-    async def mend(
+    async def patch(
         self, given: Assignment, plan: Plan, state: Mapping[str, Any], error: ComposeError
-    ) -> dict[str, Any] | None: ...
+    ) -> dict[str, Any] | None:
+        """Stage II's error critic: `state` with the smallest change that may mend `error`, or None."""
+
+    async def queries(self, given: Assignment, draft: Draft) -> Texts:
+        """Stage II: one query a turn, each written for itself; what is used where the rewrite is switched off."""
+
+    async def rewrite(self, given: Assignment, draft: Draft) -> Texts:
+        """Stage III: all turns at once, tied together by the plan's narrative where it has one."""
+
+    async def reword(self, given: Assignment, draft: Draft, texts: Texts, defect: Defect) -> Texts:
+        """Stage IV's refinement: the turn of `defect` in new words, the others as they are."""
+
+    async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
+        """The draft as a task: in the plain form (`base`), and in stage V in the form of the seed's type. Provenance
+        records the `results` of its calls, one list of texts a turn: the gates' run has to give them again."""
+
+    async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:
+        """Stage IV's last gate, asked again after stage V. `results` are those of the gates' run (None: it did not
+        run)."""
 
 
-class Rewriter(Protocol):
-    """Stage III: all turns at once, tied together by the plan's narrative where it has one. `reword` says the turn at
-    fault anew and leaves the others as they are (the refinement of stage IV)."""
-
-    async def rewrite(self, given: Assignment, draft: Draft) -> Texts: ...
-
-    async def reword(self, given: Assignment, draft: Draft, texts: Texts, fault: Fault) -> Texts: ...
-
-
-class Former(Protocol):
-    """The draft as a task: the plain form (`base`), and in stage V the form of the seed's type. Its provenance records
-    the `results` of its calls, one list of texts a turn: the gates' run has to give them again."""
-
-    async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task: ...
-
-
-class Judge(Protocol):
-    """Stage IV's last gate, asked again after stage V. `results` are those of the gates' run (None: it did not run)."""
-
-    async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Author:
-    """Who writes for which stage. `name` is recorded as the model, `hashes` as the prompt hashes."""
-
-    name: str
-    hashes: Mapping[str, str]
-    planner: Planner
-    executor: Executor
-    critic: Critic
-    rewriter: Rewriter
-    former: Former
-    judge: Judge
+def in_thread(threads: Executor, function: Callable[[], T]) -> asyncio.Future[T]:
+    """`function()`, computed in one of `threads`, so that no seed holds up the others."""
+    return asyncio.get_running_loop().run_in_executor(threads, function)

@@ -6,46 +6,36 @@ so it runs in a thread and the service stays responsive.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from daemon.authors.base import Assignment, Author, Fault, Judgement, Texts
-from rods.canonical import content_id
+from daemon.authors.base import Assignment, Defect, Judgement, T, Texts, in_thread
 from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.environments.base import Results
+from rods.environments.base import Environment, Results
 from rods.gates import drafts
 from rods.tasks import Task, TaskType
 
 IN_FLIGHT = 2  # seeds that it can work on to any use: one composes while the other waits for a disk
-T = TypeVar("T")
 
 
-def procedural_author(environment_name: str, threads: Executor) -> Author:
-    """The author for one environment. Raises ComposeError("no_prompts") when it has no catalogue."""
-    catalogue = catalogue_for(environment_name)
-    procedural = Procedural(catalogue, threads)
-    return Author(
-        name="procedural",
-        hashes={"phrase_book": content_id([repr(catalogue.book), repr(dict(catalogue.recipes))])},
-        planner=procedural,
-        executor=procedural,
-        critic=procedural,
-        rewriter=procedural,
-        former=procedural,
-        judge=procedural,
-    )
+class ProceduralAuthor:
+    """The author for one environment: all stages over one catalogue. A seed of an API class without recipes ends as
+    `no_prompts`."""
 
-
-class Procedural:
-    """All stages over one catalogue. A seed of an API class without recipes ends as `no_prompts`."""
+    name = "procedural"
 
     def __init__(self, catalogue: Catalogue, threads: Executor) -> None:
         self.catalogue, self.threads = catalogue, threads
+        self.hashes = {"phrase_book": catalogue.content_id}
+
+    @staticmethod
+    def of(environment: Environment, threads: Executor) -> ProceduralAuthor:
+        """Raises ComposeError("no_prompts") when the environment has no catalogue."""
+        return ProceduralAuthor(catalogue_for(environment), threads)
 
     async def plan(self, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:
         if missing := set(given.profile.classes) - self._classes(given):
@@ -53,6 +43,7 @@ class Procedural:
         return await self._compute(
             lambda: planning.plan(
                 self.catalogue,
+                given.environment,
                 given.seed,
                 given.profile,
                 blocked=given.blocked,
@@ -62,15 +53,15 @@ class Procedural:
             )
         )
 
-    async def state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
+    async def initial_state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
         return await self._compute(lambda: states.fresh_state(self.catalogue, plan, given.seed, given.rng("state")))
 
-    async def realise(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
+    async def execute(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
         return await self._compute(
             lambda: bind.realise(given.environment, self.catalogue, plan, state, bind.by_chance(given.rng("realise")))
         )
 
-    async def mend(
+    async def patch(
         self, given: Assignment, plan: Plan, state: Mapping[str, Any], error: ComposeError
     ) -> dict[str, Any] | None:
         return await self._compute(lambda: states.repair(self.catalogue, plan, state, error, given.rng("mend")))
@@ -87,12 +78,12 @@ class Procedural:
             lambda: wording.rewrite(self.catalogue, draft, narrative=narrative, rng=given.rng("rewrite"))
         )
 
-    async def reword(self, given: Assignment, draft: Draft, texts: Texts, fault: Fault) -> Texts:
-        """The faulty turn in plain words: worded for itself, without story or back reference."""
+    async def reword(self, given: Assignment, draft: Draft, texts: Texts, defect: Defect) -> Texts:
+        """The turn at fault in plain words: worded for itself, without story or back reference."""
         anew = await self._compute(
             lambda: wording.word(self.catalogue, draft, narrative=False, rng=given.rng("reword"))
         )
-        turn = fault.turn or 0
+        turn = defect.turn or 0
         return (*texts[:turn], anew[turn], *texts[turn + 1 :])
 
     async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
@@ -104,13 +95,13 @@ class Procedural:
         )
 
     async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:
-        faults = await self._compute(lambda: drafts.judge(self.catalogue, task, draft, results))
+        faults = await self._compute(lambda: drafts.judge(self.catalogue, given.environment, task, draft, results))
         if not faults:
             return Judgement("no rule objects")
         return Judgement(
             "; ".join(fault.reason for fault in faults),
             tuple(
-                Fault("query_fixable" if fault.part == "query" else "gt_unfixable", fault.reason, fault.turn)
+                Defect("query_fixable" if fault.part == "query" else "gt_unfixable", fault.reason, fault.turn)
                 for fault in faults
             ),
         )
@@ -121,4 +112,4 @@ class Procedural:
         return {tools[name].group for recipe in self.catalogue.recipes.values() for name in recipe.tools}
 
     async def _compute(self, function: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self.threads, function)
+        return await in_thread(self.threads, function)

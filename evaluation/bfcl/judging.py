@@ -1,10 +1,13 @@
-"""What recorded outputs are worth: the official verdict, the abstention-strict one, and progress.
+"""The benchmark's verdicts: of an episode's turns, and of recorded outputs, which are decoded and executed again.
 
-Outputs are `turns[t][s]`, one output a step, in the form of BFCL's result files. They are decoded, carried out in a
-world of our own, and judged turn by turn. The *official* verdict follows the benchmark's scorer: an entry whose turns
-are not as many as the task's was given up and fails; outputs that decode to nothing are passed over, wherever they
-stand in a turn; turns without ground truth are not judged. *strict* also wants no call in those. *progress* counts
-every turn of the task; turns that were never reached are not resolved.
+Outputs are `turns[t][s]`, one output a step, in the form of BFCL's result files. They are executed in a world of this
+project and judged turn by turn.
+
+*official*: every turn with ground-truth calls is resolved (some call, the state, the results); turns without are
+skipped, so junk calls there pass. *strict* also wants no call in those. *progress* counts every turn of the task; turns
+that were never reached are not resolved. As in the benchmark's scorer, an entry with fewer or more turns than the task
+has was given up and fails, an episode that ended early fails, and outputs that decode to nothing are skipped, wherever
+they stand in a turn.
 """
 
 from __future__ import annotations
@@ -14,10 +17,34 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.bfcl.decoding import Form, decode, executed
-from rods.episode.engine import NeedVerdict, Verdict
+from rods.episode.engine import NeedVerdict, Trace, Verdict
 from rods.episode.goals import GroundTruth
 from rods.tasks import Task
 from worlds.bfcl.world import Bfcl
+
+
+def official_verdict(task: Task, verdicts: Sequence[Verdict | None]) -> bool:
+    """`verdicts` by turn, as `GroundTruth` gives them; None or missing: the turn was not finished."""
+    return len(verdicts) == task.expected_turns and all(
+        verdict is not None and (not calls or verdict.resolved)
+        for calls, verdict in zip(task.calls, verdicts, strict=True)
+    )
+
+
+def strict_verdict(task: Task, verdicts: Sequence[Verdict | None]) -> bool:
+    return len(verdicts) == task.expected_turns and all(
+        verdict is not None and verdict.resolved for verdict in verdicts
+    )
+
+
+def trace_verdicts(task: Task, trace: Trace) -> dict[str, bool]:
+    """Both verdicts of an episode: {"official": …, "strict": …}."""
+    verdicts = [turn.verdict for turn in trace.turns]
+    finished = trace.end == "finished"
+    return {
+        "official": finished and official_verdict(task, verdicts),
+        "strict": finished and strict_verdict(task, verdicts),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +61,7 @@ class Judged:
         return self.resolved / self.expected
 
 
-class Judge:
+class EpisodeJudge:
     """Judges episodes; keeps the ground truth's worlds of the tasks that it has met."""
 
     def __init__(self, bfcl: Bfcl) -> None:
@@ -44,12 +71,15 @@ class Judge:
 
     def judge(self, task: Task, turns: Any, form: Form) -> Judged:
         """`turns` as above; anything but a list (the harness writes its error there) earns nothing."""
-        truth = task.calls
-        verdicts = self._verdicts(task, turns[: len(truth)], form) if isinstance(turns, list) else []
-        whole = isinstance(turns, list) and len(turns) == len(truth)
-        official = whole and all(v.resolved for v, calls in zip(verdicts, truth, strict=True) if calls)
-        strict = official and all(verdict.resolved for verdict in verdicts)
-        return Judged(official, strict, sum(verdict.resolved for verdict in verdicts), len(truth))
+        expected = len(task.calls)
+        verdicts = self._verdicts(task, turns[:expected], form) if isinstance(turns, list) else []
+        whole = isinstance(turns, list) and len(turns) == expected
+        return Judged(
+            whole and official_verdict(task, verdicts),
+            whole and strict_verdict(task, verdicts),
+            sum(verdict.resolved for verdict in verdicts),
+            expected,
+        )
 
     def goal(self, task: Task) -> GroundTruth:
         """The task's ground truth, made once."""

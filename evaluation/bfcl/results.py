@@ -10,7 +10,10 @@ tasks: outputs of another version are refused, never scored. Entries of other ca
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +23,9 @@ import orjson
 
 from buffers.log.disk import replace
 from evaluation.bfcl.decoding import Form
+from evaluation.bfcl.dialects import Native, Prompted
+from rods.dialects.base import Dialect
+from rods.episode.engine import StepTrace, Trace
 from rods.errors import RefusedError, UserError
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task
 from worlds.bfcl import wheel
@@ -29,7 +35,7 @@ _PREFIX = "BFCL_v4_multi_turn_"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ResultEntry:
     """One entry of a result file. `result` is a list of turns, or the text of an error."""
 
     id: str
@@ -98,7 +104,7 @@ def files(path: Path) -> list[Path]:
     return found
 
 
-def read(path: Path, tasks: Mapping[str, Task], form: Form) -> Iterator[Entry]:
+def read(path: Path, tasks: Mapping[str, Task], form: Form) -> Iterator[ResultEntry]:
     """The entries of the result files in `path` that belong to `tasks` (by BFCL's id).
 
     Raises UserError for what is no such file, RefusedError for outputs of other data.
@@ -114,7 +120,7 @@ def read(path: Path, tasks: Mapping[str, Task], form: Form) -> Iterator[Entry]:
                     yield entry
 
 
-def _entry(line: str, where: str, tasks: Mapping[str, Task], form: Form) -> Entry | None:
+def _entry(line: str, where: str, tasks: Mapping[str, Task], form: Form) -> ResultEntry | None:
     try:
         record = json.loads(line)
         identifier, result = record["id"], record["result"]
@@ -130,7 +136,7 @@ def _entry(line: str, where: str, tasks: Mapping[str, Task], form: Form) -> Entr
     if form == "prompt" and _has_native(result):
         raise UserError("holds native tool calls", where=where, remedy="say --calls native")
     _check_questions(tasks[identifier], record.get("inference_log"), where)
-    return Entry(identifier, result)
+    return ResultEntry(identifier, result)
 
 
 def _has_native(result: Any) -> bool:
@@ -152,3 +158,73 @@ def _check_questions(task: Task, log: Any, where: str) -> None:
 
 def _users(query: Sequence[Any]) -> str:
     return " ".join(str(m.get("content")) for m in query if isinstance(m, dict) and m.get("role") == "user")
+
+
+CUT = frozenset({"length", "context"})  # the turn that such an end has cut short does not count
+REFUSED = "refused_"  # before the name of a call that was not carried out: no tool is called so
+_NO_NAME = re.compile(r"\W")
+
+
+def outputs(trace: Trace, dialect: Dialect) -> list[list[Any]]:
+    """The outputs of an episode by turn. In a training dialect the calls stand as native ones, whatever their text."""
+    if isinstance(dialect, (Prompted, Native)):
+        return [[dialect.step(step.text) for step in turn.steps] for turn in trace.turns]
+    return [[_step(step) for step in turn.steps] for turn in trace.turns]
+
+
+def scored_turns(result: Any, end: str) -> Any:
+    """What is judged of an episode that ended so. A forced end after too many steps leaves its turn in, as the
+    harness does."""
+    return result[:-1] if end in CUT and isinstance(result, list) else result
+
+
+def are_traces(path: Path) -> bool:
+    """Whether `path` is a file or folder of a trainer's traces rather than of BFCL's results."""
+    return path.name.startswith("step_") if path.is_file() else next(path.glob("step_*.jsonl.gz"), None) is not None
+
+
+def trace_files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(path.glob("step_*.jsonl.gz"))
+
+
+def read_traces(path: Path, tasks: Mapping[str, Task]) -> Iterator[tuple[ResultEntry, str]]:
+    """The episodes of a trainer's traces (a file, or a folder of them) that belong to `tasks` (by BFCL's id), with
+    their end. What met an infrastructure failure is left out. Raises UserError for what is no trace."""
+    ours = {task.id: name for name, task in tasks.items()}
+    for file in trace_files(path):
+        for number, line in enumerate(_lines(file), start=1):
+            try:
+                trace = orjson.loads(line)
+                result = [[_recorded(step) for step in turn["steps"]] for turn in trace["turns"]]
+                task, end = trace["task"], trace["end"]
+            except (ValueError, KeyError, TypeError) as error:
+                where = f"{file}:{number}"
+                raise UserError(f"no trace of an episode ({error})", where=where, remedy="give traces/…") from error
+            if task in ours and end != "infrastructure":
+                yield ResultEntry(ours[task], result), end
+
+
+def _step(step: StepTrace) -> Any:
+    return [{call.name: orjson.dumps(call.arguments).decode()} for call in step.calls] or step.text
+
+
+def _recorded(step: Mapping[str, Any]) -> Any:
+    """A kept step as native calls. In training nobody carries out a call of a hidden tool, while the executor that
+    judges would: such a call keeps its place, since a call was tried, under a name that nobody can call."""
+    calls = [
+        {_name(call["name"], result["error"]): orjson.dumps(call["arguments"]).decode()}
+        for call, result in zip(step["calls"], step["results"], strict=True)
+    ]
+    return calls or step["text"]
+
+
+def _name(name: str, error: str | None) -> str:
+    return REFUSED + _NO_NAME.sub("_", name) if error == "unknown_tool" else name
+
+
+def _lines(file: Path) -> list[bytes]:
+    try:
+        data = file.read_bytes()
+        return (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"cannot be read ({error})", where=str(file), remedy="check the file") from error

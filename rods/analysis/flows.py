@@ -201,7 +201,7 @@ def leaves(value: Any, name: str = "", *, keys: bool = False) -> Iterator[tuple[
         for key, item in value.items():
             if keys:
                 yield name, key
-                if key.isdecimal():  # JSON has no number keys: {"140": …} names 140
+                if key.isdecimal() and len(key) < 19:  # JSON has no number keys: {"140": …} names 140
                     yield name, int(key)
             yield from leaves(item, key, keys=keys)
     elif isinstance(value, (list, tuple)):

@@ -1,8 +1,8 @@
 """Tries out what a policy could call: plausible calls of the visible tools, executed in forks of a world.
 
 Nobody knows from a tool's document alone whether it only reads or what it would show, so it is executed; a fork is
-thrown away afterwards. What is plausible comes from a `Pool` of values: those of the calls, texts and results at hand,
-the nearer in name the better, and the values that a parameter's own document lists. Bounded: `most` calls a tool.
+thrown away afterwards. Plausible arguments are `KnownValues`, those of the calls, texts and results at hand, the nearer
+in name the better, and the values that a parameter's own document lists. Bounded: `most` calls a tool.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ABSENT = object()
 
 
 @dataclass(slots=True)
-class Pool:
+class KnownValues:
     """Values by the name under which they were met ("" for what a text says), the most telling first."""
 
     values: list[tuple[str, Any]] = field(default_factory=list)
@@ -83,13 +83,13 @@ def shows(
     if not environment.features.fork:
         return False
     world = environment.reset(state)
-    pool = Pool()
+    known = KnownValues()
     for call in calls:
-        pool.add_arguments(call.arguments)
-        pool.add_result(world.call(call))
+        known.add_arguments(call.arguments)
+        known.add_result(world.call(call))
     for text in texts:
-        pool.add_text(text)
-    for tried in attempts(world, plausible(tools, pool, SHOWN)):
+        known.add_text(text)
+    for tried in attempts(world, plausible(tools, known, SHOWN)):
         output = Output((0, 0), tried.call, tried.result)
         if output.brought(name, value) or output.mentions(value):
             return True
@@ -111,14 +111,14 @@ def attempts(world: Instance, calls: Iterable[Call]) -> Iterator[Tried]:
             yield Tried(call, result, fork)
 
 
-def plausible(tools: Iterable[Tool], pool: Pool, most: int) -> Iterator[Call]:
-    """At most `most` calls of each tool with arguments from `pool`, the likeliest first. Tools that are not bounded may
-    take long and are left out."""
+def plausible(tools: Iterable[Tool], known: KnownValues, most: int) -> Iterator[Call]:
+    """At most `most` calls of each tool with arguments from `known`, the likeliest first. Tools that are not bounded
+    may take long and are left out."""
     for tool in (tool for tool in tools if tool.bounded):
         choices: list[list[tuple[int, Any]]] = []
         wide = max(2, int(SPREAD ** (1 / max(1, len(tool.parameters)))))
         for parameter in tool.parameters:
-            found = options(parameter, pool, min(wide, most))
+            found = options(parameter, known, min(wide, most))
             ranked = list(enumerate(found))
             choices.append(ranked if parameter.required else [(0, _ABSENT), *ranked])
         for chosen in itertools.islice(_likeliest(choices), most):
@@ -147,22 +147,22 @@ def _likeliest(choices: Sequence[Sequence[tuple[int, Any]]]) -> Iterator[tuple[A
         yield from of_sum(total, 0)
 
 
-def options(parameter: Parameter, pool: Pool, most: int) -> list[Any]:
+def options(parameter: Parameter, known: KnownValues, most: int) -> list[Any]:
     """At most `most` values for `parameter`: of its own name, then of a name akin to it, then any of its type."""
     kind = parameter.schema.get("type")
     if kind == "boolean":
         return [True, False]
     listed = documented(parameter)
-    fits = [(name, value) for name, value in pool.values if _fits(kind, value)]
+    fits = [(name, value) for name, value in known.values if _fits(kind, value)]
     if listed and kind == "string":
-        known = {key_of(value) for value in listed}
-        first = [value for _, value in fits if key_of(value) in known]
+        keys = {key_of(value) for value in listed}
+        first = [value for _, value in fits if key_of(value) in keys]
         return _distinct([*first, *listed], most)
     ranked = [value for name, value in fits if name == parameter.name]
     ranked += [value for name, value in fits if name and akin(name, parameter.name)]
     ranked += [value for name, value in fits if not name] + [value for _, value in fits]
     if kind == "array":
-        ranked += [[value] for _, value in pool.values if isinstance(value, str)]
+        ranked += [[value] for _, value in known.values if isinstance(value, str)]
     return _distinct(ranked, most)
 
 

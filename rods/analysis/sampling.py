@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rods.analysis.flows import akin
-from rods.analysis.schemas import fits, limits
+from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
 from rods.environments.base import Parameter, Result, Tool
 
@@ -54,11 +54,14 @@ class Sampler:
     def value(self, name: str, schema: Mapping[str, Any]) -> Any:
         if "enum" in schema:
             return self.rng.choice(list(schema["enum"]))
-        known = [(field, value) for field, value in self.seen if "type" in schema and fits(schema, value)]
+        checker = Checker(schema)
+        known = [(field, value) for field, value in self.seen if "type" in schema and checker.fits(value)]
         if known and self.rng.random() < 0.8:
             related = [(field, value) for field, value in known if akin(field, name)]
             return self.rng.choice(related if related and self.rng.random() < 0.7 else known)[1]
         kind = schema.get("type", "string")
+        if isinstance(kind, list):
+            return self.value(name, {**schema, "type": self.rng.choice(kind)})
         if kind == "array":
             count = self.rng.randint(schema.get("minItems", 0), min(schema.get("maxItems", 3), 3))
             return [self.value(name, schema.get("items", {"type": "string"})) for _ in range(count)]

@@ -15,19 +15,19 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rods import environments
 from rods.analysis.sampling import Sampler, illegal
-from rods.analysis.schemas import tool_faults
+from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
 from rods.canonical import canonical, keyed_random
 from rods.checking.probe import Probe
-from rods.checking.report import Report
+from rods.checking.report import CheckReport
 from rods.checking.runaway import runaways
 from rods.composing import soundness
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
+from rods.environments.loading import Environments
 from rods.errors import Unsupported
-from rods.gates.replay import replay
+from rods.gates.ground_truth import replay
 from rods.tasks import Task
 
 ROUNDS = 10  # sampled calls a tool in every state
@@ -35,8 +35,10 @@ STATES = 4  # states borrowed from the given tasks, besides the empty one
 State = Mapping[str, Any] | None
 
 
-def check_environment(name: str, tasks: Iterable[Task] = (), *, random_seed: int = 0) -> Report:
-    """Probes the environment called `name`. Raises UserError when there is none of that name, or its
+def check_environment(
+    name: str, environments: Environments, tasks: Iterable[Task] = (), *, random_seed: int = 0
+) -> CheckReport:
+    """Probes the one of the `environments` called `name`. Raises UserError when there is none of that name, or its
     factory fails.
 
     `tasks` must be tasks of this environment; their ground truth must hold, and its calls are probed with.
@@ -46,7 +48,9 @@ def check_environment(name: str, tasks: Iterable[Task] = (), *, random_seed: int
     tasks = list(tasks)
     with probe.guarded(name, "tools"):
         _identity(probe, name)
-        for tool_name, tool in environment.tools().items():
+        tools = environment.tools()
+        probe.results = {each: Checker(tool.result) for each, tool in tools.items() if tool.result is not None}
+        for tool_name, tool in tools.items():
             for fault in tool_faults(tool_name, tool):
                 probe.fault(tool_name, *fault)
     with probe.guarded(name, "catalogue"):
@@ -79,7 +83,9 @@ def _identity(probe: Probe, name: str) -> None:
     if not isinstance(environment.hash, str) or not environment.hash:
         probe.fault(name, "hash", "is empty", "hash tool schemas, data and a behaviour version")
         return
-    code = "import sys; from rods.environments import load; print('hash', load(sys.argv[1]).hash)"
+    code = """import sys
+from rods.environments.loading import Environments
+print("hash", Environments().load(sys.argv[1]).hash)"""
     path = os.pathsep.join(entry or "." for entry in sys.path)
     other = subprocess.run(
         [sys.executable, "-c", code, name],
@@ -97,11 +103,11 @@ def _identity(probe: Probe, name: str) -> None:
 
 def _catalogue(probe: Probe, name: str) -> None:
     try:
-        catalogue = catalogue_for(name)
+        catalogue = catalogue_for(probe.environment)
     except ComposeError:
         probe.note("no catalogue with a phrase book: no variants of its tasks can be written (docs/composing.md)")
         return
-    for what in soundness.faults(catalogue):
+    for what in soundness.faults(catalogue, probe.environment):
         probe.fault(name, "catalogue", what, "docs/composing.md says what a catalogue owes")
 
 
@@ -279,7 +285,7 @@ def _poison(value: Any) -> None:
         value.append("changed by the probe")
 
 
-def _report(probe: Probe, name: str) -> Report:
+def _report(probe: Probe, name: str) -> CheckReport:
     tools = probe.environment.tools()
     if lenient := sorted(probe.lenient):
         some = f"{', '.join(lenient[:8])}{' …' if len(lenient) > 8 else ''}"
@@ -294,4 +300,4 @@ def _report(probe: Probe, name: str) -> Report:
     }
     for what, seconds in sorted(probe.seconds.items()):
         facts[f"{what}_us"] = round(1e6 * statistics.median(seconds), 1)
-    return Report(name, tuple(probe.faults), tuple(probe.notes), facts)
+    return CheckReport(name, tuple(probe.faults), tuple(probe.notes), facts)

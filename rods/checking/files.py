@@ -1,26 +1,41 @@
-"""`rods data check FILE`: a user's own tasks, read line by line: first the shape, then the ground truth, replayed."""
+"""`rods data check FILE`: a user's own tasks, line by line: first the shape of the record, then its ground truth.
+
+The shape is checked field by field so that all faults of a record are named at once. `Task.from_json` holds the same
+rules and stops at the first; what it refuses and nothing here explains is passed on in its own words.
+"""
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from rods import environments
-from rods.checking.records import Found, record_faults
-from rods.checking.report import Fault, Report
+from rods.calls import Call
+from rods.checking.report import CheckReport, Fault
 from rods.environments.base import Environment, Results
+from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.gates import grounding, leaks, missing, requests
-from rods.gates.contamination import overlaps
-from rods.gates.reason import Reason
-from rods.gates.replay import StateRejected, faults, run
-from rods.gates.tools import tools
-from rods.tasks import Task
+from rods.gates.ground_truth import StateRejected, faults, run, tools
+from rods.gates.records import Reason
+from rods.gates.similarity import overlaps
+from rods.tasks import SCHEMA, SPLITS, TASK_TYPES, Task
 
+FIELDS = ("id", "schema", "environment", "type", "state", "user", "goal", "tools", "split", "provenance")
+REQUIRED = ("schema", "environment", "type", "user", "goal", "tools")
+Found = tuple[str, str, str]  # field, what, remedy
+EXAMPLES = {
+    "schema": f'"schema": {SCHEMA}',
+    "environment": '"environment": {"name": …, "hash": …} (`rods env check NAME` prints the hash)',
+    "type": f'"type": one of {", ".join(TASK_TYPES)}',
+    "user": '"user": {"script": ["first turn\'s text", …]}',
+    "goal": '"goal": {"calls": [[{"name": …, "arguments": {…}}, …], …]}',
+    "tools": '"tools": {"names": […]}',
+}
 Doubts = dict[str, list[tuple[int, str]]]  # by gate: line and first reason
 READING: dict[str, Callable[[Environment, Task, Results], list[Reason]]] = {
     "leaks": lambda environment, task, results: leaks(environment, task),
@@ -30,7 +45,7 @@ READING: dict[str, Callable[[Environment, Task, Results], list[Reason]]] = {
 }
 
 
-def check_file(path: Path) -> Report:
+def check_file(path: Path, environments: Environments) -> CheckReport:
     """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot be read.
 
     Notes list tasks that stand on both sides of the split (DESIGN §5.6), and what the gates that read a variant's texts
@@ -61,7 +76,7 @@ def check_file(path: Path) -> Report:
                 faults_here.append(("", what, "remove one of the two lines"))
             else:
                 tasks[task.id] = (number, task)
-                faults_here += _world_faults(task, worlds)
+                faults_here += _world_faults(task, environments, worlds)
                 if not faults_here:
                     _doubt(task, worlds, number, doubts)
         found += [Fault(where, *fault) for fault in faults_here]
@@ -70,7 +85,9 @@ def check_file(path: Path) -> Report:
     return _report(path, records, found, tasks, doubts)
 
 
-def _report(path: Path, records: int, found: list[Fault], tasks: dict[str, tuple[int, Task]], doubts: Doubts) -> Report:
+def _report(
+    path: Path, records: int, found: list[Fault], tasks: dict[str, tuple[int, Task]], doubts: Doubts
+) -> CheckReport:
     sound = [task for _, task in tasks.values()]
     shared = overlaps(sound)
     notes = [f"line {tasks[each.task][0]} (training): {each.match}, which is held out" for each in shared]
@@ -85,7 +102,7 @@ def _report(path: Path, records: int, found: list[Fault], tasks: dict[str, tuple
         "overlaps": [each.as_json() for each in shared],
         "refused_as_variants": {gate: len(refused) for gate, refused in doubts.items()},
     }
-    return Report(str(path), tuple(found), tuple(notes), facts)
+    return CheckReport(str(path), tuple(found), tuple(notes), facts)
 
 
 def _parse(line: bytes) -> tuple[Any, Found | None]:
@@ -95,11 +112,11 @@ def _parse(line: bytes) -> tuple[Any, Found | None]:
         return None, ("", f"not JSON: {error.msg} (character {error.pos + 1})", "write one task as {…} on one line")
 
 
-def _world_faults(task: Task, worlds: dict[str, Environment | Found]) -> Iterator[Found]:
+def _world_faults(task: Task, environments: Environments, worlds: dict[str, Environment | Found]) -> Iterator[Found]:
     """What is wrong with a well-formed task once its environment is asked."""
     name = task.environment.name
     if name not in worlds:
-        worlds[name] = _load(name)
+        worlds[name] = _load(environments, name)
     world = worlds[name]
     if isinstance(world, tuple):
         yield world
@@ -144,8 +161,177 @@ def _doubt(task: Task, worlds: dict[str, Environment | Found], line: int, doubts
             doubts[gate].append((line, str(refused[0])))
 
 
-def _load(name: str) -> Environment | Found:
+def _load(environments: Environments, name: str) -> Environment | Found:
     try:
         return environments.load(name)
     except UserError as error:
         return "environment.name", f"{error.where}: {error.what}" if error.where else error.what, error.remedy
+
+
+def record_faults(record: Any) -> list[Found]:
+    """Every fault of `record` (a parsed JSON line) as (field, what, remedy); empty when it is a task."""
+    if not isinstance(record, dict):
+        return [("", "the line is not a JSON object", "write one task as {…} on one line")]
+    found = [*_unknown("", record, FIELDS)]
+    found += [(key, "is missing", f"add {EXAMPLES[key]}") for key in REQUIRED if key not in record]
+    found += _choice(record, "schema", (SCHEMA,))
+    found += _choice(record, "type", TASK_TYPES)
+    found += _choice(record, "split", SPLITS)
+    for key in ("state", "provenance"):
+        if record.get(key) is not None and not isinstance(record[key], dict):
+            found.append((key, f"must be an object, not {_kind(record[key])}", "write {…} or leave it out"))
+    found += _environment(record)
+    script, calls = _script(record, found), _calls(record, found)
+    if script is not None and calls is not None and len(script) != len(calls):
+        what = f"has {len(calls)} turns, but user.script has {len(script)}"
+        found.append(("goal.calls", what, "give one list of calls for each turn, [] where no call is right"))
+    found += _tools(record, None if script is None else len(script))
+    if not found:
+        try:
+            Task.from_json(record)
+        except ValueError as error:
+            remedy = "leave the id out, it is computed" if "does not match" in str(error) else ""
+            found.append(("id" if remedy else "", str(error), remedy))
+    return found
+
+
+def _environment(record: dict[str, Any]) -> Iterator[Found]:
+    part = record.get("environment")
+    if part is None:
+        return
+    if not isinstance(part, dict):
+        yield "environment", f"must be an object, not {_kind(part)}", f"write {EXAMPLES['environment']}"
+        return
+    yield from _unknown("environment.", part, ("name", "hash"))
+    for key in ("name", "hash"):
+        if not isinstance(part.get(key), str):
+            yield f"environment.{key}", "must be text", "`rods env check NAME` prints name and hash"
+
+
+def _script(record: dict[str, Any], found: list[Found]) -> Sequence[Any] | None:
+    part = _object(record, "user", found)
+    if part is None:
+        return None
+    found += _unknown("user.", part, ("script",))
+    script = _list(part, "user", "script", found)
+    if script is None:
+        return None
+    if not script:
+        found.append(("user.script", "is empty", "a task needs at least one turn"))
+    for turn, text in enumerate(script):
+        if not isinstance(text, str) or not text.strip():
+            found.append((f"user.script[{turn}]", "must be text that is not blank", "say what the user says there"))
+    return script
+
+
+def _calls(record: dict[str, Any], found: list[Found]) -> Sequence[Any] | None:
+    part = _object(record, "goal", found)
+    if part is None:
+        return None
+    found += _unknown("goal.", part, ("calls",))
+    turns = _list(part, "goal", "calls", found)
+    for turn, calls in enumerate(turns or ()):
+        if not isinstance(calls, list):
+            found.append(
+                (f"goal.calls[{turn}]", f"must be a list, not {_kind(calls)}", "write [] where no call is right")
+            )
+            continue
+        for index, call in enumerate(calls):
+            where = f"goal.calls[{turn}][{index}]"
+            try:
+                Call.from_json(call)
+            except ValueError as error:
+                found.append((where, str(error), 'write {"name": …, "arguments": {…}}'))
+                continue
+            found += _unknown(f"{where}.", call, ("name", "arguments"))
+    return turns
+
+
+def _tools(record: dict[str, Any], turns: int | None) -> list[Found]:
+    found: list[Found] = []
+    part = _object(record, "tools", found)
+    if part is None:
+        return found
+    found += _unknown("tools.", part, ("names", "held_out"))
+    names = _list(part, "tools", "names", found)
+    found += _names("tools.names", names or ())
+    held_out = part.get("held_out", {})
+    if not isinstance(held_out, dict):
+        found.append(
+            ("tools.held_out", f"must be an object, not {_kind(held_out)}", 'write {"3": ["sort"]} or leave it out')
+        )
+        return found
+    returned: set[str] = set()
+    for turn, returning in held_out.items():
+        where = f"tools.held_out.{turn}"
+        if not (turn.isascii() and turn.isdigit()):
+            found.append((where, "is not a turn number", "turns are counted from 0"))
+        elif turns is not None and not 1 <= int(turn) < turns:
+            found.append(
+                (where, f"names a turn outside 1–{turns - 1}", "the key is the turn in which the tools return")
+            )
+        if not isinstance(returning, list) or not returning:
+            found.append((where, "must be a list of tool names", "leave the turn out when nothing returns in it"))
+            continue
+        found += _names(where, returning)
+        for name in (name for name in returning if isinstance(name, str)):
+            if names is not None and name not in names:
+                found.append((where, f"{name!r} is not in tools.names", "list it there too: it is a tool of the task"))
+            if name in returned:
+                found.append((where, f"{name!r} returns in an earlier turn already", "name it once"))
+            returned.add(name)
+    if record.get("type") == "miss_func" and not held_out:
+        found.append(
+            ("tools.held_out", "is missing in a task of type miss_func", 'add e.g. {"3": ["sort"]}, or change the type')
+        )
+    if record.get("type") in TASK_TYPES and record["type"] != "miss_func" and held_out:
+        found.append(
+            ("tools.held_out", f"stands in a task of type {record['type']}", "only miss_func tasks hold tools out")
+        )
+    return found
+
+
+def _names(where: str, names: Sequence[Any]) -> Iterator[Found]:
+    seen = set()
+    for index, name in enumerate(names):
+        if not isinstance(name, str) or not name:
+            yield f"{where}[{index}]", f"must be a tool's name, not {_kind(name)}", "write the name as text"
+        elif name in seen:
+            yield f"{where}[{index}]", f"repeats {name!r}", "name each tool once"
+        else:
+            seen.add(name)
+
+
+def _object(record: dict[str, Any], key: str, found: list[Found]) -> dict[str, Any] | None:
+    part = record.get(key)
+    if key in record and not isinstance(part, dict):
+        found.append((key, f"must be an object, not {_kind(part)}", f"write {EXAMPLES[key]}"))
+    return part if isinstance(part, dict) else None
+
+
+def _list(part: dict[str, Any], inside: str, key: str, found: list[Found]) -> list[Any] | None:
+    value = part.get(key)
+    if not isinstance(value, list):
+        what = f"must be a list, not {_kind(value)}" if key in part else "is missing"
+        found.append((f"{inside}.{key}", what, f"write {EXAMPLES[inside]}"))
+        return None
+    return value
+
+
+def _unknown(inside: str, part: dict[str, Any], known: Sequence[str]) -> Iterator[Found]:
+    for key in part:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            yield f"{inside}{key}", "is not a known field", f"did you mean {near[0]!r}?" if near else "remove it"
+
+
+def _choice(record: dict[str, Any], key: str, allowed: Sequence[Any]) -> Iterator[Found]:
+    if key in record and (record[key] not in allowed or isinstance(record[key], bool)):
+        yield key, f"is {record[key]!r}", f"must be {' or '.join(map(repr, allowed))}"
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
+    return names[type(value)]

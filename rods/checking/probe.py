@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import canonical
 from rods.checking.report import Fault
-from rods.environments.base import ERRORS, Environment, Instance, Result
+from rods.environments.base import Environment, Instance, Result
 from rods.errors import InfrastructureError, Unsupported
+from rods.faults import CALL_ERRORS
 
 SLOW_SECONDS = 1.0  # every call, runaway ones too, ends within a second
 T = TypeVar("T")
@@ -29,6 +31,7 @@ class Probe:
         self.reached: set[str] = set()
         self.raises: set[tuple[str, type[Exception]]] = set()
         self.lenient: set[str] = set()  # arguments for which a wrong type is accepted
+        self.results: Mapping[str, Checker] = {}  # of the tools that declare a schema of their results
         self.calls = 0
         self.comparable = False  # two runs of the same calls were seen to agree
 
@@ -89,12 +92,16 @@ class Probe:
         if not isinstance(result, Result) or not isinstance(result.text, str):
             self.fault(call.name, "", f"returned {result!r:.80} for {_short(call)}", "return a Result with a text")
             return
-        if result.error is not None and result.error not in ERRORS:
-            self.fault(call.name, "error", f"is {result.error!r}", f"use one of {', '.join(sorted(ERRORS))}")
+        if result.error is not None and result.error not in CALL_ERRORS:
+            self.fault(call.name, "error", f"is {result.error!r}", f"use one of {', '.join(sorted(CALL_ERRORS))}")
         try:
             canonical(result.value)
         except ValueError as error:
             self.fault(call.name, "value", f"is {error}", "return plain JSON values")
+        declared = self.results.get(call.name)
+        if declared is not None and result.error is None and (what := declared.fault(result.value)):
+            told = f"{what} for {_short(call)}, against the schema that the tool declares"
+            self.fault(call.name, "result", told, "correct the schema, or the result")
 
     def replies(self, instance: Instance, calls: Sequence[Call]) -> list[tuple[str, str | None]]:
         """What two runs must have in common: text and error of each call."""

@@ -25,7 +25,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     """The outcome of checking `subject`. `notes` are worth knowing but no faults; `facts` are counts and timings."""
 
     subject: str

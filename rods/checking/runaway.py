@@ -21,8 +21,8 @@ from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import limits
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.environments import load
 from rods.environments.base import Tool
+from rods.environments.loading import Environments
 
 SECONDS = 3.0  # a call must end within one; the rest is for a worker's start on a busy machine
 MEMORY = 4 << 30  # bytes of address space
@@ -91,7 +91,7 @@ def attempt(name: str, start: int) -> None:
     a call that misbehaved."""
     with contextlib.suppress(ValueError, OSError):  # not every system has this limit
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    environment = load(name)
+    environment = Environments().load(name)
     instance = environment.reset(None)
     for number, (argument, call) in enumerate(attempts(environment.tools())):
         if number < start:

@@ -69,7 +69,7 @@ class _Thing:
 
 
 @dataclass(slots=True)
-class _Memory:
+class _Conversation:
     """What the conversation has put on the table so far."""
 
     things: dict[str, _Thing] = field(default_factory=dict)
@@ -104,7 +104,7 @@ def realise(
         instance = environment.reset(state)
     except ValueError as error:
         raise ComposeError("vm_exec_failed", f"the initial state is illegal: {error}") from error
-    memory = _Memory()
+    memory = _Conversation()
     turns = []
     for number, planned in enumerate(plan.turns):
         recipes = [_recipe(catalogue, name, number) for name in planned.recipes]
@@ -142,7 +142,7 @@ class _Binder:
     narrative: Mapping[str, str]
     instance: Instance
     look: Callable[[], dict[str, Any]]  # the state now, or the initial one where the world shows no other
-    memory: _Memory
+    memory: _Conversation
     turn: int
     place: int
     offset: int  # calls of this turn before the recipe's

@@ -1,7 +1,7 @@
 """What composing knows of an environment: recipes, domains of values, worlds and their repair, and a phrase book.
 
-An environment becomes composable by supplying one `Catalogue`, either built in or as `environment.catalogue()` of a
-user's own. Nothing else in `rods/composing` knows any environment.
+An environment becomes composable by giving one `Catalogue` through `environment.catalogue()`; its tables are usually
+read from TOML (`rods.composing.recipes`). Nothing else in `rods/composing` knows any environment.
 
 - A **recipe** is a HIGH-LEVEL function: a named sequence of BOTTOM-LEVEL calls (`steps`) in which every argument has a
   source: `Said` by the user (a value drawn from a domain), `Got` from the result of an earlier step of the recipe,
@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import Any
 
 from rods.calls import Call
+from rods.canonical import content_id
 from rods.composing.records import ComposeError, Draft
-from rods.environments import load
-from rods.environments.base import Result
+from rods.environments.base import Environment, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +72,11 @@ Source = Said | Got | Known | Implied
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecipeStep:
     """One call of a recipe. Arguments left out take the tool's default."""
 
     tool: str
     arguments: Mapping[str, Source] = field(default_factory=dict)
-
-
-def step(tool: str, **sources: str) -> Step:
-    """A step in short notation: `slot:domain` is Said, `0.address` or `0.mails.0` Got, `^event` Known."""
-    return Step(tool, {parameter: source(text) for parameter, text in sources.items()})
-
-
-def source(text: str) -> Said | Got | Known:
-    """Reads the short notation of a source. Raises ValueError for anything else."""
-    if text.startswith("^"):
-        return Known(text[1:])
-    slot, colon, domain = text.partition(":")
-    if colon:
-        return Said(slot, domain)
-    number, *path = text.split(".")
-    if not number.isdigit() or not path:
-        raise ValueError(f"{text!r} is neither slot:domain, step.path nor ^kind")
-    return Got(int(number), tuple(int(key) if key.isdigit() else key for key in path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +95,7 @@ class Recipe:
     and facts that are no longer so. `short` recipes do not work in the padded worlds of long contexts."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[RecipeStep, ...]
     phrases: tuple[str, ...]
     gives: Mapping[str, Gift] = field(default_factory=dict)
     ends: tuple[str, ...] = ()
@@ -252,7 +234,7 @@ def _none(state: Mapping[str, Any]) -> Collection[str]:
 class Catalogue:
     """Everything that composing needs of one environment.
 
-    - `environment`: the name under which `rods.environments.load` finds it.
+    - `environment`: the name by which tasks refer to it (`rods.environments.loading`).
     - `make_state(recipes, avoid, narrative, rng)`: an initial state in which these recipes have a fair chance, with
       other names, numbers and contents than `avoid` (the seed's state, or None).
     - `patch(state, error, rng)`: a partial state to be merged into `state` so that what failed may succeed, or None.
@@ -300,14 +282,27 @@ class Catalogue:
     def family(self, domain: str) -> str:
         return self.families.get(domain, domain)
 
+    @cached_property
+    def content_id(self) -> str:
+        """A hash of the recipes, in their order, and of the phrase book."""
+        return content_id([_plain(list(self.recipes.values())), _plain(self.book)])
 
-def catalogue_for(environment_name: str) -> Catalogue:
-    """The catalogue of a built-in environment, or of a user's own through its `catalogue()`.
 
-    Raises ComposeError("no_prompts") when the environment has none, UserError when there is no such environment.
-    """
-    supply = getattr(load(environment_name), "catalogue", None)
+def _plain(value: Any) -> Any:
+    """Records and tables as JSON, in which order counts."""
+    if is_dataclass(value):
+        return [_plain(getattr(value, each.name)) for each in fields(value)]
+    if isinstance(value, Mapping):
+        return [[name, _plain(item)] for name, item in value.items()]
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def catalogue_for(environment: Environment) -> Catalogue:
+    """What the environment's optional method `catalogue()` returns. Raises ComposeError("no_prompts") without one."""
+    supply = getattr(environment, "catalogue", None)
     catalogue = supply() if callable(supply) else None
     if not isinstance(catalogue, Catalogue):
-        raise ComposeError("no_prompts", f"environment {environment_name!r} has no catalogue to compose from")
+        raise ComposeError("no_prompts", f"environment {environment.name!r} has no catalogue to compose from")
     return catalogue

@@ -1,25 +1,24 @@
-"""Reads a task back: which recipes the words of a turn ask for, and whether these give its calls. `wording`, inverted.
+"""Parses a task's texts with the phrase book: which recipes do the words of a turn ask for, and do they give its calls?
 
-No draft is needed, so a task in a file can be read as well as one that was just written. A turn is understood when its
-calls part into recipes, each asked for by one of its phrases, in this order, with the very values of the calls, and
-when the words outside these phrases are those of frames, links and stories. A back reference has to mean what the turns
-before left on the table. Texts in other words than the phrase book's are not understood, which says nothing about them:
-that is for gates, or for a judge who reads.
+The inverse of `wording`. It needs no draft, so a task from a file can be parsed as well as one that was just written. A
+turn is understood when its calls split into recipes such that each is asked for by one of its phrases, in this order
+and with the values of the calls, and when all words outside these phrases belong to frames, links or stories. A back
+reference ("the same account") has to mean what earlier turns left on the table. A text in other words than the phrase
+book's is not understood; that alone is no fault, gates or a judge decide about it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import string
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from rods.calls import Call
-from rods.composing import matching
 from rods.composing.bind import spoken
-from rods.composing.catalogue import Catalogue, Got, Implied, Recipe, Said, Scene
-from rods.composing.matching import Thing, plain
+from rods.composing.catalogue import Catalogue, Got, Implied, Recipe, Said, Scene, Worded
 from rods.composing.task_types import said
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import RETURN_SENTENCE, Task
@@ -27,13 +26,15 @@ from rods.tasks import RETURN_SENTENCE, Task
 WORD = re.compile(r"[^\W_]+(?:_[^\W_]+)*")
 SPANS = 4  # of a recipe that are tried, the longest first
 READINGS = 64  # partitions of a turn that are tried
+NOUN = 60  # characters at most that a noun may have
+_QUOTES = re.compile(r"(?<!\w)'|'(?!\w)|\"")
 ABSENT: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What the words of a turn come to. `unexplained` are the indexes of calls that no phrase of the text asks for (all
-    those of the turn from the first that does not fit), `left` the words that ask for something else."""
+class TurnReading:
+    """How a turn was understood. `unexplained`: the indexes of calls that no phrase asks for (from the first that does
+    not fit to the end of the turn). `left`: the words that ask for something else."""
 
     unexplained: tuple[int, ...] = ()
     left: tuple[str, ...] = ()
@@ -44,8 +45,17 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Thing:
+    """A value that an earlier recipe gave, and the noun that names it (None: unknown)."""
+
+    value: Any
+    noun: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Clause:
-    """One recipe of a turn: its values by slot and kind, the index of its first call, where the text asks for it."""
+    """One recipe of a turn: its values by slot and kind of thing, the index of its first call, and where the text asks
+    for it."""
 
     recipe: Recipe
     values: Mapping[str, Any]
@@ -54,27 +64,27 @@ class _Clause:
 
 
 @dataclass(slots=True)
-class _Memory:
-    """What earlier turns left to be referred back to: things by kind, and the one value of a family last said. `sure`
-    only while every turn was understood: what an unread turn gave, nobody knows."""
+class _Mentioned:
+    """What a turn may refer back to: the things that earlier turns gave, by kind, and the one value of each family last
+    said (None after several). `sure` as long as every turn was understood; from then on both are incomplete."""
 
     things: dict[str, Thing] = field(default_factory=dict)
     last: dict[str, Any] = field(default_factory=dict)
     sure: bool = True
 
 
-def read(catalogue: Catalogue, environment: Environment, task: Task, results: Results) -> list[Reading]:
-    """How each turn reads for its calls, together with a request made in vain right before it. `results` are those of
+def read(catalogue: Catalogue, environment: Environment, task: Task, results: Results) -> list[TurnReading]:
+    """How each turn is understood, together with a request right before it that no call served. `results` are those of
     the ground truth."""
-    memory = _Memory()
+    memory = _Mentioned()
     return [
-        _Reader(catalogue, environment, task, results, turn, memory).best() if calls else Reading()
+        _Reader(catalogue, environment, task, results, turn, memory).best() if calls else TurnReading()
         for turn, calls in enumerate(task.calls)
     ]
 
 
 class _Reader:
-    """Reads one turn, and adds what it gives to the memory."""
+    """Parses one turn, and adds what it gives to the memory."""
 
     def __init__(
         self,
@@ -83,7 +93,7 @@ class _Reader:
         task: Task,
         results: Results,
         turn: int,
-        memory: _Memory,
+        memory: _Mentioned,
     ) -> None:
         self.catalogue, self.environment, self.task, self.turn = catalogue, environment, task, turn
         self.calls, self.results, self.memory = task.calls[turn], results[turn], memory
@@ -96,7 +106,7 @@ class _Reader:
         self.furthest = 0
         self.scenes: dict[int, Scene] = {}
 
-    def best(self) -> Reading:
+    def best(self) -> TurnReading:
         found: tuple[tuple[str, ...], list[_Clause]] | None = None
         for number, clauses in enumerate(self._partitions(0, 0, self.memory.things)):
             left = self._left([clause.span for clause in clauses])
@@ -106,9 +116,9 @@ class _Reader:
                 break
         if found is None:
             self.memory.sure = False
-            return Reading(tuple(range(self.furthest, len(self.calls))))
+            return TurnReading(tuple(range(self.furthest, len(self.calls))))
         self._remember(found[1])
-        return Reading((), found[0])
+        return TurnReading((), found[0])
 
     def _partitions(self, start: int, after: int, things: Mapping[str, Thing]) -> Iterator[list[_Clause]]:
         """Every way to part the calls from `start` on into recipes that are asked for, in this order, in the text from
@@ -125,10 +135,10 @@ class _Reader:
             values = _values(recipe, self.calls[start:end], self.results[start:end])
             if values is None or (sure and not _on_the_table(recipe, values, things)):
                 continue
-            words = matching.Said(
+            words = _TurnWords(
                 self.memory.last if sure else None, things if sure else None, self.vague, lambda: self._scene(start)
             )
-            spans = set(matching.spans(self.catalogue, recipe, values, self.text, words))
+            spans = set(_spans(self.catalogue, recipe, values, self.text, words))
             for span in sorted(spans, key=lambda span: span[0] - span[1])[:SPANS]:
                 if span[0] >= after:
                     clause = _Clause(recipe, values, start, span)
@@ -136,7 +146,7 @@ class _Reader:
                         yield [clause, *rest]
 
     def _given(self, clause: _Clause, things: Mapping[str, Thing]) -> dict[str, Thing]:
-        """What is on the table after a clause."""
+        """The things that are given after a clause."""
         recipe, values = clause.recipe, clause.values
         found = {kind: thing for kind, thing in things.items() if kind not in recipe.ends}
         for kind, gift in recipe.gives.items():
@@ -203,7 +213,8 @@ def _values(recipe: Recipe, calls: Sequence[Call], results: Sequence[Result]) ->
 
 
 def _came(value: Any, result: Result, path: Sequence[str | int]) -> bool:
-    """Whether `value` came from `result`. A padded world may give a result in another shape; then it has to say it."""
+    """Whether `value` stands at `path` of `result`. A padded world may give a result without that path; then its text
+    has to say the value."""
     found = _at(result.value, path)
     return said(value, result.text) if found is ABSENT else bool(value == found)
 
@@ -241,3 +252,128 @@ def _common_words(catalogue: Catalogue) -> frozenset[str]:
     texts = [*book.links, *(frame for frames in book.frames.values() for frame in frames)]
     texts += [text for story in book.stories for part in (story.opening, story.later, story.closing) for text in part]
     return frozenset(word for text in texts for word in WORD.findall(re.sub(r"\{[^}]*\}", " ", plain(text))))
+
+
+def plain(text: str) -> str:
+    """`text` folded and without quotation marks, which a blurred value has lost."""
+    return _QUOTES.sub("", text).casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class _TurnWords:
+    """What may stand for a value in a turn's text, besides the value itself: a back reference to the one value of its
+    family `last` said, or to one of the `things` given (both None: unknown, any back reference will do); where `vague`,
+    a blurred form; and words of the domain's own in the world of `scene`."""
+
+    last: Mapping[str, Any] | None
+    things: Mapping[str, Thing] | None
+    vague: bool
+    scene: Callable[[], Scene]
+
+
+def _spans(
+    catalogue: Catalogue, recipe: Recipe, values: Mapping[str, Any], text: str, words: _TurnWords
+) -> Iterator[tuple[int, int]]:
+    """Where `text` (plain) holds a phrase of the recipe with `values` (by slot and kind of thing) in its slots."""
+    finder = _PhraseFinder(catalogue, recipe, values, text, words)
+    for phrase in recipe.phrases:
+        parts = _parts(phrase)
+        if all(literal in text for literal, _ in parts):
+            for begin in finder.begins(parts[0][0]):
+                yield from ((begin, end) for end in finder.ends(parts, begin))
+
+
+@dataclass(frozen=True, slots=True)
+class _PhraseFinder:
+    catalogue: Catalogue
+    recipe: Recipe
+    values: Mapping[str, Any]
+    text: str
+    said: _TurnWords
+
+    def begins(self, literal: str) -> Iterator[int]:
+        """Where a phrase may begin: where its first words stand, or at any word when it begins with a value."""
+        if not literal:
+            yield from (word.start() for word in re.finditer(r"\S+", self.text))
+            return
+        position = self.text.find(literal)
+        while position >= 0:
+            if position == 0 or not self.text[position - 1].isalnum():
+                yield position
+            position = self.text.find(literal, position + 1)
+
+    def ends(self, parts: Sequence[tuple[str, str | None]], position: int, index: int = 0) -> Iterator[int]:
+        """Where a match of `parts` from `index` on ends when it begins at `position`."""
+        if index == len(parts):
+            if not self.text[position : position + 1].isalnum() or not self.text[position - 1].isalnum():
+                yield position
+            return
+        literal, slot = parts[index]
+        if not self.text.startswith(literal, position):
+            return
+        position += len(literal)
+        for end in (position,) if slot is None else self._slot(slot, position):
+            yield from self.ends(parts, end, index + 1)
+
+    def _slot(self, slot: str, position: int) -> Iterator[int]:
+        """Where the words for `slot` end when they begin at `position`."""
+        if slot not in self.recipe.says:
+            yield from self._thing(slot, position)
+            return
+        book, said, value = self.catalogue.book, self.said, self.values[slot]
+        domain = self.recipe.says[slot]
+        family = self.catalogue.family(domain)
+        words = [spoken(value)]
+        if said.last is None or (value is not None and said.last.get(family) == value):
+            words += book.again.get(family, ())
+        if said.vague:
+            words += book.vague.get(family, ())
+        yield from self._after(words, position) or self._after(self._worded(domain, value), position)
+
+    def _after(self, words: Iterable[str], position: int) -> list[int]:
+        """The ends of those of `words` that stand at `position` as whole words."""
+        found = []
+        for each in map(plain, words):
+            end = position + len(each)
+            if self.text.startswith(each, position) and not (
+                each[-1:].isalnum() and self.text[end : end + 1].isalnum()
+            ):
+                found.append(end)
+        return found
+
+    def _thing(self, kind: str, position: int) -> Iterator[int]:
+        words = self.catalogue.book.things.get(kind)
+        if words is None:
+            return
+        yield from self._after(words.back, position)
+        noun = self.said.things[kind].noun if self.said.things is not None and kind in self.said.things else None
+        for explicit in words.explicit:
+            if noun is not None or "{noun}" not in explicit:
+                yield from self._after([explicit.replace("{noun}", noun or "")], position)
+            else:
+                yield from self._any_noun(explicit, position)
+
+    def _any_noun(self, explicit: str, position: int) -> Iterator[int]:
+        before, _, after = plain(explicit).partition("{noun}")
+        if not self.text.startswith(before, position):
+            return
+        begin = position + len(before)
+        for end in range(begin + 1, min(len(self.text), begin + NOUN) + 1):
+            if self.text[end - 1] in "?!;,":
+                break
+            if not self.text[end : end + 1].isalnum() and self.text.startswith(after, end):
+                yield end + len(after)
+
+    def _worded(self, domain: str, value: Any) -> list[str]:
+        """What the domain would say for `value` at that moment, where it has words of its own."""
+        scene = self.said.scene()
+        try:
+            offered = self.catalogue.domains[domain](Scene(scene.state, dict(self.values), scene.narrative, {}))
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError):  # it wants to know more than can be read
+            return []
+        return [each.text for each in offered if isinstance(each, Worded) and each.value == value]
+
+
+@lru_cache(maxsize=16384)
+def _parts(phrase: str) -> tuple[tuple[str, str | None], ...]:
+    return tuple((literal, slot) for literal, slot, _, _ in string.Formatter().parse(plain(phrase)))

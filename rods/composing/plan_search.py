@@ -29,7 +29,7 @@ Turn = tuple[Recipe, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PlanShape:
     """What a plan must look like. `counts[t]` calls in turn t, 0 where no call is right; `depth` calls on the longest
     path of results into arguments (None: any); `classes` calls per API class and turn (None: any); `links` results
     used across turns (None: any)."""
@@ -86,12 +86,12 @@ class Table:
 
 
 @dataclass(slots=True)
-class Candidate:
+class Filling:
     """One random filling of a shape. `avoid` are functions to keep away from."""
 
     catalogue: Catalogue
     groups: Mapping[str, str]  # the API class of each tool
-    shape: Shape
+    shape: PlanShape
     type: TaskType
     avoid: frozenset[str]
     rng: random.Random

@@ -10,14 +10,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Literal
 
 from rods.analysis.profile import Profile, distance
 from rods.composing.catalogue import Catalogue, Recipe
-from rods.composing.plan_search import Candidate, Shape, Table, Turn, deniable, outline, own_depth
+from rods.composing.plan_search import Filling, PlanShape, Table, Turn, deniable, outline, own_depth
 from rods.composing.records import ComposeError, Plan, PlannedTurn
-from rods.environments import load
+from rods.environments.base import Environment
 from rods.tasks import Task, TaskType
 
 TRIES = 80  # candidate plans looked at for a seed's shape
@@ -28,15 +27,16 @@ SAME_TRIES = 40  # random decompositions of a seed's functions
 WAYS = 40  # decompositions of one turn
 
 
-def shape_of(profile: Profile) -> Shape:
+def shape_of(profile: Profile) -> PlanShape:
     """The shape of a seed."""
     classes = tuple(Counter(node.group for node in turn) for turn in profile.turns)
     links = sum(producer[0] < consumer[0] for producer, consumer, _ in profile.edges)
-    return Shape(profile.calls_per_turn, profile.depth, classes, links)
+    return PlanShape(profile.calls_per_turn, profile.depth, classes, links)
 
 
 def plan(
     catalogue: Catalogue,
+    environment: Environment,
     seed: Task,
     profile: Profile,
     *,
@@ -54,10 +54,11 @@ def plan(
     """
     wanted = [tuple(call.name for call in turn) for turn in seed.calls]
     if functions == "same":
-        return _same(catalogue, seed.type, wanted, profile.depth, blocked, narrative, rng)
+        return _same(catalogue, _groups(environment), seed.type, wanted, profile.depth, blocked, narrative, rng)
     multiset = Counter(name for turn in wanted for name in turn)
     return sketch(
         catalogue,
+        environment,
         shape_of(profile),
         seed.type,
         blocked=blocked,
@@ -73,7 +74,8 @@ def plan(
 
 def sketch(
     catalogue: Catalogue,
-    shape: Shape,
+    environment: Environment,
+    shape: PlanShape,
     type: TaskType,
     *,
     blocked: frozenset[str] = frozenset(),
@@ -91,7 +93,7 @@ def sketch(
     API classes to choose from (None: all), `root` a profile to come close to.
     Raises ComposeError("no_pattern") when no filling fits.
     """
-    groups = _groups(catalogue.environment)
+    groups = _groups(environment)
     recipes = [
         recipe
         for name, recipe in catalogue.recipes.items()
@@ -105,7 +107,7 @@ def sketch(
     for number in range(LONGER * tries if recipes else 0):
         if found and number >= tries:
             break
-        candidate = Candidate(catalogue, groups, shape, type, avoid, rng, eager=number >= tries)
+        candidate = Filling(catalogue, groups, shape, type, avoid, rng, eager=number >= tries)
         if number == tries:  # chance alone does not get there: from now on depth is sought, and planted now and then
             deep = [recipe for recipe in recipes if own_depth(recipe) == shape.depth]
         if not candidate.fill(recipes, deep if number % 2 else ()):
@@ -123,11 +125,12 @@ def sketch(
     if root is not None:  # a closer look: the cost knows classes and counts, the distance the whole graph
         near = [(cost + NEAR * distance(root, outline(turns, groups, type)), n, turns) for cost, n, turns in cheapest]
         cheapest = sorted(near)
-    return _plan(catalogue, cheapest[0][2], narrative, rng)
+    return _plan(catalogue, groups, cheapest[0][2], narrative, rng)
 
 
 def _same(
     catalogue: Catalogue,
+    groups: Mapping[str, str],
     type: TaskType,
     wanted: Sequence[tuple[str, ...]],
     depth: int,
@@ -150,7 +153,7 @@ def _same(
             for recipe in turns[-1]:
                 table.add(recipe, turn)
         if len(turns) == len(wanted) and table.depth == depth:
-            return _plan(catalogue, turns, narrative, rng)
+            return _plan(catalogue, groups, turns, narrative, rng)
     raise ComposeError("no_pattern", "no recipes call exactly the functions of the seed at its depth")
 
 
@@ -173,10 +176,11 @@ def _decompositions(
     return ways[:WAYS]
 
 
-def _plan(catalogue: Catalogue, turns: Sequence[Turn], narrative: bool, rng: random.Random) -> Plan:
+def _plan(
+    catalogue: Catalogue, groups: Mapping[str, str], turns: Sequence[Turn], narrative: bool, rng: random.Random
+) -> Plan:
     story: dict[str, str] = {}
     if narrative:
-        groups = _groups(catalogue.environment)
         used = {groups[tool] for turn in turns for recipe in turn for tool in recipe.tools}
         stories = [story for story in catalogue.book.stories if not story.groups or used & story.groups]
         story = {"story": rng.choice(stories).name, **catalogue.topics(rng)}
@@ -187,6 +191,5 @@ def _plan(catalogue: Catalogue, turns: Sequence[Turn], narrative: bool, rng: ran
     return Plan(planned, story)
 
 
-@lru_cache(maxsize=8)
-def _groups(environment: str) -> Mapping[str, str]:
-    return {name: tool.group for name, tool in load(environment).tools().items()}
+def _groups(environment: Environment) -> Mapping[str, str]:
+    return {name: tool.group for name, tool in environment.tools().items()}

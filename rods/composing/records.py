@@ -7,29 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.environments.base import Result
-
-# The twelve error types of 004 Appendix E, under the names they have there.
-ErrorType = Literal[
-    "param_gen_failed",
-    "decompose_failed",
-    "func_sample_failed",
-    "vm_exec_failed",
-    "duplicate_func",
-    "query_gen_failed",
-    "query_verify_failed",
-    "query_verify_no_tag",
-    "conversation_construct_failed",
-    "no_prompts",
-    "no_pattern",
-    "pipeline_exception",
-]
-# Environment-level failures, which a patch of the initial state may mend; the others lead to replanning (Appendix E).
-PATCHABLE: frozenset[str] = frozenset({"param_gen_failed", "decompose_failed", "func_sample_failed", "vm_exec_failed"})
+from rods.faults import ErrorType
 
 
 class ComposeError(Exception):

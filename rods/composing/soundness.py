@@ -6,17 +6,16 @@ import string
 from collections.abc import Iterator, Mapping
 
 from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Said
-from rods.environments import load
-from rods.environments.base import Tool
+from rods.environments.base import Environment, Tool
 
 
-def faults(catalogue: Catalogue) -> list[str]:
-    """What is wrong with `catalogue`, one line a fault; empty when it is sound.
+def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
+    """What is wrong with the `catalogue` of `environment`, one line a fault; empty when it is sound.
 
-    Checked are names (tools, parameters, domains, things, families), the order of steps, and that every phrase says
-    every slot exactly once, so that no argument can be left unsaid.
+    Checked are names (tools, parameters, domains, things, facts, families), the order of steps, and that every phrase
+    says every slot exactly once, so that no argument can be left unsaid.
     """
-    tools = load(catalogue.environment).tools()
+    tools = environment.tools()
     found = [
         f"{recipe.name}: {fault}"
         for recipe in catalogue.recipes.values()
@@ -41,9 +40,19 @@ def faults(catalogue: Catalogue) -> list[str]:
         ("siblings", {*catalogue.siblings, *catalogue.siblings.values()}),
         ("swaps", set(catalogue.swaps)),
         ("lookups", set(catalogue.lookups)),
+        ("common", set(catalogue.common)),
     ):
         found += [f"{label} names the unknown tool {name!r}" for name in sorted(names - tools.keys())]
     book = catalogue.book
+    for label, listed, known, what in (
+        ("families", catalogue.families.keys(), catalogue.domains.keys(), "domain"),
+        ("thematic", catalogue.thematic, catalogue.domains.keys(), "domain"),
+        ("silent", catalogue.silent, given, "thing"),
+        ("things", book.things.keys(), given, "thing"),
+        ("vague", book.vague.keys(), set(map(catalogue.family, catalogue.domains)), "family"),
+        ("again", book.again.keys(), set(map(catalogue.family, catalogue.domains)), "family"),
+    ):
+        found += [f"{label} names the unknown {what} {name!r}" for name in sorted(listed - known)]
     if book.vague.keys() != book.supply.keys():
         found.append(f"vague and supply differ in {sorted(book.vague.keys() ^ book.supply.keys())}")
     if not book.stories or 1 not in book.frames:

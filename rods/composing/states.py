@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rods.composing.catalogue import Catalogue
-from rods.composing.records import PATCHABLE, ComposeError, Plan
+from rods.composing.records import ComposeError, Plan
+from rods.faults import PATCHABLE
 from rods.tasks import Task
 
 

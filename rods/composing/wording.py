@@ -26,14 +26,14 @@ MENTION = 0.4  # probability that a turn worded alone mentions the story's topic
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RecipeRequest:
     """One recipe of a turn, with what may be said about it."""
 
     recipe: Recipe
     slots: Mapping[str, Slot]
 
 
-def requests(catalogue: Catalogue, turn: Sequence[BoundCall]) -> list[Request]:
+def requests(catalogue: Catalogue, turn: Sequence[BoundCall]) -> list[RecipeRequest]:
     """The recipes of a turn in order. Raises ComposeError("conversation_construct_failed") when calls and recipes do
     not fit together."""
     found = []
@@ -43,7 +43,7 @@ def requests(catalogue: Catalogue, turn: Sequence[BoundCall]) -> list[Request]:
         calls = turn[index : index + len(recipe.steps)]
         if tuple(bound.call.name for bound in calls) != recipe.tools:
             raise ComposeError("conversation_construct_failed", f"the calls of {recipe.name} are incomplete")
-        found.append(Request(recipe, turn[index].slots))
+        found.append(RecipeRequest(recipe, turn[index].slots))
         index += len(recipe.steps)
     return found
 
@@ -95,7 +95,9 @@ def _story(book: PhraseBook, draft: Draft) -> Story | None:
     return next((story for story in book.stories if story.name == wanted), None)
 
 
-def _turn(catalogue: Catalogue, asked: Sequence[Request], lead: str, *, holistic: bool, rng: random.Random) -> str:
+def _turn(
+    catalogue: Catalogue, asked: Sequence[RecipeRequest], lead: str, *, holistic: bool, rng: random.Random
+) -> str:
     if not asked:
         return ""
     text = ""
@@ -108,7 +110,7 @@ def _turn(catalogue: Catalogue, asked: Sequence[Request], lead: str, *, holistic
     return text
 
 
-def _request(catalogue: Catalogue, asked: Sequence[Request], *, holistic: bool, rng: random.Random) -> str:
+def _request(catalogue: Catalogue, asked: Sequence[RecipeRequest], *, holistic: bool, rng: random.Random) -> str:
     book = catalogue.book
     clauses = [_clause(catalogue, request, holistic=holistic, rng=rng) for request in asked]
     sentences = []
@@ -120,7 +122,7 @@ def _request(catalogue: Catalogue, asked: Sequence[Request], *, holistic: bool, 
     return " ".join(sentences)
 
 
-def _clause(catalogue: Catalogue, request: Request, *, holistic: bool, rng: random.Random) -> str:
+def _clause(catalogue: Catalogue, request: RecipeRequest, *, holistic: bool, rng: random.Random) -> str:
     fields = {}
     book = catalogue.book
     for name, slot in request.slots.items():

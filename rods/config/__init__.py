@@ -1,4 +1,4 @@
-"""The configuration of a run: one TOML file, two halves (DESIGN §4).
+"""The configuration of a run: one TOML file, two halves. Everything is imported from here.
 
 *Identity* (everything but `[operation]`) says what the run is: a start with another one is refused with a diff.
 *Operation* may change at every start and is logged.
@@ -8,16 +8,18 @@ from rods.config.identity import (
     Curriculum,
     Data,
     Gates,
-    Policy,
-    Pool,
+    PipelineSettings,
+    PolicySettings,
+    PoolRules,
     RandomSeeds,
     Rollouts,
     Section,
     Selection,
     Stage,
+    Training,
     Zones,
 )
-from rods.config.operation import Budgets, Endpoint, Operation, Sandbox
+from rods.config.operation import Budgets, Endpoint, Operation, Sandbox, addresses, base_address
 from rods.config.whole import PROTOCOL, Config, identity_diff, parse_config, read_config
 
 __all__ = [
@@ -29,15 +31,19 @@ __all__ = [
     "Endpoint",
     "Gates",
     "Operation",
-    "Policy",
-    "Pool",
+    "PipelineSettings",
+    "PolicySettings",
+    "PoolRules",
     "RandomSeeds",
     "Rollouts",
     "Sandbox",
     "Section",
     "Selection",
     "Stage",
+    "Training",
     "Zones",
+    "addresses",
+    "base_address",
     "identity_diff",
     "parse_config",
     "read_config",

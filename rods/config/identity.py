@@ -1,4 +1,4 @@
-"""The identity half: what a run is. Every section but `[operation]` (DESIGN §4).
+"""The identity half: what a run is. Every section but `[operation]`.
 
 Defaults are the paper's (004) where they are known; each field says its unit and range.
 """
@@ -28,7 +28,7 @@ class Data(Section):
 
 
 class RandomSeeds(Section):
-    """Each kind of chance has a seed of its own (FACTS §8: data order, rollouts and daemon must be separate)."""
+    """Each kind of random choice has a seed of its own."""
 
     order: int = 0  # the order of tasks in an epoch, re-tests
     rollouts: int = 0  # sampling of the policy
@@ -36,7 +36,7 @@ class RandomSeeds(Section):
     policy: int = 0  # initial weights
 
 
-class Policy(Section):
+class PolicySettings(Section):
     """What is trained. `nano` is built on the spot, `transformers` loads `model`, `simulated` has no weights."""
 
     kind: Literal["nano", "transformers", "simulated"] = "nano"  # see above
@@ -49,7 +49,7 @@ class Policy(Section):
     growth: float = Field(0.002, ge=0)  # kind=simulated: skill gained in a step whose groups all disagree
 
     @model_validator(mode="after")
-    def _named(self) -> Policy:
+    def _named(self) -> PolicySettings:
         if self.kind == "transformers" and not self.model:
             raise ValueError('kind = "transformers" needs `model`, a folder with weights and tokenizer')
         return self
@@ -102,7 +102,7 @@ class Stage(Section):
     interface: str = ""  # package.module:factory of your own interface (rods/interfaces/base.py); empty: all as it is
     # what answers a failed call: hints add what may help (rods/interfaces/hints.py); never in validation and evaluation
     feedback: Literal["plain", "hints"] = "plain"
-    expand: bool = True  # selection, staging and retirement run only where true (DESIGN §5.10)
+    expand: bool = True  # selection, staging and retirement run only where true
     # what ends it: its epochs, or a plateau of the validation score with stable gradient norms (000 Remark 3.1)
     until: Literal["epochs", "plateau"] = "epochs"
     epochs: int = Field(0, ge=0)  # until=epochs: how many, 0: until the run ends; until=plateau: at most, 0: no limit
@@ -160,7 +160,7 @@ class Selection(Section):
         return self.quota or math.ceil(self.seeds_per_step / max(1, len(self.groups)))
 
 
-class Pool(Section):
+class PoolRules(Section):
     """Injection and retirement (004 §3.4, Appendices B.1 and J)."""
 
     inject_fraction: float = Field(0.20, ge=0, le=1)  # of the active pool, an epoch
@@ -179,7 +179,7 @@ class Pool(Section):
     static: bool = False  # 004 Appendix R: variants written once when the expanding stage opens, then frozen
 
 
-class Pipeline(Section):
+class PipelineSettings(Section):
     """The five stages (004 §3.3, Appendices D–G) and their switches."""
 
     # who writes: procedural (no model, chance keyed by daemon seed and pick) or llm (the models of operation.endpoints)
@@ -200,7 +200,7 @@ class Pipeline(Section):
 
 
 class Gates(Section):
-    """Rules that a variant must pass (004 Appendix G; FACTS §2 for the two limits)."""
+    """Rules that a variant must pass (004 Appendix G)."""
 
     replay: bool = True  # gate 1: the ground truth runs and gives the recorded results
     tools: bool = True  # gate 2: every call's tool is visible in its turn

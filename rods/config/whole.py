@@ -16,9 +16,9 @@ from rods.config.identity import (
     Curriculum,
     Data,
     Gates,
-    Pipeline,
-    Policy,
-    Pool,
+    PipelineSettings,
+    PolicySettings,
+    PoolRules,
     RandomSeeds,
     Rollouts,
     Section,
@@ -33,19 +33,19 @@ PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
 
 
 class Config(Section):
-    """A whole run. `sync` is free (the default) or lockstep (reproducible; DESIGN §2)."""
+    """A whole run. `sync` is free (the default) or lockstep (reproducible)."""
 
     sync: Literal["free", "lockstep"] = "free"  # how trainer and daemon keep step
     data: Data = Data()
     random_seeds: RandomSeeds = RandomSeeds()
-    policy: Policy = Policy()
+    policy: PolicySettings = PolicySettings()
     rollouts: Rollouts = Rollouts()
     training: Training = Training()
     curriculum: Curriculum = Curriculum()
     zones: Zones = Zones()
     selection: Selection = Selection()
-    pool: Pool = Pool()
-    pipeline: Pipeline = Pipeline()
+    pool: PoolRules = PoolRules()
+    pipeline: PipelineSettings = PipelineSettings()
     gates: Gates = Gates()
     operation: Operation = Operation()
 

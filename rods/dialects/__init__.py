@@ -1,4 +1,4 @@
-"""How a policy reads and writes: `tags` (Environment Tuning), `hermes` (Hermes/Qwen), `compact` (nano)."""
+"""The text forms of tools, calls and results: `tags` (Environment Tuning), `hermes` (Hermes/Qwen), `compact` (nano)."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ import orjson
 from rods.calls import MAX_CALL_TEXT, Call
 from rods.dialects.base import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
-from rods.exact_json import read_json
+from rods.model_json import read_exact
 
 KEY = re.compile(r"(?:^|(?<= ))([A-Za-z_][A-Za-z_0-9]*)=(?= |$)")
 
 
 class Compact:
-    """See the module's page."""
+    """The dialect described above."""
 
     name = "compact"
 
@@ -94,7 +94,7 @@ def _shown(result: Result) -> str:
 def _value(text: str) -> Any:
     """Raises ValueError for JSON that would not be read as it stands."""
     try:
-        return read_json(text)
+        return read_exact(text)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return text
 

@@ -16,7 +16,7 @@ from prompts import load
 from rods.calls import MAX_CALL_TEXT, Call
 from rods.dialects.base import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
-from rods.exact_json import read_json
+from rods.model_json import read_exact
 
 TEMPLATES = {"plain": "policy_tags", "resourceful": "policy_tags_resourceful"}
 REPLY = re.compile(
@@ -81,7 +81,7 @@ def json_calls(text: str, place: str) -> Parsed:
     if len(text) > MAX_CALL_TEXT:
         return Parsed(error=f"{place} is too long")
     try:
-        values = read_json(text)
+        values = read_exact(text)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return Parsed(error=f"{place} is not valid JSON")
     except ValueError as error:

@@ -8,9 +8,10 @@ answered with `Unsupported`, never guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from functools import wraps
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from rods.calls import Call
 from rods.tasks import EnvironmentRef
@@ -46,7 +47,8 @@ class Tool:
     """A typed function that the policy may call. `group` is its API class.
 
     `bounded` says that the bounds of the parameters (in `schema` or `bounds`) keep every legal call fast and small, so
-    that it may run in-process; what is not bounded runs in a worker that can be killed.
+    that it may run in-process; what is not bounded runs in a worker that can be killed. `result` is JSON Schema of the
+    value that a call gives when it succeeds, where the tool declares one. It is not shown to the policy.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Tool:
     description: str
     parameters: tuple[Parameter, ...] = ()
     bounded: bool = True
+    result: Mapping[str, Any] | None = None
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -93,18 +96,9 @@ class Tool:
         return f"{self.name}({', '.join(parts)})"
 
 
-ERRORS = frozenset(
-    {"unknown_tool", "hidden_tool", "bad_arguments", "bounds", "tool", "timeout", "too_large", "infrastructure"}
-)
-
-
 class Result(NamedTuple):
-    """What a call gave. `text` is what the policy sees and what verifiers compare; `value` the same as JSON.
-
-    `error` is None or one of `ERRORS`, the kind of failure: `unknown_tool`, `hidden_tool`, `bad_arguments` (missing,
-    extra or wrongly typed), `bounds` (over a declared bound), `tool` (the tool itself refused), `timeout`, `too_large`,
-    `infrastructure` (the machinery broke: the rollout is not the policy's failure).
-    """
+    """What a call gave. `text` is what the policy sees and what verifiers compare; `value` the same as JSON. `error` is
+    None or one of `rods.faults.CallError`, the kind of failure."""
 
     text: str
     value: Any = None
@@ -153,3 +147,22 @@ class Environment(Protocol):
 
 def reference(environment: Environment) -> EnvironmentRef:
     return EnvironmentRef(environment.name, environment.hash)
+
+
+T = TypeVar("T")
+_KEPT = 8  # environments whose derived values are kept
+
+
+def kept(derive: Callable[[Environment], T]) -> Callable[[Environment], T]:
+    """Decorates a pure function of an environment: its value is computed once for each object, of the last few."""
+    found: dict[int, tuple[Environment, T]] = {}  # by identity; the object is held, so that its id stays its own
+
+    @wraps(derive)
+    def derived(environment: Environment) -> T:
+        if id(environment) not in found:
+            if len(found) >= _KEPT:
+                found.clear()
+            found[id(environment)] = environment, derive(environment)
+        return found[id(environment)][1]
+
+    return derived

@@ -44,7 +44,7 @@ class _Running:
         self.instance: Instance | None = None
         self.engine: Generator[Request, Answer, Trace] = episode(
             job.task,
-            job.environment.tools(),
+            job.environment,
             job.dialect,
             interface=job.interface,
             max_steps=job.max_steps,

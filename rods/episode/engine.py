@@ -1,27 +1,27 @@
-"""The episode engine: a generator that does no I/O (DESIGN §3).
+"""The episode engine: a generator that does no I/O.
 
 `episode` walks a task's user turns and *asks* for what it needs: text from the policy (`NeedText`), results of calls
 (`NeedCalls`), a verdict at the end of a turn (`NeedVerdict`). A driver answers with `send`; the generator returns a
 `Trace`. So one engine serves lock-step batches, asyncio, slow environments and recorded outputs alike.
 
 Nothing that a policy writes raises out of an episode: malformed text, unknown tools, wrong types and runaway steps
-become observations or named ends. A turn ends when a reply holds no call (FACTS §1).
+become observations or named ends. A turn ends when a reply holds no call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rods.calls import Call
 from rods.dialects.base import Dialect
-from rods.environments.base import Result, Tool
+from rods.environments.base import Environment, Result, Tool
+from rods.faults import End
 from rods.interfaces.base import IDENTITY, Interface, Shown
-from rods.observations import End
 from rods.tasks import Task
 
-MAX_STEPS = 20  # replies a turn, BFCL's limit (FACTS §1)
+MAX_STEPS = 20  # replies a turn, BFCL's limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Reply:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A turn's outcome: the world is as it should be (`state`), and the expected results were seen (`response`).
-    A turn without ground-truth calls is resolved by an answer without calls (000 §3.4, Appendix D; FACTS §1)."""
+    A turn without ground-truth calls is resolved by an answer without calls (000 §3.4, Appendix D)."""
 
     state: bool
     response: bool
@@ -159,20 +159,20 @@ class _Progress:
 
 def episode(
     task: Task,
-    tools: Mapping[str, Tool],
+    environment: Environment,
     dialect: Dialect,
     *,
     interface: Interface = IDENTITY,
     max_steps: int = MAX_STEPS,
     visible_only: bool = True,
 ) -> Generator[Request, Any, Trace]:
-    """Runs `task` in the dialect. `tools` are the environment's tools by name; `max_steps` bounds replies a turn.
-    Without `visible_only` the environment answers every call, as BFCL's harness lets it, tools held out included.
+    """Runs `task`, which belongs to `environment`, in the dialect. `max_steps` bounds replies a turn. Without
+    `visible_only` the environment answers every call, as BFCL's harness lets it, tools held out included.
 
     Yields requests and returns the trace. Raises KeyError only when the task names a tool that the environment lacks,
     which `rods data check` refuses beforehand.
     """
-    so_far = _Progress()
+    so_far, tools = _Progress(), environment.tools()
     documented = interface.documents(task.environment.name, [tools[name] for name in task.tools_at(0)])
     so_far.messages.append(Message("system", dialect.system(documented)))
     end: End = "finished"
@@ -184,7 +184,7 @@ def episode(
         steps: list[StepTrace] = []
         offered = {name: tools[name] for name in task.tools_at(turn)}
         visible = offered if visible_only else None
-        now = Shown(task.environment.name, offered, so_far.results)
+        now = Shown(environment, offered, so_far.results)
         ended = yield from _turn(visible, dialect, interface, now, max_steps, so_far, steps)
         if ended is not None:
             so_far.turns.append(TurnTrace(tuple(steps)))

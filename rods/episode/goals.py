@@ -1,6 +1,6 @@
-"""What a turn earned, judged by ground-truth calls: the state of the world and the results that were seen.
+"""Judges a turn by its ground-truth calls: the state of the environment and the results that were seen.
 
-000 §3.4 and Appendix D, with BFCL's reading of both (FACTS of the benchmark): the state is compared by the
+000 §3.4 and Appendix D, as BFCL's scorer reads both: the state is compared by the
 environment's own notion of equality, and the turn's expected results must all be among the results of the episode so
 far (a multiset subset). A turn without ground-truth calls is resolved by an answer without any call.
 """
@@ -15,9 +15,8 @@ from typing import Protocol
 from rods.environments.base import Environment, Instance
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.errors import InfrastructureError
+from rods.faults import NOT_EXECUTED
 from rods.tasks import Task
-
-BROKEN = ("infrastructure", "timeout")  # kinds of error that say nothing of a ground truth, which has run before
 
 
 class Goal(Protocol):
@@ -42,7 +41,7 @@ class GroundTruth:
         instance = environment.reset(task.state)
         for calls in task.calls:
             found = [instance.call(call) for call in calls]
-            if broken := next((result.text for result in found if result.error in BROKEN), None):
+            if broken := next((result.text for result in found if result.error in NOT_EXECUTED), None):
                 raise InfrastructureError(f"the ground truth of task {task.id} could not be run: {broken}")
             texts = tuple(result.text for result in found)
             self.results.append(texts)
@@ -64,8 +63,8 @@ class GroundTruth:
 
 
 class SharedGroundTruth:
-    """The same, made when the first of the task's rollouts asks: an environment that breaks or hangs over it breaks
-    those rollouts, each as an infrastructure failure, and not whoever made the batch."""
+    """A `GroundTruth` that is made when the first of the task's rollouts asks for a verdict. An environment that breaks
+    or hangs over it then breaks those rollouts, each as an infrastructure failure, and not the making of the batch."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
         self.environment, self.task = environment, task
@@ -73,7 +72,7 @@ class SharedGroundTruth:
         self._lock = threading.Lock()
 
     def make(self) -> None:
-        """Makes it, once. What fails is remembered."""
+        """Runs the ground truth, once. A failure is kept for all later verdicts."""
         with self._lock:
             if self._made is None:
                 try:
@@ -85,11 +84,11 @@ class SharedGroundTruth:
                     raise
 
     def broken(self, error: InfrastructureError) -> None:
-        """It will not be made; whoever asks is told so."""
+        """Makes every later verdict raise `error`."""
         self._made = error
 
     def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
-        """As above. Raises InfrastructureError where it could not be made."""
+        """As `GroundTruth.verdict`. Raises InfrastructureError where that could not be made."""
         if self._made is None:
             self.make()
         if isinstance(self._made, InfrastructureError):

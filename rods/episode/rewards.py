@@ -1,4 +1,4 @@
-"""What an episode earned: progress, binary accuracy, and two format rewards.
+"""The rewards of an episode: progress, binary accuracy, and two format rewards.
 
 - progress: resolved turns ÷ expected turns (000 §3.4). The denominator counts the turns that the task *has*, so an
   episode that was cut after one good turn does not score 1.
@@ -13,10 +13,9 @@
 from __future__ import annotations
 
 from rods.episode.engine import StepTrace, Trace
+from rods.faults import BREAKS_DOCUMENT, WRONG_ARGUMENTS
 from rods.observations import RewardKind, Rollout
 
-SCHEMA_ERRORS = frozenset({"unknown_tool", "hidden_tool", "bad_arguments", "bounds"})
-WRONG_ARGUMENTS = frozenset({"bad_arguments", "bounds"})
 RANGES: dict[RewardKind, tuple[float, float]] = {
     "progress": (0.0, 1.0),
     "binary": (0.0, 1.0),
@@ -48,7 +47,7 @@ def format_reward(trace: Trace) -> float:
         return 0.0
     malformed = sum(step.error is not None for step in steps)
     wrong = sum(result.error in WRONG_ARGUMENTS for result in results)
-    correct = sum(result.error not in SCHEMA_ERRORS for result in results)
+    correct = sum(result.error not in BREAKS_DOCUMENT for result in results)
     tools = correct / (correct + wrong) if correct + wrong else 0.0
     return (len(steps) - malformed) / len(steps) + tools
 

@@ -1,36 +1,29 @@
-"""The rules that a variant must pass before anybody judges its wording (004 Appendix G; DESIGN §5.4, §5.6).
+"""The rules that a variant must pass before anybody judges its wording (004 Appendix G).
 
-One file a gate; each is a pure function that returns reasons, and no reasons mean passed. `check` asks them in the
-paper's order, with the switches of the configuration (`[gates]`).
+Each gate is a pure function that returns reasons; no reasons mean that the task passed. `check` asks them all, in the
+paper's order and with the switches of the configuration (`[gates]`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
 
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
 from rods.config import Gates
 from rods.environments.base import Environment, Results
-from rods.gates.arguments import arguments
-from rods.gates.contamination import contamination, held_out_index, overlaps
-from rods.gates.duplicates import duplicates
+from rods.faults import Gate
+from rods.gates.ground_truth import abridged, arguments, replay, replayed, tools
 from rods.gates.grounding import grounding
 from rods.gates.leaks import leaks
 from rods.gates.missing import missing
-from rods.gates.reason import Reason
-from rods.gates.replay import abridged, replay, replayed
+from rods.gates.records import Checked, GateRejection, Reason
 from rods.gates.requests import requests
-from rods.gates.similarity import Match, SimilarityIndex
-from rods.gates.tools import tools
+from rods.gates.similarity import Match, SimilarityIndex, contamination, duplicates, held_out_index, overlaps
 from rods.tasks import Task
 
 __all__ = [
-    "OF_WORDS",
     "Checked",
-    "Gate",
     "GateRejection",
     "Match",
     "Reason",
@@ -49,44 +42,7 @@ __all__ = [
     "requests",
     "tools",
 ]
-Gate = Literal[
-    "replay",
-    "tools",
-    "arguments",
-    "leaks",
-    "grounding",
-    "requests",
-    "missing",
-    "profile",
-    "duplicates",
-    "contamination",
-]
-# What these object to lies in the words of a turn, and other words may mend it; the others blame calls or neighbours.
-OF_WORDS: frozenset[Gate] = frozenset({"leaks", "grounding", "requests"})
 Reading = Callable[[Environment, Task, Results], list[Reason]]  # a gate that needs the results of the ground truth
-
-
-@dataclass(frozen=True, slots=True)
-class GateRejection:
-    """A gate that refuses a task, and why."""
-
-    gate: Gate
-    reasons: tuple[Reason, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        return {"gate": self.gate, "reasons": [str(reason) for reason in self.reasons]}
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What one fresh run of a task's ground truth gave, and the gates that refuse the task (none: it is accepted).
-
-    `results` is None when the ground truth could not be run at all (another environment, an illegal state), `profile`
-    when it could not, or calls tools that the environment lacks."""
-
-    results: Results | None
-    profile: Profile | None
-    rejections: tuple[GateRejection, ...]
 
 
 def check(

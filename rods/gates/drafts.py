@@ -17,17 +17,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 from rods.composing.catalogue import Catalogue, Implied
 from rods.composing.parse_wording import read
 from rods.composing.records import BoundCall, Draft
 from rods.composing.task_types import said
-from rods.environments import load
-from rods.environments.base import Results
+from rods.environments.base import Environment, Results, Tool
+from rods.gates.ground_truth import run
 from rods.gates.leaks import artefacts, secrets
-from rods.gates.replay import run
 from rods.tasks import RETURN_SENTENCE, Task
 
 WORD = re.compile(r"[^\W_]+(?:_[^\W_]+)*")
@@ -36,7 +34,7 @@ DOUBLED = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DraftFault:
     """What is wrong, and where: in the `calls` (or how the task is built), or in the `query` of `turn` (from 0), which
     another wording may mend. A request made in vain counts to the next turn, in which it is served."""
 
@@ -45,24 +43,26 @@ class Fault:
     turn: int | None = None
 
 
-def judge(catalogue: Catalogue, task: Task, draft: Draft, results: Results | None = None) -> list[Fault]:
+def judge(
+    catalogue: Catalogue, environment: Environment, task: Task, draft: Draft, results: Results | None = None
+) -> list[DraftFault]:
     """The faults of `task`, made from `draft`; empty when it is accepted. `results` are those of its ground truth where
     the caller has just run it; otherwise it is run in a fresh instance."""
     faults = structure(task, draft)
     if faults:  # the other parts take the structure for granted
         return faults
     return (
-        alignment(catalogue, task, draft, results)
-        + leaks(catalogue, task)
+        alignment(catalogue, environment, task, draft, results)
+        + leaks(catalogue, environment, task)
         + naturalness(task, catalogue.book.longest + SLACK)
     )
 
 
-def structure(task: Task, draft: Draft) -> list[Fault]:
+def structure(task: Task, draft: Draft) -> list[DraftFault]:
     """Whether calls and turns are the draft's, in the form of the task's type."""
     drafted = [[bound.call.as_json() for bound in turn] for turn in draft.turns]
     if [[call.as_json() for call in turn] for turn in task.calls] != drafted:
-        return [Fault("the ground truth is not what was drafted", "calls")]
+        return [DraftFault("the ground truth is not what was drafted", "calls")]
     reasons = []
     blanks = [turn for turn, calls in enumerate(task.calls) if not calls]
     returns = [turn for turn, text in enumerate(task.script) if text == RETURN_SENTENCE]
@@ -84,7 +84,7 @@ def structure(task: Task, draft: Draft) -> list[Fault]:
         reasons.append(f"a {task.type} task holds no tools out")
     if task.type == "miss_param" and not reasons and not all(_missing(task, draft, turn) for turn in blanks):
         reasons.append("a turn without calls lacks nothing that the next one supplies")
-    return [Fault(reason, "calls") for reason in reasons]
+    return [DraftFault(reason, "calls") for reason in reasons]
 
 
 def _longer(task: Task, draft: Draft) -> bool:
@@ -105,67 +105,67 @@ def _missing(task: Task, draft: Draft, turn: int) -> bool:
     return any(not any(said(value, text) for text in texts) for value in supplied)
 
 
-def alignment(catalogue: Catalogue, task: Task, draft: Draft, results: Results | None = None) -> list[Fault]:
+def alignment(
+    catalogue: Catalogue, environment: Environment, task: Task, draft: Draft, results: Results | None = None
+) -> list[DraftFault]:
     """Whether texts and calls ask for the same: nothing missing, nothing unasked."""
-    faults: list[Fault] = []
+    faults: list[DraftFault] = []
     shown: list[str] = []  # results of the calls so far
+    tools = environment.tools()
     for turn, calls in enumerate(draft.turns):
         for bound in calls:
-            faults += _unfounded(catalogue, task, draft, turn, bound, shown)
+            faults += _unfounded(catalogue, tools[bound.call.name], task, draft, turn, bound, shown)
             shown.append(bound.result.text)
-    environment = load(catalogue.environment)
     if results is None:
         results = run(environment, task)
     for turn, reading in enumerate(read(catalogue, environment, task, results)):
         if reading.unexplained and not any(fault.turn == turn for fault in faults):
             call = task.calls[turn][reading.unexplained[0]]
-            faults.append(Fault(f"nobody asks for {call}", "query", turn))
-        faults += [Fault(f"{word!r} is asked about and no call uses it", "query", turn) for word in reading.left]
+            faults.append(DraftFault(f"nobody asks for {call}", "query", turn))
+        faults += [DraftFault(f"{word!r} is asked about and no call uses it", "query", turn) for word in reading.left]
     return faults
 
 
 def _unfounded(
-    catalogue: Catalogue, task: Task, draft: Draft, turn: int, bound: BoundCall, shown: Sequence[str]
-) -> list[Fault]:
+    catalogue: Catalogue, tool: Tool, task: Task, draft: Draft, turn: int, bound: BoundCall, shown: Sequence[str]
+) -> list[DraftFault]:
     """Arguments of a call that nobody could know."""
     faults = []
     steps = catalogue.recipes[bound.recipe].steps
     implied = [source.value for step in steps for source in step.arguments.values() if isinstance(source, Implied)]
-    tool = load(catalogue.environment).tools()[bound.call.name]
     defaults = {parameter.name: parameter.default for parameter in tool.parameters}
     for argument, value in bound.call.arguments.items():
         flow = bound.flows.get(argument)
         other = [slot.text for slot in bound.slots.values() if slot.value == value]  # words for the value
         if flow is None:
-            faults.append(Fault(f"nobody knows where {argument}={value!r} came from", "calls", turn))
+            faults.append(DraftFault(f"nobody knows where {argument}={value!r} came from", "calls", turn))
         elif flow.origin is not None:
             if not said(value, draft.turns[flow.origin[0]][flow.origin[1]].result.text):
-                faults.append(Fault(f"{argument}={value!r} is not in the result that it came from", "calls", turn))
+                faults.append(DraftFault(f"{argument}={value!r} is not in the result that it came from", "calls", turn))
         elif flow.source == "state":
             if not said(value, " ".join(_words(draft.state))):
-                faults.append(Fault(f"{argument}={value!r} is not in the state", "calls", turn))
+                faults.append(DraftFault(f"{argument}={value!r} is not in the state", "calls", turn))
         elif value in implied or value == defaults.get(argument):
             continue
         elif not any(said(words, text) for text in (*task.script[: turn + 1], *shown) for words in (value, *other)):
-            faults.append(Fault(f"nobody says {argument}={value!r}", "query", turn))
+            faults.append(DraftFault(f"nobody says {argument}={value!r}", "query", turn))
     return faults
 
 
-def leaks(catalogue: Catalogue, task: Task) -> list[Fault]:
-    """Tools and parameters that the texts name."""
-    return [Fault(reason, "query", turn) for turn, text in _requests(task) for reason in leaked(catalogue, text)]
+def leaks(catalogue: Catalogue, environment: Environment, task: Task) -> list[DraftFault]:
+    """Tools and parameters that the texts name. Tools whose names are plain words may be said when the catalogue lists
+    them as ordinary, parameters that are plain words always."""
+    secret = secrets(environment.tools(), catalogue.ordinary)
+    return [
+        DraftFault(f"the text names {name!r}", "query", turn)
+        for turn, text in _requests(task)
+        for name in sorted(secret.intersection(re.findall(r"\w+", text)))
+    ]
 
 
-def leaked(catalogue: Catalogue, text: str) -> list[str]:
-    """The tools and parameters that `text` names. Tools whose names are plain words may be said when the catalogue
-    lists them as ordinary, parameters that are plain words always."""
-    named = _secret_names(catalogue).intersection(re.findall(r"\w+", text))
-    return [f"the text names {name!r}" for name in sorted(named)]
-
-
-def naturalness(task: Task, longest: int) -> list[Fault]:
+def naturalness(task: Task, longest: int) -> list[DraftFault]:
     """Texts that no user would type, or of more than `longest` words."""
-    return [Fault(reason, "query", turn) for turn, text in _requests(task) for reason in unnatural(text, longest)]
+    return [DraftFault(reason, "query", turn) for turn, text in _requests(task) for reason in unnatural(text, longest)]
 
 
 def unnatural(text: str, longest: int) -> list[str]:
@@ -205,8 +205,3 @@ def _words(value: Any) -> Iterator[str]:
             yield from _words(item)
     else:
         yield from WORD.findall(str(value).lower())
-
-
-@lru_cache(maxsize=8)
-def _secret_names(catalogue: Catalogue) -> frozenset[str]:
-    return secrets(load(catalogue.environment).tools(), catalogue.ordinary)

@@ -18,7 +18,7 @@ from rods.analysis.flows import Output, Text, leaves
 from rods.analysis.plausible_calls import documented, shows, visible
 from rods.analysis.words import stems, tells
 from rods.environments.base import Environment, Parameter, Results
-from rods.gates.reason import Reason
+from rods.gates.records import Reason
 from rods.tasks import Task
 
 LONG = 4  # words from which on a text need not stand there word for word

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from rods.environments.base import Environment, Tool
 from rods.gates.lexicon import lexicon
-from rods.gates.reason import Reason
+from rods.gates.records import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 
 ARTEFACTS = re.compile(

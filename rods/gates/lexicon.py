@@ -13,10 +13,9 @@ from collections.abc import Iterable
 
 from rods.analysis.words import stems
 from rods.composing.catalogue import Catalogue
-from rods.environments.base import Environment
+from rods.environments.base import Environment, kept
 
 NAME, DOCUMENT, PHRASES = 3.0, 1.0, 3.0  # how much a word counts by where it comes from
-KEPT = 8  # environments whose words are kept
 
 
 class Lexicon:
@@ -70,14 +69,4 @@ def _phrases(catalogue: Catalogue | None) -> dict[str, dict[str, float]]:
     return found
 
 
-_lexicons: dict[tuple[str, str], Lexicon] = {}
-
-
-def lexicon(environment: Environment) -> Lexicon:
-    """The environment's lexicon, made once a process."""
-    key = (environment.name, environment.hash)
-    if key not in _lexicons:
-        if len(_lexicons) >= KEPT:
-            _lexicons.clear()
-        _lexicons[key] = Lexicon(environment)
-    return _lexicons[key]
+lexicon = kept(Lexicon)  # of an environment

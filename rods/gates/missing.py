@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rods.analysis.flows import Output, Text, is_small, key_of, leaves
-from rods.analysis.plausible_calls import Pool, Tried, attempts, plausible, shows, visible
+from rods.analysis.plausible_calls import KnownValues, Tried, attempts, plausible, shows, visible
 from rods.analysis.words import tells
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Result, Results, Tool
-from rods.gates.reason import Reason
+from rods.gates.records import Reason
 from rods.tasks import Task
 
 FIRST, NEAR, SECOND = 24, 4, 12
@@ -82,20 +82,20 @@ def _replaced(environment: Environment, task: Task, turn: int) -> list[Reason]:
     if not environment.features.fork:
         return []
     world = environment.reset(task.state)
-    pool = Pool()
+    known = KnownValues()
     call = task.calls[turn][place]
-    pool.add_arguments(call.arguments)
+    known.add_arguments(call.arguments)
     for number in range(turn + 1):
-        pool.add_text(task.script[number])
+        known.add_text(task.script[number])
         for earlier in task.calls[number][: None if number < turn else place]:
-            pool.add_arguments(earlier.arguments)
-            pool.add_result(world.call(earlier))
+            known.add_arguments(earlier.arguments)
+            known.add_result(world.call(earlier))
     for later in task.calls[turn][place:]:
-        pool.add_arguments(later.arguments)
+        known.add_arguments(later.arguments)
     target = world.fork()
     result = target.call(call)
     tools = visible(environment, task, turn - 1)
-    search = _Search(environment, tools, pool, world, target, _information(call, result))
+    search = _Search(environment, tools, known, world, target, _information(call, result))
     return [Reason(f"{call} can be done without it: {way}", turn) for way in search.ways()]
 
 
@@ -106,12 +106,12 @@ class _Search:
         self,
         environment: Environment,
         tools: Sequence[Tool],
-        pool: Pool,
+        known: KnownValues,
         world: Instance,
         target: Instance,
         wanted: frozenset[Any],
     ) -> None:
-        self.tools, self.pool, self.world, self.target, self.wanted = tools, pool, world, target, wanted
+        self.tools, self.known, self.world, self.target, self.wanted = tools, known, world, target, wanted
         self.reads = world.same_state(target)
         self.snapshots = environment.features.snapshot
 
@@ -119,17 +119,17 @@ class _Search:
         """The first way found, as text."""
         if self.reads and not self.wanted:
             return
-        first = list(attempts(self.world, plausible(self.tools, self.pool, FIRST)))
+        first = list(attempts(self.world, plausible(self.tools, self.known, FIRST)))
         for tried in first:
             if self._does(tried):
                 yield str(tried.call)
                 return
         for tried in self._near(first):
-            pool = Pool()
-            pool.add_result(tried.result)
-            for name, value in self.pool.values:
-                pool.add(name, value)
-            for second in attempts(tried.world, plausible(self.tools, pool, SECOND)):
+            known = KnownValues()
+            known.add_result(tried.result)
+            for name, value in self.known.values:
+                known.add(name, value)
+            for second in attempts(tried.world, plausible(self.tools, known, SECOND)):
                 if self._does(second, tried):
                     yield f"{tried.call}, {second.call}"
                     return

@@ -22,7 +22,7 @@ from rods.calls import Call
 from rods.composing.parse_wording import read
 from rods.environments.base import Environment, Results
 from rods.gates.lexicon import lexicon
-from rods.gates.reason import Reason
+from rods.gates.records import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 
 ENOUGH = 0.8  # of a lexicon's weight: about one telling word of a document, or a share of the phrases

@@ -1,4 +1,5 @@
-"""When two tasks are near duplicates, and an index that finds them (DESIGN §5.6).
+"""When two tasks are near duplicates, an index that finds them, and the two gates that ask it: `duplicates` against
+pool and staging, `contamination` against held-out tasks.
 
 Two tasks match when one of these holds:
 
@@ -21,7 +22,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from rods.canonical import canonical
-from rods.tasks import RETURN_SENTENCE, Task
+from rods.gates.records import Reason
+from rods.tasks import HELD_OUT_SPLITS, RETURN_SENTENCE, Task
 
 GRAM = 8  # words
 THRESHOLD = 0.5
@@ -134,6 +136,48 @@ class SimilarityIndex:
             shared = len(own.intersection(others))
             if shared >= THRESHOLD * (len(own) + len(others) - shared):
                 yield owner
+
+
+def duplicates(task: Task, pool: SimilarityIndex) -> list[Reason]:
+    """Why `task` is nothing new; empty when it is. The task itself, if it stands in `pool`, does not count."""
+    match = pool.find(task)
+    return [] if match is None else [Reason(str(match))]
+
+
+def held_out_index(tasks: Iterable[Task]) -> SimilarityIndex:
+    """An index of those of `tasks` that belong to a held-out split."""
+    index = SimilarityIndex()
+    for task in tasks:
+        if task.split in HELD_OUT_SPLITS:
+            index.add(task)
+    return index
+
+
+def contamination(task: Task, held_out: SimilarityIndex) -> list[Reason]:
+    """Why `task` would teach a held-out task; empty when it would not. A task that is held out itself matches too."""
+    if task.id in held_out:
+        return [Reason(f"it is the held-out task {task.id}")]
+    match = held_out.find(task)
+    return [] if match is None else [Reason(f"held out: {match}")]
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """A training task that matches a held-out one in the data as given: listed for the user, never an error."""
+
+    task: str
+    match: Match
+
+    def as_json(self) -> dict[str, Any]:
+        return {"task": self.task, "rule": self.match.rule, "held_out": self.match.other, "turn": self.match.turn}
+
+
+def overlaps(tasks: Iterable[Task]) -> list[Overlap]:
+    """Every match between a training task and a held-out one among `tasks`, in the order of the training tasks."""
+    tasks = list(tasks)
+    index = held_out_index(tasks)
+    training = [task for task in tasks if task.split not in HELD_OUT_SPLITS]
+    return [Overlap(task.id, match) for task in training for match in index.matches(task)]
 
 
 def _named(rule: Rule, task: Task, owners: Iterable[str], turn: int | None = None) -> Iterator[Match]:

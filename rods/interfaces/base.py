@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from rods.calls import Call
-from rods.environments.base import Result, Tool
+from rods.environments.base import Environment, Result, Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Shown:
     """What an episode has shown by the time of a result: the `tools` that are visible now, by name, and the `results`
     of all earlier calls, oldest first, as the environment gave them."""
 
-    environment: str
+    environment: Environment
     tools: Mapping[str, Tool]
     results: Sequence[tuple[Call, Result]] = ()
 

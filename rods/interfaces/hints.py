@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from rods import environments
 from rods.calls import Call
-from rods.environments.base import Result, Tool
+from rods.environments.base import Environment, Result, Tool
+from rods.faults import OVER_LIMIT, WRONG_ARGUMENTS
 from rods.interfaces.base import IDENTITY, Interface, Shown
-from rods.interfaces.dependencies import akin, constraints, lookups, refusal_text
-from rods.interfaces.misuse import alike, misuse, named
+from rods.interfaces.remedies import alike, constraints, lookups, misuse, named, refusal_text, related
 
 VERSION = "hints-1"  # raise it whenever a hint changes: windows are kept apart by it (a golden test tells)
 
@@ -46,9 +45,9 @@ def hint(shown: Shown, call: Call, result: Result) -> str:
     if tool is None:
         close = named(alike(call.name, shown.tools))
         return f"Similar tools: {close}." if close else "No such tool is available; if none fits, say so."
-    if kind in ("bad_arguments", "bounds"):
+    if kind in WRONG_ARGUMENTS:
         return " ".join(misuse(tool, call.arguments)[:2])
-    if kind in ("timeout", "too_large"):
+    if kind in OVER_LIMIT:
         return "Ask for less: smaller numbers, shorter texts."
     if kind != "tool":
         return ""
@@ -57,12 +56,12 @@ def hint(shown: Shown, call: Call, result: Result) -> str:
     missing = lookups(shown, call, refusal)
     if rule or missing:
         return " ".join([*([rule] if rule else []), *missing])
-    return " ".join(constraints(shown, call, refusal) or akin(shown, call, refusal))
+    return " ".join(constraints(shown, call, refusal) or related(shown, call, refusal))
 
 
-def _explained(environment: str, call: Call, result: Result) -> str:
+def _explained(environment: Environment, call: Call, result: Result) -> str:
     """What the environment itself says of the refusal, where it has more to say."""
-    explain = getattr(environments.load(environment), "explain", None)
+    explain = getattr(environment, "explain", None)
     return str(explain(call, result)) if callable(explain) else ""
 
 

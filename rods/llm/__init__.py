@@ -1,14 +1,14 @@
-"""The one way to a language model: a client for OpenAI-compatible endpoints (vLLM and others), without torch.
+"""A client for language models behind OpenAI-compatible endpoints (vLLM and others). No torch.
 
-`Client` sends `Request`s and gives `Completion`s. It alone decides how many calls are in flight, what is tried again,
-when to pause, and what has been spent; nothing above it retries HTTP. What a *model* does wrong (no words, cut short)
-is data in a `Completion`; what the *machinery* does wrong is an `EndpointError`. API keys are read here and leave in
-HTTP headers only.
+`Client` sends `Request`s and returns `Completion`s. It alone decides how many calls are in flight, what is retried,
+when to pause, and what has been spent; nothing above it retries HTTP. A model that answers badly (no text, cut short)
+is data in a `Completion`; an endpoint that fails is an `EndpointError`. API keys are read here and leave in HTTP
+headers only.
 """
 
-from rods.llm.budgets import Account, Budget
+from rods.llm.budgets import Account, Budget, BudgetSpent
 from rods.llm.client import Client
-from rods.llm.records import BudgetSpent, Completion, EndpointError, Request, RequestRefused, Sink, ToolCall, Usage
+from rods.llm.records import Completion, EndpointError, Request, RequestRefused, Sink, ToolCall, Usage
 
 __all__ = [
     "Account",

@@ -23,16 +23,14 @@ import aiofiles.os
 import aiohttp
 import structlog
 
-from rods.addresses import addresses, base_address
-from rods.config import Endpoint
+from rods.config import Endpoint, addresses, base_address
 from rods.errors import UserError
 from rods.llm import wire
 from rods.llm.circuit import Circuit
-from rods.llm.connections import read_reply, reason
-from rods.llm.keys import Key, read_key
+from rods.llm.connections import Key, read_key, read_reply, reason
 from rods.llm.limiter import Limiter
-from rods.llm.records import Completion, Request, RequestRefused
-from rods.llm.tally import Call
+from rods.llm.records import Completion, Request, RequestRefused, Usage
+from rods.model_json import valid_unicode
 
 RESTING = 5.0  # seconds for which a replica that failed is asked only when there is no other
 PATIENCE = 5.0  # seconds that a call waits for a look at the endpoint's files
@@ -55,6 +53,39 @@ class Failure(Exception):
 
     def __str__(self) -> str:
         return self.what
+
+
+@dataclass(slots=True)
+class CallTally:
+    """One call while it is tried: how often it was sent, where last, and the seconds that attempts and waits took."""
+
+    began: float
+    sent: int = 0
+    requests: int = 0  # over HTTP; what is refused with a schema is sent once more within one attempt
+    failures: int = 0  # with which its waits grow
+    taken: int = 0  # attempts that a server took in and broke over
+    refused: float = 0.0  # monotonic time of the last refusal that any call might have met
+    spent: float = 0.0
+    last: float = 0.0
+    backbone: str = ""
+
+    def usage(self, request: Request, completion: Completion | None, outcome: str) -> Usage:
+        """The call as it ended."""
+        return Usage(
+            stage=request.stage,
+            outcome=outcome,
+            backbone=self.backbone,
+            model=completion.model if completion else "",
+            tokens_in=completion.tokens_in if completion else 0,
+            tokens_out=completion.tokens_out if completion else 0,
+            seconds=self.last,
+            waited=time.monotonic() - self.began - self.last,
+            retries=max(0, self.sent - 1),
+            requests=self.requests,
+            constrained=bool(completion and completion.constrained),
+            template=request.template,
+            account=request.account.name if request.account else "",
+        )
 
 
 @dataclass(slots=True)
@@ -143,7 +174,7 @@ class Backbone:
         self.servers = [known.get(base) or Server(base) for base in dict.fromkeys(bases)]
         return True
 
-    async def ask(self, request: Request, call: Call) -> Completion:
+    async def ask(self, request: Request, call: CallTally) -> Completion:
         """The latest attempt of `call`, whose requests it counts. Where a schema is refused, the same call goes without
         it; after a few in a row of one prompt template no more of that are sent, and none at all when none was ever
         taken. Raises Failure or RequestRefused."""
@@ -171,7 +202,7 @@ class Backbone:
     def _body(self, request: Request, *, constrained: bool) -> bytes:
         return wire.encode(request, self.settings.model, self.settings.extra, constrained=constrained)
 
-    async def _ask(self, request: Request, call: Call, *, constrained: bool) -> Completion:
+    async def _ask(self, request: Request, call: CallTally, *, constrained: bool) -> Completion:
         body = self._body(request, constrained=constrained)
         sent = wire.Sent(self.name, self.settings.model, len(body), constrained, call.sent - 1)
         began = time.monotonic()
@@ -180,7 +211,7 @@ class Backbone:
         if status != 200:
             if status in (400, 413, 422) and wire.no_room(content):
                 return sent.no_room()
-            said = self.key.scrub(wire.whole_text(wire.complaint(content)))
+            said = self.key.scrub(valid_unicode(wire.complaint(content)))
             raise self._complaint(status, said, headers)
         try:
             return wire.decode(content, sent, seconds, self.key.scrub)
@@ -198,7 +229,7 @@ class Backbone:
             return RequestRefused(f"endpoint {self.name} refused a request: {what}")
         return Failure(what, refusal=True)
 
-    async def _post(self, path: str, body: bytes, call: Call) -> tuple[int, Any, bytes]:
+    async def _post(self, path: str, body: bytes, call: CallTally) -> tuple[int, Any, bytes]:
         server = self._server()
         self.sending()
         call.requests += 1

@@ -1,8 +1,8 @@
-"""What may be spent: tokens and requests of a run, calls of a variant.
+"""Limits on tokens and requests of a run and on the calls of a variant.
 
 The run's budget is exact where the server counts tokens: a call reserves what it may cost at most before it is sent,
-waits while only other calls' reservations stand in its way, and is refused when nothing is in flight and it would still
-not fit. So calls end one by one, and nothing that was sent is thrown away.
+waits while it would fit but for the reservations of other calls, and is refused when nothing is in flight and it would
+still not fit. So no answer that was paid for is discarded.
 """
 
 from __future__ import annotations
@@ -10,9 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Literal
 
 from rods.config import Budgets
-from rods.llm.records import BudgetSpent, Completion
+from rods.errors import RodsError
+
+
+class BudgetSpent(RodsError):
+    """A limit that the user set is reached. `scope` says which: all calls of the run, or those of one variant."""
+
+    def __init__(self, scope: Literal["run", "variant"], text: str) -> None:
+        super().__init__(text)
+        self.scope: Literal["run", "variant"] = scope
 
 
 class Budget:
@@ -85,9 +94,10 @@ class Account:
             raise BudgetSpent("variant", f"{self.name}: {self.limit} calls are all that one variant may make")
         self.calls += 1
 
-    def book(self, completion: Completion) -> None:
-        self.tokens_in += completion.tokens_in
-        self.tokens_out += completion.tokens_out
-        self.seconds += completion.seconds
-        if completion.model not in self.models:
-            self.models.append(completion.model)
+    def book(self, model: str, tokens_in: int, tokens_out: int, seconds: float) -> None:
+        """Adds what one answer of `model` cost."""
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
+        self.seconds += seconds
+        if model not in self.models:
+            self.models.append(model)

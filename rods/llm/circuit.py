@@ -1,4 +1,4 @@
-"""A circuit that pauses rather than abandons: while an endpoint is down, calls wait for it and cost nothing.
+"""A circuit breaker that pauses calls: while an endpoint is down they wait for it, and cost nothing.
 
 Closed, calls pass. After `THRESHOLD` failures with no success between them, or one refusal that no single call is to
 blame for (a wrong key, an unknown model), it opens: nothing passes for a pause, then one call tries. Its success closes
@@ -19,7 +19,7 @@ LONGEST_ASKED = 600.0  # seconds that a server may ask for
 
 @dataclass(slots=True)
 class Passage:
-    """Leave to send one call. `trial` marks the one call that tries an open circuit."""
+    """The permission to send one call. `trial` marks the one call that tries an open circuit."""
 
     trial: bool
 
@@ -50,7 +50,7 @@ class Circuit:
         return self.down_since is None or (not self._trial and time.monotonic() >= self._next_trial)
 
     async def passage(self) -> Passage | None:
-        """Leave to send, at once or after a pause; None after a pause in which things may have changed: ask again."""
+        """The permission to send, at once or after a pause. None: ask again, things may have changed in the pause."""
         if self.down_since is None:
             return Passage(trial=False)
         pause = self._next_trial - time.monotonic()

@@ -24,12 +24,11 @@ import structlog
 
 from rods.config import Budgets, Endpoint
 from rods.errors import UserError
-from rods.llm.backbone import Backbone, Failure
-from rods.llm.budgets import Account, Budget
+from rods.llm.backbone import Backbone, CallTally, Failure
+from rods.llm.budgets import Account, Budget, BudgetSpent
 from rods.llm.circuit import Passage
 from rods.llm.connections import open_session
-from rods.llm.records import BudgetSpent, Completion, EndpointError, Request, RequestRefused, Sink
-from rods.llm.tally import Call, Totals
+from rods.llm.records import Completion, EndpointError, Request, RequestRefused, Sink, Totals
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between attempts at most; doubles, and is drawn from 0 to that
 MOST_TAKEN = 20  # attempts that servers broke over; so often it is the call that breaks them
@@ -123,7 +122,7 @@ class Client:
         cannot say."""
         if self._watch is not None and self._watch.done():
             self._watch.result()
-        call = Call(time.monotonic())
+        call = CallTally(time.monotonic())
         reserved, completion, outcome = 0, None, "failed"
         try:
             if request.account is not None:
@@ -149,7 +148,7 @@ class Client:
                 self._book(request, call, completion, outcome)
         return completion
 
-    async def _answer(self, request: Request, call: Call) -> Completion:
+    async def _answer(self, request: Request, call: CallTally) -> Completion:
         while True:
             backbone = self._choose(request.backbone)
             await backbone.slots.acquire(first=call.sent > 0)
@@ -193,7 +192,7 @@ class Client:
                 raise EndpointError(f"endpoint {backbone.name} is gone for more than {patience:g} s: {circuit.why}")
 
     async def _attempt(
-        self, backbone: Backbone, passage: Passage, request: Request, call: Call
+        self, backbone: Backbone, passage: Passage, request: Request, call: CallTally
     ) -> Completion | Failure:
         """Sends the call once, and tells slots and circuit how it went."""
         if self._watch is None:
@@ -228,14 +227,14 @@ class Client:
         self._reached(backbone, began)
         return completion
 
-    def _blame(self, backbone: Backbone, call: Call, failure: Failure) -> None:
+    def _blame(self, backbone: Backbone, call: CallTally, failure: Failure) -> None:
         """Raises RequestRefused when calls that were sent after this one's last refusal were answered: then it is the
         call. Answers that were only on their way by then do not show that the key or the model is still good."""
         if call.refused and backbone.circuit.last_answered > call.refused:
             raise RequestRefused(f"endpoint {backbone.name} refuses this request alone: {failure}")
         call.refused = time.monotonic()
 
-    async def _wait(self, backbone: Backbone, call: Call, failure: Failure) -> None:
+    async def _wait(self, backbone: Backbone, call: CallTally, failure: Failure) -> None:
         """Between attempts: backs off, or does not while the circuit does. Raises EndpointError when it is enough."""
         if (failure.lost or failure.refusal) and await backbone.reload():
             return
@@ -256,9 +255,9 @@ class Client:
         if backbone.circuit.succeeded(sent, answered=answered):
             log.info("endpoint back", endpoint=backbone.name)
 
-    def _book(self, request: Request, call: Call, completion: Completion | None, outcome: str) -> None:
+    def _book(self, request: Request, call: CallTally, completion: Completion | None, outcome: str) -> None:
         if request.account is not None and completion is not None:
-            request.account.book(completion)
+            request.account.book(completion.model, completion.tokens_in, completion.tokens_out, completion.seconds)
         usage = call.usage(request, completion, outcome)
         self.totals.setdefault(request.stage, Totals()).add(usage, failed=completion is None)
         if self.sink is not None:

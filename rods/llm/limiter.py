@@ -1,4 +1,4 @@
-"""How many calls are in flight: a bound set by the user, lowered while the endpoint shows that it has too many.
+"""Limits the calls in flight: a bound set by the user, lowered while the endpoint shows signs of overload.
 
 Additive increase, multiplicative decrease, judged once a *round* (as many ended calls as were allowed at once). The
 limit starts at the bound: servers such as vLLM take what they are given and queue the rest. It goes down

@@ -12,17 +12,15 @@ from typing import Any
 import aiohttp
 import orjson
 
+from rods import model_json
 from rods.config import Endpoint
-from rods.errors import InfrastructureError, UserError
-from rods.findings import Finding
-from rods.llm import modeljson
+from rods.errors import Finding, InfrastructureError, UserError
 from rods.llm.client import Client
-from rods.llm.connections import read_reply, reason
-from rods.llm.keys import read_key
+from rods.llm.connections import read_key, read_reply, reason
 from rods.llm.records import Completion, Request
 
 LONGEST = 120.0  # seconds for an answer; a server that has just started takes long over the first one
-ENOUGH_CONTEXT = 16_384  # tokens; below, prompts need compact signatures (FACTS §1: documents of 21k characters)
+ENOUGH_CONTEXT = 16_384  # tokens; below, prompts need compact signatures: BFCL's are 21,000 characters long
 SCHEMA = {
     "type": "object",
     "properties": {"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "minimum": 1, "maximum": 9}},
@@ -108,7 +106,7 @@ def _structured(bound: Completion | str) -> Finding:
     if not bound.constrained:
         return Finding("structured output", False, "the server refuses response_format json_schema", remedy)
     try:
-        value: Any = modeljson.read(bound.text)
+        value: Any = model_json.read_exact(bound.text)
     except ValueError as error:
         return Finding("structured output", False, f"the answer is no JSON ({error}): {bound.text[:80]!r}", remedy)
     fits = isinstance(value, dict) and value.get("colour") in ("red", "green") and type(value.get("count")) is int

@@ -1,24 +1,18 @@
-"""What is asked of a model, what comes back, what a call cost, and the ways in which a call can fail.
+"""A call's request, its completion, what it cost, and the errors with which it ends.
 
-Two kinds of trouble are kept apart. A model that says nothing, is cut short or lacks room for the prompt has answered:
-that is a `Completion` with its `finish`. An endpoint that cannot be reached, breaks or refuses has not: that is an
-`EndpointError`, and the machinery's fault.
+A model that says nothing, is cut short or lacks room for the prompt has answered: that is a `Completion` with its
+`finish`. An endpoint that cannot be reached, breaks or refuses has not: that is an `EndpointError`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-from rods.errors import InfrastructureError, RodsError
-
-if TYPE_CHECKING:
-    from rods.llm.budgets import Account
-
-# stop: the model ended by itself. tools: with native tool calls. length: cut at max_tokens. context: the prompt does
-# not fit, nothing was generated. empty: no choice, or no text. other: a filter or what else the server calls it.
-Finish = Literal["stop", "tools", "length", "context", "empty", "other"]
+from rods.errors import InfrastructureError
+from rods.faults import Finish
+from rods.llm.budgets import Account
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +31,7 @@ class Request:
     schema: Mapping[str, Any] | None = None
     tools: Sequence[Mapping[str, Any]] = ()
     max_tokens: int = 1024
-    temperature: float = 0.7  # FACTS §2
+    temperature: float = 0.7
     top_p: float = 0.95
     random_seed: int | None = None  # of the server's sampling, where it has one
     stop: Sequence[str] = ()
@@ -122,6 +116,26 @@ class Usage:
         }
 
 
+@dataclass(slots=True)
+class Totals:
+    """Sums over the calls of one stage."""
+
+    calls: int = 0
+    failed: int = 0  # of these: given up, refused, cancelled
+    retries: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    seconds: float = 0.0
+
+    def add(self, usage: Usage, failed: bool) -> None:
+        self.calls += 1
+        self.failed += failed
+        self.retries += usage.retries
+        self.tokens_in += usage.tokens_in
+        self.tokens_out += usage.tokens_out
+        self.seconds += usage.seconds
+
+
 Sink = Callable[[Usage], None]  # called on the event loop, once a call; must be quick
 
 
@@ -131,11 +145,3 @@ class EndpointError(InfrastructureError):
 
 class RequestRefused(EndpointError):
     """The endpoint called this very request wrong (400, 413, 422): sending it again changes nothing."""
-
-
-class BudgetSpent(RodsError):
-    """A limit that the user set is reached. `scope` says which: all calls of the run, or those of one variant."""
-
-    def __init__(self, scope: Literal["run", "variant"], text: str) -> None:
-        super().__init__(text)
-        self.scope: Literal["run", "variant"] = scope

@@ -1,6 +1,6 @@
-"""The bytes of a call: a request body from a `Request`, a `Completion` from a reply's body.
+"""Encodes a `Request` as a request body and decodes a reply's body into a `Completion`.
 
-What comes from models meets JSON's edges, so: lone surrogates become U+FFFD, in both directions (orjson refuses them,
+Text of models meets the edges of JSON, so: lone surrogates become U+FFFD, in both directions (orjson refuses them,
 and no log could hold them); NaN and infinities in a request are refused, since orjson would send null in silence;
 integers over 64 bits are sent and read exactly. Anything in a reply may have any type.
 """
@@ -16,7 +16,9 @@ from typing import Any
 
 import orjson
 
-from rods.llm.records import Completion, Finish, Request, ToolCall
+from rods.faults import Finish
+from rods.llm.records import Completion, Request, ToolCall
+from rods.model_json import valid_unicode
 
 CHARACTERS_A_TOKEN = 4  # a rough count, for servers that send none
 _FINISH: dict[Any, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tools", "function_call": "tools"}
@@ -104,7 +106,7 @@ def decode(body: bytes, sent: Sent, seconds: float, scrub: Callable[[str], str] 
     return Completion(
         text=scrub(text),
         finish=_finish(choice.get("finish_reason"), text, calls),
-        model=scrub(whole_text(model)) if isinstance(model, str) and model else sent.model,
+        model=scrub(valid_unicode(model)) if isinstance(model, str) and model else sent.model,
         backbone=sent.backbone,
         tokens_in=_count(counts.get("prompt_tokens")) or sent.size // CHARACTERS_A_TOKEN,
         tokens_out=_count(counts.get("completion_tokens")) or math.ceil(len(text) / CHARACTERS_A_TOKEN),
@@ -147,20 +149,11 @@ def _kinds(body: bytes) -> list[str]:
     return [kind for kind in found if isinstance(kind, str)]
 
 
-def whole_text(text: str) -> str:
-    """`text` with pairs of surrogates joined and lone ones replaced: it can be written as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
 def _text(content: Any) -> str:
     if isinstance(content, list):  # parts
         parts = [part.get("text") for part in content if isinstance(part, dict)]
         content = "".join(part for part in parts if isinstance(part, str))
-    return whole_text(content) if isinstance(content, str) else ""
+    return valid_unicode(content) if isinstance(content, str) else ""
 
 
 def _finish(reason: Any, text: str, calls: tuple[ToolCall, ...]) -> Finish:
@@ -175,7 +168,7 @@ def _tool_calls(value: Any) -> tuple[ToolCall, ...]:
     for call in value if isinstance(value, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict) and isinstance(function.get("name"), str):
-            found.append(ToolCall(whole_text(function["name"]), _text(function.get("arguments"))))
+            found.append(ToolCall(valid_unicode(function["name"]), _text(function.get("arguments"))))
     return tuple(found)
 
 
@@ -217,7 +210,7 @@ def _refuse_nan(value: Any) -> None:
 
 def _clean(value: Any) -> Any:
     if isinstance(value, str):
-        return whole_text(value)
+        return valid_unicode(value)
     if isinstance(value, Mapping):
         return {_clean(key): _clean(item) for key, item in value.items()}
     return [_clean(item) for item in value] if isinstance(value, (list, tuple)) else value

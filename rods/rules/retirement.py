@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from rods.config import Pool
+from rods.config import PoolRules
 from rods.rules.tracker import Standing
 
 Rule = Literal["burn_in", "drift_mastered", "drift_too_hard", "unsampled", "capacity"]
@@ -37,7 +37,7 @@ def revived(task: str, standing: Standing) -> Decision | None:
     return Decision.of(task, "retest", standing) if standing.latest == "boundary" else None
 
 
-def burn_in(task: str, standing: Standing, before: int, rules: Pool) -> Decision | None:
+def burn_in(task: str, standing: Standing, before: int, rules: PoolRules) -> Decision | None:
     """Layer 1: the first rewards of a new variant are too low. It is asked once, at the first merge by which
     `burn_in_observations` groups have counted; `before` of them had counted at the merge before. A change of interface
     makes no variant new."""
@@ -48,7 +48,7 @@ def burn_in(task: str, standing: Standing, before: int, rules: Pool) -> Decision
     return Decision.of(task, "burn_in", standing)
 
 
-def drift(task: str, standing: Standing, rules: Pool) -> Decision | None:
+def drift(task: str, standing: Standing, rules: PoolRules) -> Decision | None:
     """Layer 2: the window's mean has left for the mastered or the unsolvable side."""
     if not rules.drift or standing.groups < max(1, rules.drift_observations):
         return None
@@ -60,7 +60,7 @@ def drift(task: str, standing: Standing, rules: Pool) -> Decision | None:
 
 
 def unsampled(
-    task: str, standing: Standing, admitted: int, last_step: int | None, epoch: int, first_step: int, rules: Pool
+    task: str, standing: Standing, admitted: int, last_step: int | None, epoch: int, first_step: int, rules: PoolRules
 ) -> Decision | None:
     """No closed group, counted or not, in the last `unsampled_epochs` epochs, all of which the variant was active in.
     `epoch` is about to open, `first_step` is the first step of those epochs, `admitted` the epoch that admitted it."""

@@ -1,7 +1,7 @@
 """Windows of each task's last groups: a fold of closed `group` records.
 
 No clock, no disk. Statistics are computed from a window's groups whenever they are asked for, never updated
-(rods/rules/zones.py). Work is O(1) a group, memory O(known tasks); a task that has left for good can be forgotten.
+(rods/rules/zones.py). Work is O(1) a group, memory O(known tasks).
 
 With `zones.probe = "window"` a task's zone and variance are read from all rollouts of its window instead of its latest
 group: the probe of training with one or few rollouts a task, whose groups have no variance to speak of (004 Appendix
@@ -19,7 +19,6 @@ import base64
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -27,7 +26,8 @@ import numpy as np
 
 from rods.canonical import rounded
 from rods.config import Zones
-from rods.observations import FORMAT_REWARDS, INVALID_ENDS, REWARD_KINDS
+from rods.faults import INVALID_ENDS
+from rods.observations import FORMAT_REWARDS
 from rods.rules.zones import (
     BoundaryReward,
     Entry,
@@ -52,7 +52,7 @@ PACK = struct.Struct("<iiddq").pack_into
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a window says now. Moments are over valid rollouts, in [0, 1], rounded to 12 decimals."""
+    """The statistics of one window. Moments are over valid rollouts, in [0, 1], rounded to 12 decimals."""
 
     task: str
     reward: str
@@ -76,24 +76,12 @@ class Window:
         return TaskSignal(self.task, found if self.count else None, self.zone == "truncated")
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "reward": self.reward,
-            "interface": self.interface,
-            "mean": self.mean,
-            "variance": self.variance,
-            "count": self.count,
-            "groups": self.groups,
-            "zone": self.zone,
-            "last_step": self.last_step,
-            "trend": self.trend,
-            "latest_mean": self.latest_mean,
-            "latest_variance": self.latest_variance,
-        }
+        return {name: getattr(self, name) for name in self.__slots__ if name != "task"}
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What retirement reads of a task: the progress of its window's groups after some step. No group: moments are 0."""
+    """What retirement reads of a task: the progress of its window's groups after a step. Moments of no group are 0."""
 
     groups: int
     mean: float
@@ -103,7 +91,7 @@ class Standing:
 
 
 class _Row:
-    """Where a window's ring lies, and what its latest group was."""
+    """Where a window's ring buffer lies, and what its latest group was."""
 
     __slots__ = ("counted", "key", "start", "step", "truncated")
 
@@ -123,15 +111,14 @@ class Tracker:
         self._window_size = zones.window
         self._rows: dict[tuple[str, str, str], _Row] = {}
         self._kinds: tuple[str, ...] = ("progress",) if reward == "progress" else (reward, "progress")
-        self._interfaces: dict[str, None] = {}  # the versions met so far
+        self._interfaces: dict[str, None] = {}  # the versions seen so far
         self._current: dict[str, _Row] = {}  # task → the window of its latest group with a zone
         self._progress = self._current if reward == "progress" else {}  # task → that of the same group's progress
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
         self._memory = bytearray(64 * zones.window * SIZE)  # of all windows, as rings of entries
-        self._free: list[int] = []  # starts of rings that nobody has any more
 
     def state(self) -> Any:
-        """All that it knows, as JSON; `load` takes it back."""
+        """The whole state as JSON, for `load`."""
         rows = [[*row.key, row.counted, row.step, row.truncated] for row in self._rows.values()]
         size = self.zones.window * SIZE
         rings = [self._memory[row.start * SIZE : row.start * SIZE + size] for row in self._rows.values()]
@@ -144,8 +131,8 @@ class Tracker:
         }
 
     def load(self, state: Any) -> None:
-        """Takes what `state` gave, of a tracker with the same rules, in place of what it knows."""
-        self._rows, self._interfaces, self._free = {}, {}, []
+        """Replaces the whole state by what `state` returned for a tracker with the same rules."""
+        self._rows, self._interfaces = {}, {}
         for number, (task, kind, interface, counted, step, truncated) in enumerate(state["rows"]):
             row = self._rows[task, kind, interface] = _Row((task, kind, interface), number * self.zones.window)
             row.counted, row.step, row.truncated = counted, step, truncated
@@ -162,20 +149,9 @@ class Tracker:
             if record["kind"] == "group":
                 self._apply(record)
 
-    def forget(self, task: str) -> None:
-        """Drops all that is known of `task`, which nobody will ask about again."""
-        self._last.pop(task, None)
-        self._current.pop(task, None)
-        self._progress.pop(task, None)
-        for kind, interface in product(REWARD_KINDS, self._interfaces):
-            if (row := self._rows.pop((task, kind, interface), None)) is not None:
-                size = self.zones.window * SIZE
-                self._memory[row.start * SIZE : row.start * SIZE + size] = bytes(size)
-                self._free.append(row.start)
-
     @property
     def tasks(self) -> Iterator[str]:
-        """All tasks that any closed group has named, but for those forgotten."""
+        """All tasks that any closed group has named."""
         return iter(self._last)
 
     def last_step(self, task: str) -> int | None:
@@ -277,7 +253,7 @@ class Tracker:
         PACK(self._memory, place * SIZE, row.step, valid, *sums)
 
     def _new_row(self, key: tuple[str, str, str]) -> _Row:
-        start = self._free.pop() if self._free else len(self._rows) * self.zones.window
+        start = len(self._rows) * self.zones.window
         row = self._rows[key] = _Row(key, start)
         self._interfaces[key[2]] = None
         if (row.start + self.zones.window) * SIZE > len(self._memory):

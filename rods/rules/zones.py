@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from rods.canonical import rounded
 from rods.config import Zones
-from rods.observations import CUT_ENDS, FORMAT_REWARDS, INVALID_ENDS, End, Group
+from rods.faults import CUT_ENDS, INVALID_ENDS, End
+from rods.observations import FORMAT_REWARDS, Group
 
 Zone = Literal["too_hard", "boundary", "mastered", "truncated"]
 ZONES: tuple[Zone, ...] = get_args(Zone)

@@ -13,7 +13,6 @@ from buffers.daemon_log import DaemonLog
 from buffers.folds.seeds import Seeds
 from buffers.log.parts import segments
 from buffers.log.tail import read
-from buffers.run.operation import log_start
 from buffers.run.run import Run
 from rods.errors import RefusedError
 from rods.runfolder import EXPANDED, REJECTED, SEEDS, operation
@@ -163,8 +162,8 @@ async def test_what_many_workers_write_shares_syncs_and_none_is_made_on_the_even
 
 def test_every_start_is_logged_with_its_operation(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    log_start(run, "daemon", author="procedural")
-    log_start(run, "daemon", author="procedural")
+    run.log_start("daemon", author="procedural")
+    run.log_start("daemon", author="procedural")
     records = list(read(run.path / operation("daemon")))
     assert len({found["id"] for found in records}) == 2
     assert records[0]["operation"] == run.config.operation.model_dump(mode="json")

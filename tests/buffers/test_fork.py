@@ -21,8 +21,8 @@ def test_a_fork_has_originals_and_active_variants_empty_logs_and_a_parent(tmp_pa
         players = Players(run, trainer, daemon)
         for number in range(4):
             players.epoch(number)
-        active = dict(trainer.view.active)
-        step = trainer.view.pool.epochs[-1].step
+        active = dict(trainer.state.active)
+        step = trainer.state.pool.epochs[-1].step
     forked = fork(run, tmp_path / "new", config(pool={"max_generated": 9}))
     assert set(forked.training) == set(active)
     assert [task.id for task in forked.held_out] == [task.id for task in run.held_out]
@@ -35,13 +35,13 @@ def test_a_fork_has_originals_and_active_variants_empty_logs_and_a_parent(tmp_pa
     reopened = Run.open(forked.path)
     with TrainerLog(reopened) as trainer, SyncDaemonLog(reopened) as daemon:
         trainer.start()
-        for member in trainer.view.active.values():
+        for member in trainer.state.active.values():
             assert member.generation == active[member.task_id].generation
         players = Players(reopened, trainer, daemon)
         players.rewards = lambda step, slot, expected: [0, 0]
         for number in range(3):
             players.epoch(number)
-        left = set(trainer.view.active)
+        left = set(trainer.state.active)
     assert set(run.training) <= left
     assert not {task_id for task_id, member in active.items() if member.generated} & left
     assert verify(forked.path).ok

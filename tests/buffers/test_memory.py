@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from buffers.folds.observations import Observations
-from buffers.folds.pool import PoolView
-from buffers.folds.seeds import Seeds
-from buffers.folds.staging import Candidate
 from buffers.run.run import Run
-from buffers.trainer_log import TrainerLog
+from buffers.state import RunState
+from buffers.trainer_log import TrainerLog, tracker_json
 from rods.rules.order import EpochSlot, batch
 from tests.buffers.merging.test_merger import close, play
 from tests.buffers.world import BATCH, by_chance, group, make_run, retired
@@ -36,13 +33,11 @@ def history(path: Path, epochs: int) -> Run:
     return run
 
 
-def folded(run: Run) -> tuple[Observations, PoolView]:
-    observations = Observations(run)
-    for _ in observations.steps():
+def folded(run: Run) -> RunState:
+    state = RunState(run)
+    for _ in state.steps():
         pass
-    view = PoolView(run, observations)
-    view.poll()
-    return observations, view
+    return state
 
 
 def held(run: Run) -> int:
@@ -64,47 +59,27 @@ def test_a_step_leaves_a_few_bytes_in_the_folds(tmp_path: Path) -> None:
     assert (held(long) - held(short)) / 300 < 120  # an epoch's share included; its records alone take 800
 
 
-def candidates() -> int:
-    gc.collect()
-    return sum(isinstance(one, Candidate) for one in gc.get_objects())
-
-
 def mastered(step: int, slot: EpochSlot, expected: int) -> list[int]:
     return [expected] * 4
 
 
 @pytest.mark.parametrize("rule", ["capacity", "drift_mastered"])
-def test_variants_that_will_hardly_come_back_are_forgotten_and_can_be_read_again(tmp_path: Path, rule: str) -> None:
-    before = candidates()
+def test_what_has_left_for_good_stays_on_the_disk_alone_and_can_be_read_again(tmp_path: Path, rule: str) -> None:
     if rule == "capacity":
         players = play(tmp_path / "run", 6, pool={"burn_in": False, "drift": False, "max_generated": 2})
     else:
         players = play(tmp_path / "run", 6, mastered)
-    view, tracker = players.trainer.view, players.trainer.observations.tracker
-    gone = retired(players.run, players.trainer.observations)
+    state = players.trainer.state
+    gone = retired(state)
     assert rule in {why for why, _, _ in gone.values()}
-    left = gone.keys() - view.pool.revivable.keys()
-    assert left and not left & set(tracker.tasks)
-    assert candidates() - before == view.staging.seq - len(left)
-    assert {view.task(task_id).id for task_id in gone} == set(gone)
+    left = gone.keys() - state.pool.revivable.keys()
+    assert left and all(map(state.pool.gone, left)) and not any(map(state.pool.gone, state.active))
+    assert left <= set(state.tracker.tasks) and not left & tracker_json(state)["tasks"].keys()
+    assert {state.task(task_id).id for task_id in gone} == set(gone)
+    first = next(iter(state.active.keys() - players.run.training.keys()), None)
+    assert first is None or state.task(first) is state.task(first)  # active ones are kept
+    assert not any(state.task(task_id) is state.task(task_id) for task_id in left)
     close(players)
     with TrainerLog(players.run) as trainer:
         trainer.start(2)  # back to where none was decided about: all wait again
-        view = trainer.view
-        waiting = view.staging.candidates(view.staging.seq, view.pool.decided, by_pick=False)
-        assert len(waiting) == view.staging.seq > len(view.pool.decided) == 0
-
-
-def test_what_was_picked_is_remembered_for_as_long_as_it_excludes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("buffers.folds.seeds.FEW", 4)
-    seeds = Seeds(tmp_path, exclusion_steps=5)
-    for step in range(1, 101):
-        picked = {"kind": "picked", "pick": f"{step}-t{step}", "step": step, "epoch": 0, "task": f"t{step}", "rank": 0}
-        for record in (picked, {"kind": "considered", "step": step}):
-            seeds.apply(record)
-        seeds.apply({"kind": "finished", "pick": f"{step}-t{step}", "dropped_stale": None})
-        assert {f"t{earlier}" for earlier in range(max(1, step - 5), step + 1)} <= seeds.last_picked.keys()
-        assert len(seeds.last_picked) <= 20
-    assert seeds.watermark == 100
+        assert len(trainer.state.staging) == trainer.state.staging.seq > len(trainer.state.pool.decided) == 0

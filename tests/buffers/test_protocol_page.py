@@ -14,7 +14,6 @@ from buffers.log.parts import segments
 from buffers.log.records import CLOSED_BY, CLOSING, KEYS, Record, is_record, record_id
 from buffers.log.tail import read, settled
 from buffers.log.writer import LogWriter
-from buffers.run.operation import log_start
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from rods import runfolder
@@ -33,7 +32,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
     """A record of every kind, as a real run writes it."""
     run = make_run(tmp_path_factory.mktemp("page") / "run")
     with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
-        log_start(run, "trainer")
+        run.log_start("trainer")
         trainer.start()
         players = Players(run, trainer, daemon)
 

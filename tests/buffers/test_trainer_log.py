@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from itertools import pairwise
 from pathlib import Path
 
 import orjson
 import pytest
 
-from buffers.folds.observations import Observations
-from buffers.folds.tracker import content
 from buffers.log.tail import read
 from buffers.log.writer import LogWriter
 from buffers.run.run import Run
-from buffers.trainer_log import TrainerLog
+from buffers.state import RunState
+from buffers.trainer_log import TrainerLog, tracker_json
 from rods.errors import RefusedError, UserError
 from rods.rules.order import batch
 from rods.runfolder import OBSERVATIONS, TRACKER, expanded_segment
@@ -28,7 +28,7 @@ def start(run: Run, from_step: int | None = None) -> Players:
 
 
 def steps_of(run: Run) -> list[tuple[int, int]]:
-    return [(step.attempt, step.step) for step in Observations(run).poll()]
+    return [(step.attempt, step.step) for step in RunState(run).steps()]
 
 
 def test_a_step_is_one_group_closed_by_its_record(tmp_path: Path) -> None:
@@ -127,15 +127,15 @@ def test_a_step_cut_off_by_a_kill_is_made_again(tmp_path: Path) -> None:
 
 def test_readers_follow_rewinds(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    reader = Observations(run)
+    reader = RunState(run)
     players = start(run)
     players.epoch(0, steps=1)
-    assert [step.step for step in reader.poll()] == [1]
+    assert [step.step for step in reader.steps()] == [1]
     players.epoch(0, steps=0)
     opened = players.trainer.merge(0, 1)
     players.step(opened, 1)
     players.step(opened, 2)
-    assert [step.step for step in reader.poll()] == [2, 3]
+    assert [step.step for step in reader.steps()] == [2, 3]
     players.trainer.close()
     for from_step in (2, 1):  # two starts between two looks
         players = start(run, from_step)
@@ -144,15 +144,15 @@ def test_readers_follow_rewinds(tmp_path: Path) -> None:
         else:
             players.step(players.trainer.merge(0, 1), 1)
         players.trainer.close()
-    assert [(step.attempt, step.step) for step in reader.poll()] == [(3, 2)]
+    assert [(step.attempt, step.step) for step in reader.steps()] == [(3, 2)]
     assert reader.rewound
-    assert reader.poll() == []
+    assert list(reader.steps()) == []
     assert not reader.rewound
     assert list(reader.tracker.windows()) == list(fresh(run).tracker.windows())
 
 
-def fresh(run: Run) -> Observations:
-    found = Observations(run)
+def fresh(run: Run) -> RunState:
+    found = RunState(run)
     found.poll()
     return found
 
@@ -164,7 +164,7 @@ def test_the_tracker_on_disk_is_the_fold(tmp_path: Path) -> None:
     assert not players.trainer.write_tracker()
     assert players.trainer.write_tracker(force=True)
     stored = orjson.loads((run.path / TRACKER).read_bytes())
-    assert stored == orjson.loads(orjson.dumps(content(players.trainer.observations, players.trainer.view)))
+    assert stored == orjson.loads(orjson.dumps(tracker_json(players.trainer.state)))
     assert (stored["version"], stored["step"]) == (1, 3)
     one = stored["tasks"][next(iter(run.training))]
     assert {"type", "origin", "last_step", "windows"} <= one.keys()
@@ -172,23 +172,19 @@ def test_the_tracker_on_disk_is_the_fold(tmp_path: Path) -> None:
 
 
 def test_writing_the_tracker_is_held_to_its_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from buffers.folds import tracker
-
     run = make_run(tmp_path / "run")
     players = start(run)
-    now = [100.0]
-    monkeypatch.setattr(tracker.time, "monotonic", lambda: now[0])
-    store = tracker.TrackerStore(run)
-    observations, view = players.trainer.observations, players.trainer.view
+    now = [time.monotonic()]
+    monkeypatch.setattr("buffers.trainer_log.time.monotonic", lambda: now[0])
 
     def slow(path: Path, data: bytes) -> None:
         now[0] += 0.2
 
-    monkeypatch.setattr(tracker, "replace", slow)
+    monkeypatch.setattr("buffers.trainer_log.replace", slow)
     written = []
     for _ in range(2000):
         now[0] += 0.1
-        if store.write(observations, view, force=False):
+        if players.trainer.write_tracker():
             written.append(now[0])
     assert len(written) > 3
     assert all(later - earlier >= 0.2 / 0.005 for earlier, later in pairwise(written))
@@ -237,14 +233,14 @@ def test_variants_whose_bytes_have_not_arrived_are_waited_for(tmp_path: Path) ->
         players = Players(run, trainer, daemon)
         players.epoch(0)
         trainer.write_tracker(force=True)
-        part, known = run.path / expanded_segment(0), trainer.view.staging.seq
+        part, known = run.path / expanded_segment(0), trainer.state.staging.seq
         before = part.stat().st_size
         slot = trainer.merge(1, 1).slots[0]
         players.synthesise(trainer.last_step + 1, 0, slot)
         arrived = part.read_bytes()
         part.write_bytes(arrived[:before] + bytes(100) + arrived[before + 100 :])
         trainer.write_tracker(force=True)
-        assert trainer.view.staging.seq == known
+        assert trainer.state.staging.seq == known
         part.write_bytes(arrived)
         trainer.write_tracker(force=True)
-        assert trainer.view.staging.seq == known + 1
+        assert trainer.state.staging.seq == known + 1

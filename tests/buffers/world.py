@@ -10,18 +10,16 @@ from types import TracebackType
 from typing import Any
 
 from buffers.daemon_log import DaemonLog
-from buffers.folds.observations import Observations
 from buffers.folds.pool import Pool
-from buffers.log.tail import read
 from buffers.merging.merger import Epoch
 from buffers.run.run import Run
+from buffers.state import RunState
 from buffers.trainer_log import TrainerLog
 from rods.canonical import keyed_random
 from rods.config import Config, parse_config
 from rods.gates.similarity import SimilarityIndex
 from rods.observations import Group, Rollout
 from rods.rules.order import EpochSlot, batch, steps_per_epoch
-from rods.runfolder import POOL
 from rods.tasks import Task
 from worlds import desk
 
@@ -130,12 +128,10 @@ def generation_of(pool: Pool, task_id: str) -> int:
     return member.generation if member is not None else pool.revivable[task_id].member.generation
 
 
-def retired(run: Run, observations: Observations) -> dict[str, tuple[str, int, int]]:
+def retired(state: RunState) -> dict[str, tuple[str, int, int]]:
     """What has left the live pool and not come back: task → rule, epoch, step. Folds keep only what may be revived."""
     found: dict[str, tuple[str, int, int]] = {}
-    for record in read(run.path / POOL):
-        if not observations.lineage.live(record["attempt"], record["step"]):
-            continue
+    for record in state.decisions():
         if record["kind"] == "retired":
             found[record["task"]] = record["rule"], record["epoch"], record["step"]
         elif record["kind"] == "revived":
@@ -173,7 +169,7 @@ class Players:
     def synthesise(self, step: int, epoch: int, seed: EpochSlot) -> None:
         assert self.daemon is not None
         self.daemon.read_epoch(epoch)
-        generation = generation_of(self.trainer.view.pool, seed.task_id) + 1
+        generation = generation_of(self.trainer.state.pool, seed.task_id) + 1
         if seed.role == "retest" or generation > self.run.config.selection.max_generation:
             self.daemon.picked(step, epoch, [])
             return

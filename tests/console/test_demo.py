@@ -21,7 +21,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_finished_demo_is_moved_aside(here: Path, finished_run: Path) -> None:
     for name in ("demo-1", "demo-2"):
         shutil.copytree(finished_run, here / "runs/demo")
-        demo.make_room(here / "demo.toml")
+        demo.move_aside(here / "demo.toml")
         assert not (here / "runs/demo").exists()
         assert (here / "runs" / name / "manifest.json").exists()
 
@@ -30,14 +30,14 @@ def test_an_interrupted_demo_is_left_where_it_is(here: Path, finished_run: Path)
     shutil.copytree(finished_run, here / "runs/demo")
     for log in ("observations.jsonl", "pool.jsonl"):
         (here / "runs/demo" / log).write_bytes(b"")
-    demo.make_room(here / "demo.toml")
+    demo.move_aside(here / "demo.toml")
     assert (here / "runs/demo/manifest.json").exists()
 
 
 def test_a_demo_made_with_other_settings_is_moved_aside(here: Path, finished_run: Path) -> None:
     shutil.copytree(finished_run, here / "runs/demo")
     (here / "demo.toml").write_text(CONFIG.replace("steps = 14", "steps = 15"))
-    demo.make_room(here / "demo.toml")
+    demo.move_aside(here / "demo.toml")
     assert (here / "runs/demo-1/manifest.json").exists()
 
 

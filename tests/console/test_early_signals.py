@@ -58,7 +58,7 @@ def test_an_interrupted_look_ends_as_the_shell_expects(tmp_path: Path, number: s
         assert process.returncode in (128 + number, 2), errors  # 2: it was quicker, and there is no such run
         assert "Traceback" not in errors
     # Nothing was blocked for good: what a plain shell starts can be stopped, too.
-    process = subprocess.Popen([sys.executable, "-m", "daemon", str(tmp_path / "none")], stderr=subprocess.PIPE)
-    assert process.stderr is not None and process.stderr.readline()  # it waits for its run folder
-    process.send_signal(number)
-    assert process.wait(timeout=60) == EXIT_OK
+    daemon = subprocess.Popen([sys.executable, "-m", "daemon", str(tmp_path / "none")], stderr=subprocess.PIPE)
+    assert daemon.stderr is not None and daemon.stderr.readline()  # it waits for its run folder
+    daemon.send_signal(number)
+    assert daemon.wait(timeout=60) == EXIT_OK

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from buffers.log.tail import read
 from rods.calls import Call
-from rods.environments import load
 from rods.environments.base import reference
 from rods.tasks import Task, task_lines
 from tests.console.conftest import CONFIG, rods
+from tests.environments import load
 
 
 def test_steps_without_a_boundary_task_are_considered_without_picks_and_status_says_why(tmp_path: Path) -> None:

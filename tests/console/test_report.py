@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from buffers.run.run import Run
 from console.main import run
 from console.report.findings import findings, heldout_sentence, limits, numbers
 from console.report.history import read_history
-from console.report.page import build, examples
+from console.report.page import Plot, build, examples, page
 from console.report.plots import drift
 from rods.config import parse_config
 from rods.rules.zones import ZONES
@@ -93,6 +94,53 @@ def test_text_of_tasks_is_shown_and_cannot_act(finished_run: Path, tmp_path: Pat
     assert "<script" not in text
     assert "<img src=x" not in text
     assert 'onmouseover="x"' not in text
+
+
+def test_every_text_of_the_page_is_escaped(finished_run: Path) -> None:
+    """Each value that reaches the template, spoilt in turn: nothing of it may become markup."""
+    history = read_history(finished_run)
+    variant = next(iter(history.variants.values()))
+    task = variant.task
+    call = dataclasses.replace(next(filter(None, task.calls))[0], arguments={HOSTILE: HOSTILE})
+    evil = dataclasses.replace(
+        task, calls=((call,),) * len(task.calls), tools=(*task.tools, HOSTILE), held_out={0: (HOSTILE,)}, id=""
+    )
+    score = {"mean": 0.5, "interval": None, "tasks": HOSTILE}
+    end = {"step": HOSTILE, "rollouts_per_task": HOSTILE, "versions": [HOSTILE], "progress": score}
+    end["progress_by_type"] = {HOSTILE: score}
+    heldout = {"start": end, "end": end, "difference": {"progress": score}, "left_out": HOSTILE}
+    data = history.config.data.model_copy(update={"tasks": HOSTILE})
+    hostile = dataclasses.replace(
+        history,
+        name=HOSTILE,
+        config=history.config.model_copy(update={"data": data}),
+        variants={evil.id: dataclasses.replace(variant, task=evil, seed=next(iter(history.tasks)))},
+        heldout=heldout,
+    )
+    text = page(hostile, [Plot(name=HOSTILE, title=HOSTILE, caption=HOSTILE, png=b"")])
+    body = text[text.index("<main>") :]
+    assert body.count("&lt;script&gt;") >= 12
+    parsed = Tags()
+    parsed.feed(body)
+    assert parsed.tags == TAGS
+    assert parsed.attributes == {"class", "src", "alt"}
+
+
+TAGS = {"main", "h1", "h2", "h3", "p", "div", "b", "ul", "li", "span", "code", "figure", "img", "figcaption", "table"}
+TAGS |= {"tr", "th", "td"}
+
+
+class Tags(HTMLParser):
+    """Collects the names of all tags and attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
 
 
 def test_a_run_without_a_step_has_a_page_too(finished_run: Path, tmp_path: Path) -> None:

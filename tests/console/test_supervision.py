@@ -33,8 +33,8 @@ def supervise(folder: Path, trainer: str, daemon: str, seconds: float = 20.0) ->
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision, "WAITS", (0.01, 0.02))
-    monkeypatch.setattr(supervision, "PATIENCE", 1.0)
+    monkeypatch.setattr(supervision, "RESTART_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr(supervision, "STOP_SECONDS", 1.0)
 
 
 def test_a_trainer_that_is_done_ends_the_daemon_too(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ while not log.exists() or len(log.read_text()) < 3: time.sleep(0.01)
     assert sum("daemon started again" in line for line in said) == 2
 
 
-def test_a_crashing_trainer_is_tried_a_few_times_and_its_last_words_are_said(tmp_path: Path) -> None:
+def test_a_crashing_trainer_is_tried_a_few_times_and_its_last_line_is_said(tmp_path: Path) -> None:
     found, said = supervise(tmp_path, "raise ValueError('no luck')", FOREVER)
     assert found.code == 1
     assert sum("trainer started again" in line for line in said) == supervision.TRAINER_RETRIES

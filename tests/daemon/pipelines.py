@@ -1,23 +1,23 @@
-"""A pipeline on desk, without a run: seeds of every type, authors that never fail, stages that fail on demand."""
+"""A pipeline on desk, without a run: seeds of every type, authors that never fail or fail on demand."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from daemon.authors.base import Assignment, Author, Fault, Judgement, Texts
-from daemon.authors.procedural import procedural_author
+from daemon.authors.base import Assignment, Author, Defect, Judgement, Texts
+from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, parse_config
-from rods.environments import load
 from rods.environments.base import Results
 from rods.gates import SimilarityIndex
 from rods.tasks import Task, TaskType
+from tests.environments import load
 from worlds import desk
 
 THREADS = ThreadPoolExecutor(2)
@@ -37,7 +37,7 @@ def settings(**sections: Mapping[str, Any]) -> Config:
 
 
 def author() -> Author:
-    return procedural_author("desk", THREADS)
+    return ProceduralAuthor.of(load("desk"), THREADS)
 
 
 class Bench:
@@ -71,80 +71,90 @@ class Bench:
 
 
 class Recorded:
-    """An author's stages replayed from one job that went well at once: whatever fails now was made to fail."""
+    """An author who repeats one job that went well at once: whatever fails now was made to fail."""
 
-    def __init__(self, task: Task, who: Author, given: Assignment, draft: Draft) -> None:
-        self.task, self.who, self.given, self.draft = task, who, given, draft
+    name = "recorded"
+    hashes: Mapping[str, str] = {}
+
+    def __init__(self, who: Author, given: Assignment, draft: Draft) -> None:
+        self.who, self.given, self.draft = who, given, draft
 
     async def plan(self, given: Assignment, *, narrative: bool, functions: str) -> Plan:
         return self.draft.plan
 
-    async def state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
+    async def initial_state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
         return dict(self.draft.state)
 
-    async def realise(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
+    async def execute(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
         return replace(self.draft, state=state)
 
-    async def mend(self, given: Assignment, plan: Plan, state: Mapping[str, Any], error: ComposeError) -> Any:
+    async def patch(self, given: Assignment, plan: Plan, state: Mapping[str, Any], error: ComposeError) -> Any:
         return {**state, "today": "monday"}
 
-    async def rewrite(self, given: Assignment, draft: Draft) -> Texts:
-        return await self.who.rewriter.rewrite(self.given, draft)
-
-    async def reword(self, given: Assignment, draft: Draft, texts: Texts, fault: Fault) -> Texts:
-        return await self.who.rewriter.reword(self.given, draft, texts, fault)
-
     async def queries(self, given: Assignment, draft: Draft) -> Texts:
-        return await self.who.executor.queries(self.given, draft)
+        return await self.who.queries(self.given, draft)
+
+    async def rewrite(self, given: Assignment, draft: Draft) -> Texts:
+        return await self.who.rewrite(self.given, draft)
+
+    async def reword(self, given: Assignment, draft: Draft, texts: Texts, defect: Defect) -> Texts:
+        return await self.who.reword(self.given, draft, texts, defect)
 
     async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
-        return await self.who.former.form(self.given, draft, texts, type)
+        return await self.who.form(self.given, draft, texts, type)
 
     async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:
         return Judgement("fine")
 
 
-async def steady(task: Task) -> Author:
+async def steady(task: Task) -> Recorded:
     """An author whose candidates for `task` always pass."""
     for pick in range(40):
-        who = author()
-        former = Spoiled(who.former)
+        who = listening(author())
         bench = Bench()
-        outcome = await bench.write(task, replace(who, former=former), pick=f"{pick}-steady")
+        outcome = await bench.write(task, who, pick=f"{pick}-steady")
         if isinstance(outcome, Task) and not bench.rejections:
-            given, draft, _, _ = former.calls[-1][1]
-            stages: Any = Recorded(task, who, given, draft)
-            return Author("recorded", {}, stages, stages, stages, stages, stages, stages)
+            given, draft, _, _ = list(who.arguments("form"))[-1]
+            return Recorded(who, given, draft)
     raise AssertionError("no job of forty went well at once")
 
 
-class Spoiled:
-    """A stage of an author whose method `spoiled` first raises the given errors, then works. `calls` keeps the
-    arguments of every call of any method."""
+class Listening:
+    """An author who does as `who` does, save for the methods in `instead`, and first raises the `errors` of a method.
+    `calls` keeps method and arguments of every call."""
 
-    def __init__(self, stage: Any, spoiled: str = "", errors: list[Exception] | None = None) -> None:
-        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
-        self._stage, self._spoiled, self._errors = stage, spoiled, iter(errors or [])
+    def __init__(self, who: Author, errors: Mapping[str, Sequence[Exception]], instead: Mapping[str, Any]) -> None:
+        self.name, self.hashes, self.calls = who.name, who.hashes, list[tuple[str, tuple[Any, ...]]]()
+        self._who, self._instead = who, instead
+        self._errors = {method: iter(made) for method, made in errors.items()}
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[Any]]:
+        does = self._instead.get(method) or getattr(self._who, method)
+
         async def call(*arguments: Any, **options: Any) -> Any:
-            self.calls.append((name, arguments, options))
-            if name == self._spoiled:
-                for error in self._errors:
-                    raise error
-            return await getattr(self._stage, name)(*arguments, **options)
+            self.calls.append((method, arguments))
+            for error in self._errors.get(method, ()):
+                raise error
+            return await does(*arguments, **options)
 
         return call
 
-    def given(self, name: str) -> Iterator[Any]:
-        """The assignments that the calls of `name` were made with."""
-        return (arguments[0] for called, arguments, _ in self.calls if called == name)
+    def methods(self) -> list[str]:
+        return [method for method, _ in self.calls]
+
+    def arguments(self, method: str) -> list[tuple[Any, ...]]:
+        return [arguments for called, arguments in self.calls if called == method]
+
+
+def listening(who: Author, errors: Mapping[str, Sequence[Exception]] | None = None, **instead: Any) -> Any:
+    """`who`, its calls on record. Typed loosely: it has every method of an author."""
+    return Listening(who, errors or {}, instead)
 
 
 def failure(type: Any, function: str | None = None) -> ComposeError:
     return ComposeError(type, "made to fail", function=function, turn=0)
 
 
-def spoil(who: Author, part: str, method: str, *errors: Exception) -> Any:
-    """`who` with one method of one part that fails first. Typed loosely, so that tests may read `.calls`."""
-    return replace(who, **{part: Spoiled(getattr(who, part), method, list(errors))})  # type: ignore[arg-type]
+def spoil(who: Author, method: str, *errors: Exception) -> Any:
+    """`who`, with one method that fails first."""
+    return listening(who, {method: errors})

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from buffers.log.tail import Record, read
+from buffers.log.records import Record
+from buffers.log.tail import read
 from buffers.merging.merger import Epoch
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog

@@ -10,8 +10,8 @@ import pytest
 from buffers.log.records import record
 from buffers.log.tail import Tail, read
 from buffers.log.writer import LogWriter
-from daemon import fetching
-from daemon.fetching import Fetcher
+from daemon import watching
+from daemon.watching import Fetcher
 from rods.runfolder import EXPANDED, expanded_segment
 from tests.buffers.log.test_writer import step
 
@@ -29,7 +29,7 @@ async def follow(fetcher: Fetcher, tail: Tail) -> list[int]:
 async def test_a_tail_sees_what_was_fetched_through_cuts_and_torn_lines(
     tmp_path: Path, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "BLOCK", block)
+    monkeypatch.setattr(watching, "BLOCK", block)
     path, chance = tmp_path / "x.jsonl", random.Random(block)
     writer, tail, fetcher = LogWriter(path), Tail(path), Fetcher()
     seen: list[int] = []

@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from daemon.authors.base import Assignment, Texts
+from daemon.authors.base import Assignment, Author, Texts
 from rods.composing.records import Draft
 from rods.tasks import Task, TaskType
-from tests.daemon.pipelines import Bench, seed, settings, steady
+from tests.daemon.pipelines import Bench, listening, seed, settings, steady
 
 
-class Blabbing:
-    """A former whose turn in vain gives away what the next turn is to supply."""
+def blabbing(who: Author) -> Any:
+    """An author whose turn in vain gives away what the next turn is to supply."""
 
-    def __init__(self, former: Any) -> None:
-        self.former = former
-
-    async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
-        task: Task = await self.former.form(given, draft, texts, type)
+    async def form(given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
+        task = await who.form(given, draft, texts, type)
         if type != "miss_param":
             return task
         turn = task.provenance["missing"][0]["turn"]
@@ -26,12 +23,14 @@ class Blabbing:
         script[turn] = f"{script[turn]} {script[turn + 1]}"
         return replace(task, id="", script=tuple(script))
 
+    return listening(who, form=form)
+
 
 async def test_what_stage_five_gives_away_is_refused_by_the_gates() -> None:
     root = seed("miss_param")
     who = await steady(root)
     bench = Bench(settings(pipeline={"attempts": 1}))
-    assert await bench.write(root, replace(who, former=Blabbing(who.former))) == "missing"
+    assert await bench.write(root, blabbing(who)) == "missing"
     assert bench.failures() == [("adversarial", "missing")]
     careless = Bench(settings(pipeline={"attempts": 1, "judge": False}, gates={"missing": False}))
-    assert isinstance(await careless.write(root, replace(who, former=Blabbing(who.former))), Task)
+    assert isinstance(await careless.write(root, blabbing(who)), Task)

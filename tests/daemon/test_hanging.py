@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from daemon.service import Service
-from rods.environments import load
 from rods.environments.base import reference
 from rods.episode import watchdog as module
 from rods.episode.watchdog import Lanes
 from tests.daemon import hanging_environment as hanging
 from tests.daemon.runs import Trainer, make_run, seeds, until, variants
+from tests.environments import load
 from worlds import desk
 
 HANGING = "tests.daemon.hanging_environment:environment"
@@ -45,11 +45,15 @@ async def test_an_environment_that_hangs_costs_its_seeds_and_not_the_service(
         service = Service(run, lanes)
         serving = asyncio.create_task(service.serve(stop))
         await asyncio.to_thread(trainer.play, 1)
+
+        def considered(step: int) -> Callable[[], bool]:
+            return lambda: service.log.state.last_considered >= step
+
         for _ in range(2):
             assert await asyncio.to_thread(hanging.hanging.acquire, timeout=100)
         for step in range(2, 5):
             await asyncio.to_thread(trainer.play, 1)
-            await asyncio.to_thread(until, lambda step=step: service.log.state.last_considered >= step)
+            await asyncio.to_thread(until, considered(step))
         hung.clear()
         lanes.patience = 1.0  # both lanes are held: nobody else is that late
         await asyncio.to_thread(until, lambda: lanes.lost == 2)

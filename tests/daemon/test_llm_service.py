@@ -11,12 +11,12 @@ from typing import Any
 
 import orjson
 import pytest
+import tomli_w
 
 from bench.fixtures.llm_stub import Script, Stub
 from buffers.audit.verify import verify
 from buffers.log.records import Record
 from buffers.log.tail import read
-from buffers.run.creation import toml
 from buffers.run.run import Run
 from console.main import run as rods
 from rods.runfolder import usage
@@ -151,7 +151,7 @@ def test_a_spent_budget_ends_the_picks_and_not_the_daemon(
         "nothing is picked that nobody can write"
     )
     more = tmp_path / "more.toml"
-    more.write_text(toml(_values(stub, {"requests": 100_000})))
+    more.write_text(tomli_w.dumps(_values(stub, {"requests": 100_000})))
     with Trainer(run, from_step=trainer.step) as trainer, Daemon(run.path, "--config", str(more)):
         trainer.play(1)
         until(lambda: idle(run.path, trainer.step))

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from buffers.run.heartbeat import Heartbeat
-from daemon.liveness import TrainerLife
 from daemon.neighbours import Neighbours
 from daemon.queue import SeedQueue, Waiting
+from daemon.watching import TrainerLife
 from rods.rules.selection import Pick
 from worlds import desk
 

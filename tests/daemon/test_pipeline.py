@@ -8,30 +8,30 @@ from typing import Any, get_args
 
 import pytest
 
-from daemon.authors.base import Fault, Judgement
+from daemon.authors.base import Defect, Judgement
 from daemon.candidates import plain, with_blanks
 from rods.analysis.profile import distance, profile
 from rods.calls import Call
-from rods.composing.records import ErrorType
-from rods.environments import load
 from rods.errors import InfrastructureError
+from rods.faults import ErrorType
 from rods.gates import SimilarityIndex, check
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
-from tests.daemon.pipelines import Bench, Spoiled, author, failure, seed, settings, spoil, steady
+from tests.daemon.pipelines import Bench, author, failure, listening, seed, settings, spoil, steady
+from tests.environments import load
 
-WHERE = {  # the author's stage and method in which each error type is made to happen
-    "no_pattern": ("planner", "plan", "plan"),
-    "param_gen_failed": ("executor", "realise", "execute"),
-    "decompose_failed": ("executor", "realise", "execute"),
-    "func_sample_failed": ("executor", "state", "execute"),
-    "vm_exec_failed": ("executor", "realise", "execute"),
-    "duplicate_func": ("executor", "realise", "execute"),
-    "query_gen_failed": ("rewriter", "rewrite", "rewrite"),
-    "query_verify_failed": ("rewriter", "rewrite", "rewrite"),
-    "query_verify_no_tag": ("rewriter", "rewrite", "rewrite"),
-    "conversation_construct_failed": ("former", "form", "judge"),
-    "no_prompts": ("planner", "plan", "plan"),
-    "pipeline_exception": ("judge", "judge", "judge"),
+WHERE = {  # the author's method in which each error type is made to happen, and the stage on record
+    "no_pattern": ("plan", "plan"),
+    "param_gen_failed": ("execute", "execute"),
+    "decompose_failed": ("execute", "execute"),
+    "func_sample_failed": ("initial_state", "execute"),
+    "vm_exec_failed": ("execute", "execute"),
+    "duplicate_func": ("execute", "execute"),
+    "query_gen_failed": ("rewrite", "rewrite"),
+    "query_verify_failed": ("rewrite", "rewrite"),
+    "query_verify_no_tag": ("rewrite", "rewrite"),
+    "conversation_construct_failed": ("form", "judge"),
+    "no_prompts": ("plan", "plan"),
+    "pipeline_exception": ("judge", "judge"),
 }
 
 
@@ -62,7 +62,8 @@ async def test_an_accepted_ground_truth_runs_fresh_once_at_the_gates_for_each_fo
 
     class Watched:
         def __init__(self, world: Any) -> None:
-            self.world, self.calls = world, []
+            self.world = world
+            self.calls: list[Call] = []
             histories.append(self.calls)
 
         def call(self, call: Call) -> Any:
@@ -76,7 +77,7 @@ async def test_an_accepted_ground_truth_runs_fresh_once_at_the_gates_for_each_fo
     bench = Bench()
     await bench.pipeline.shape(desk, root)
     monkeypatch.setattr(desk, "reset", lambda state: Watched(reset(state)))
-    variant = await bench.variant(root, replace(who, judge=author().judge))  # the drafts were made before
+    variant = await bench.variant(root, listening(who, judge=author().judge))  # the drafts were made before
     truth = [call for turn in variant.calls for call in turn]
     forms = 1 if type in ("base", "long_context") else 2
     padded = type == "long_context"  # the author runs what it has padded
@@ -101,11 +102,11 @@ def test_the_table_below_covers_all_twelve_error_types() -> None:
 
 @pytest.mark.parametrize("type", WHERE)
 async def test_every_error_type_is_recorded_with_stage_evidence_and_raw_text(type: str) -> None:
-    part, method, stage = WHERE[type]
+    method, stage = WHERE[type]
     error: Exception = RuntimeError("a bug") if type == "pipeline_exception" else failure(type, "send_mail")
     who = await steady(seed())
     bench = Bench()
-    outcome = await bench.write(seed(), spoil(who, part, method, error))
+    outcome = await bench.write(seed(), spoil(who, method, error))
     (rejection,) = bench.rejections
     assert (rejection.stage, rejection.error, rejection.attempt) == (stage, type, 1)
     if type == "pipeline_exception":
@@ -119,30 +120,28 @@ async def test_every_error_type_is_recorded_with_stage_evidence_and_raw_text(typ
 
 async def test_a_seed_is_discarded_when_all_attempts_fail() -> None:
     bench = Bench(settings(pipeline={"attempts": 2, "planner_retries": 4}))
-    spoiled = spoil(author(), "planner", "plan", *[failure("no_pattern")] * 99)
+    spoiled = spoil(author(), "plan", *[failure("no_pattern")] * 99)
     assert await bench.write(seed(), spoiled) == "no_pattern"
     assert [rejection.attempt for rejection in bench.rejections] == [1] * 4 + [2] * 4
 
 
 async def test_a_failure_in_the_environment_is_mended_in_the_state_with_the_same_plan_and_choices() -> None:
     who = await steady(seed())
-    spoiled = spoil(who, "executor", "realise", failure("vm_exec_failed", "send_mail"))
-    planner = Spoiled(who.planner)
-    variant = await Bench().variant(seed(), replace(spoiled, planner=planner))
-    assert len(planner.calls) == 1
-    assert [name for name, _, _ in spoiled.executor.calls] == ["state", "realise", "realise"]
-    before, after = (arguments for name, arguments, _ in spoiled.executor.calls if name == "realise")
+    spoiled = spoil(who, "execute", failure("vm_exec_failed", "send_mail"))
+    variant = await Bench().variant(seed(), spoiled)
+    assert spoiled.methods()[:5] == ["plan", "initial_state", "execute", "patch", "execute"]
+    assert spoiled.methods().count("plan") == 1
+    before, after = spoiled.arguments("execute")
     assert before[1] == after[1] and before[0].rng("realise").random() == after[0].rng("realise").random()
     assert before[2] != after[2] and variant.state == after[2] == {**before[2], "today": "monday"}
 
 
 async def test_a_function_that_fails_again_after_mending_leads_to_another_plan_without_it() -> None:
     who = await steady(seed())
-    planner, critic = Spoiled(who.planner), Spoiled(who.critic)
-    spoiled = spoil(who, "executor", "realise", *(failure("vm_exec_failed", "send_mail") for _ in range(2)))
-    await Bench().variant(seed(), replace(spoiled, planner=planner, critic=critic))
-    first, second = planner.given("plan")
-    assert len(critic.calls) == 1
+    spoiled = spoil(who, "execute", *(failure("vm_exec_failed", "send_mail") for _ in range(2)))
+    await Bench().variant(seed(), spoiled)
+    (first,), (second,) = spoiled.arguments("plan")
+    assert spoiled.methods().count("patch") == 1
     assert first.blocked == frozenset() and second.blocked == {"send_mail"}
     assert [error.type for error in second.failures] == ["vm_exec_failed"] * 2
     assert first.rng("plan").random() != second.rng("plan").random()
@@ -150,28 +149,29 @@ async def test_a_function_that_fails_again_after_mending_leads_to_another_plan_w
 
 async def test_the_blocklist_grows_over_attempts_and_blind_retry_knows_nothing() -> None:
     for feedback in (True, False):
-        who = await steady(seed())
-        planner, critic = Spoiled(who.planner), Spoiled(who.critic)
-        spoiled = spoil(who, "executor", "realise", failure("vm_exec_failed", "send_mail"))
-        errors = failure("query_gen_failed", "move_event"), failure("query_gen_failed", "pay_bill")
-        spoiled = replace(spoil(spoiled, "rewriter", "rewrite", *errors), planner=planner, critic=critic)
+        unworded = failure("query_gen_failed", "move_event"), failure("query_gen_failed", "pay_bill")
+        spoiled = listening(
+            await steady(seed()), {"execute": [failure("vm_exec_failed", "send_mail")], "rewrite": unworded}
+        )
         await Bench(settings(pipeline={"feedback": feedback})).variant(seed(), spoiled)
-        last = list(planner.given("plan"))[-1]
+        (last,) = spoiled.arguments("plan")[-1]
         assert last.blocked == ({"send_mail", "move_event", "pay_bill"} if feedback else frozenset())
-        assert len(last.failures) == (3 if feedback else 0) and len(critic.calls) == (1 if feedback else 0)
+        assert len(last.failures) == (3 if feedback else 0) and spoiled.methods().count("patch") == (
+            1 if feedback else 0
+        )
 
 
 async def test_blocked_functions_are_not_used() -> None:
     patient = settings(pipeline={"attempts": 9})
     usual = sorted({call.name for turn in (await Bench(patient).variant(seed())).calls for call in turn})
     errors = [failure("query_gen_failed", name) for name in usual]
-    variant = await Bench(patient).variant(seed(), spoil(author(), "rewriter", "rewrite", *errors))
+    variant = await Bench(patient).variant(seed(), spoil(author(), "rewrite", *errors))
     assert not {call.name for turn in variant.calls for call in turn} & set(usual)
 
 
 async def test_an_exception_inside_a_seed_is_contained_attempt_by_attempt() -> None:
     bench = Bench()
-    spoiled = spoil(await steady(seed()), "former", "form", *[ZeroDivisionError("x")] * 9)
+    spoiled = spoil(await steady(seed()), "form", *[ZeroDivisionError("x")] * 9)
     assert await bench.write(seed(), spoiled) == "pipeline_exception"
     assert bench.failures() == [("judge", "pipeline_exception")] * 3
 
@@ -187,36 +187,41 @@ async def test_broken_machinery_is_not_mistaken_for_a_bad_candidate(monkeypatch:
     assert bench.failures() == [("judge", "infrastructure")] * 3
 
 
-@pytest.mark.parametrize(("part", "method"), [("executor", "realise"), ("former", "form")])
-async def test_an_environment_that_breaks_under_an_author_is_nobody_s_failure(part: str, method: str) -> None:
+@pytest.mark.parametrize("method", ["execute", "form"])
+async def test_an_environment_that_breaks_under_an_author_is_nobody_s_failure(method: str) -> None:
     bench = Bench()
-    spoiled = spoil(await steady(seed()), part, method, InfrastructureError("the worker is gone"))
+    spoiled = spoil(await steady(seed()), method, InfrastructureError("the worker is gone"))
     variant = await bench.variant(seed(), spoiled)
     assert [rejection.error for rejection in bench.rejections] == ["infrastructure"]
     assert variant.provenance["attempts"] == 2
 
 
 class Critical:
-    """A judge that finds the given faults in its first verdicts, then none."""
+    """A judge that finds the given defects in its first verdicts, then none."""
 
-    def __init__(self, *verdicts: tuple[Fault, ...]) -> None:
+    def __init__(self, *verdicts: tuple[Defect, ...]) -> None:
         self.verdicts = list(verdicts)
         self.asked: list[TaskType] = []
 
     async def judge(self, given: Any, draft: Any, task: Task, results: Any) -> Judgement:
         self.asked.append(task.type)
-        faults = self.verdicts.pop(0) if self.verdicts else ()
-        return Judgement("; ".join(fault.reason for fault in faults) or "fine", faults)
+        defects = self.verdicts.pop(0) if self.verdicts else ()
+        return Judgement("; ".join(defect.reason for defect in defects) or "fine", defects)
 
 
-WORDS = Fault("query_fixable", "clumsy", 0)
-CALLS = Fault("gt_unfixable", "wrong account", 0)
+async def judged_by(judge: Critical, root: Task | None = None) -> Any:
+    """An author who never fails, under this judge."""
+    return listening(await steady(root or seed()), judge=judge.judge)
+
+
+WORDS = Defect("query_fixable", "clumsy", 0)
+CALLS = Defect("gt_unfixable", "wrong account", 0)
 
 
 async def test_a_fault_in_the_words_is_reworded_once_in_its_turn_and_judged_again() -> None:
     judge = Critical((WORDS,))
     bench = Bench()
-    variant = await bench.variant(seed(), replace(await steady(seed()), judge=judge))
+    variant = await bench.variant(seed(), await judged_by(judge))
     assert judge.asked == ["base", "base"] and variant.provenance["judge"] == "fine"
     assert variant.provenance["attempts"] == 1
     assert bench.failures() == [("judge", "judge_rejected")]
@@ -228,13 +233,12 @@ async def test_a_fault_in_the_words_is_reworded_once_in_its_turn_and_judged_agai
 
 async def test_a_second_fault_or_one_in_the_calls_drops_the_candidate() -> None:
     for verdicts, reworded in (((WORDS,), (WORDS,)), 1), (((CALLS,),), 0):
-        who = await steady(seed())
-        rewriter = Spoiled(who.rewriter)
-        variant = await Bench().variant(seed(), replace(who, rewriter=rewriter, judge=Critical(*verdicts)))
+        who = await judged_by(Critical(*verdicts))
+        variant = await Bench().variant(seed(), who)
         assert variant.provenance["attempts"] == 2
-        assert sum(name == "reword" for name, _, _ in rewriter.calls) == reworded
+        assert who.methods().count("reword") == reworded
     none = Bench(settings(pipeline={"refine_cycles": 0}))
-    variant = await none.variant(seed(), replace(await steady(seed()), judge=Critical((WORDS,))))
+    variant = await none.variant(seed(), await judged_by(Critical((WORDS,))))
     assert variant.provenance["attempts"] == 2
 
 
@@ -242,15 +246,14 @@ async def test_stage_five_is_judged_again_and_gets_no_second_refinement() -> Non
     root = seed("miss_func")
     judge = Critical((), (WORDS,))
     bench = Bench()
-    variant = await bench.variant(root, replace(await steady(root), judge=judge))
+    variant = await bench.variant(root, await judged_by(judge, root))
     assert judge.asked == ["base", "miss_func", "base", "miss_func"]
     assert bench.failures() == [("adversarial", "judge_rejected")] and variant.provenance["attempts"] == 2
 
 
 async def test_without_the_judge_nobody_objects() -> None:
     judge = Critical((CALLS,), (CALLS,))
-    who = replace(await steady(seed()), judge=judge)
-    variant = await Bench(settings(pipeline={"judge": False})).variant(seed(), who)
+    variant = await Bench(settings(pipeline={"judge": False})).variant(seed(), await judged_by(judge))
     assert judge.asked == [] and variant.provenance["judge"] == "not judged"
 
 
@@ -276,12 +279,9 @@ async def test_planning_switches_change_what_is_planned() -> None:
 
 
 async def test_without_the_rewrite_each_turn_is_worded_for_itself() -> None:
-    who = author()
-    rewriter, executor = Spoiled(who.rewriter), Spoiled(who.executor)
-    config = settings(pipeline={"rewrite": False})
-    apart = await Bench(config).variant(seed(), replace(who, rewriter=rewriter, executor=executor))
-    assert [name for name, _, _ in rewriter.calls] == []
-    assert "queries" in [name for name, _, _ in executor.calls]
+    who = listening(author())
+    apart = await Bench(settings(pipeline={"rewrite": False})).variant(seed(), who)
+    assert "queries" in who.methods() and "rewrite" not in who.methods()
     assert apart.script != (await Bench().variant(seed())).script
 
 
@@ -300,19 +300,19 @@ def tampered(gate: str, task: Task) -> Task:
 async def test_each_gate_rejects_and_each_can_be_switched_off(gate: str) -> None:
     root = seed()
     who = await steady(root)
-    limits: dict[str, Any] = {"arguments": {"max_string": 1}, "profile": {"profile_distance": 0.0}}.get(gate, {})
+    tight: dict[str, dict[str, Any]] = {"arguments": {"max_string": 1}, "profile": {"profile_distance": 0.0}}
+    limits = tight.get(gate, {})
     leaked = SimilarityIndex()
     if gate == "contamination":
         leaked.add(await Bench().variant(root, who))
 
-    class Former:
-        async def form(self, *given: Any) -> Task:
-            return tampered(gate, await who.former.form(*given))
+    async def form(*given: Any) -> Task:
+        return tampered(gate, await who.form(*given))
 
     def admit(task: Task) -> list[str]:
         return ["it repeats another"] if gate == "duplicates" else []
 
-    spoiled = replace(who, former=Former())
+    spoiled = listening(who, form=form)
     closed = Bench(settings(gates=limits, pipeline={"attempts": 1}), leaked)
     open_ = Bench(settings(gates={**limits, gate: False}, pipeline={"attempts": 1}), leaked)
     assert await closed.write(root, spoiled, admit=admit) == gate
@@ -322,10 +322,9 @@ async def test_each_gate_rejects_and_each_can_be_switched_off(gate: str) -> None
 
 
 async def test_a_draft_loses_its_blank_turns_for_stage_four_and_gets_them_back() -> None:
-    who = await steady(seed("miss_param"))
-    former = Spoiled(who.former)
-    await Bench().variant(seed("miss_param"), replace(who, former=former))
-    (_, simple, texts, _), (_, draft, full, _) = (arguments for _, arguments, _ in former.calls)
+    who = listening(await steady(seed("miss_param")))
+    await Bench().variant(seed("miss_param"), who)
+    (_, simple, texts, _), (_, draft, full, _) = who.arguments("form")
     assert simple == plain(draft) and full == with_blanks(draft, texts)
     assert all(simple.turns) and not all(draft.turns) and len(simple.plan.turns) == len(simple.turns)
     for turn in simple.turns:

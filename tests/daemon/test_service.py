@@ -10,15 +10,15 @@ from pathlib import Path
 
 import orjson
 import pytest
+import tomli_w
 
 from buffers.audit.verify import verify
-from buffers.run.creation import toml
 from buffers.run.heartbeat import heartbeat_path
 from rods.calls import Call
-from rods.environments import load
 from rods.environments.base import reference
 from rods.tasks import Task
 from tests.daemon.runs import VALUES, Daemon, Trainer, epochs, idle, make_run, rejected, seeds, until, variants
+from tests.environments import load
 from worlds import desk
 
 ALL = ["base", "long_context", "miss_func", "miss_param"]
@@ -74,7 +74,7 @@ def test_it_can_be_stopped_while_it_waits(tmp_path: Path) -> None:
 
 def test_with_a_configuration_it_makes_the_run_itself(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
-    file.write_text(toml({**VALUES, "data": {"tasks": "desk", "train": 8, "held_out": 4}}))
+    file.write_text(tomli_w.dumps({**VALUES, "data": {"tasks": "desk", "train": 8, "held_out": 4}}))
     with Daemon(tmp_path / "run", "--config", str(file)) as daemon:
         until(lambda: (tmp_path / "run" / "heartbeat.daemon.json").exists())
         daemon.stop()

@@ -81,7 +81,7 @@ def test_in_lockstep_windows_are_read_as_they_stood_after_the_step(tmp_path: Pat
     """However many steps were waiting when the daemon looked."""
 
     def candidates(watch: Watch, known: int) -> list[dict[str, TaskSignal]]:
-        found = []
+        found: list[dict[str, TaskSignal]] = []
         watch.look(known)
         while (step := watch.due(known + len(found))) is not None:
             found.append({one.task: one for one in watch.candidates(step) if one.moments})
@@ -91,7 +91,8 @@ def test_in_lockstep_windows_are_read_as_they_stood_after_the_step(tmp_path: Pat
     with Trainer(late) as trainer:
         trainer.play(3)
     waiting = candidates(Watch(late), 0)
-    watch, following = Watch(early), []
+    watch = Watch(early)
+    following: list[dict[str, TaskSignal]] = []
     with Trainer(early) as trainer:
         for _ in range(3):
             trainer.play(1)
@@ -153,4 +154,4 @@ def test_variants_that_damage_took_do_not_wait(tmp_path: Path) -> None:
     carry_out(run, examine(run))
     watch = Watch(run)
     watch.look(3)
-    assert watch.pool.staging.seq == 3 and watch.staged() == 2
+    assert watch.state.staging.seq == 3 and watch.staged() == 2

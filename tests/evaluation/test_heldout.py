@@ -11,11 +11,11 @@ import orjson
 import pytest
 
 from buffers.log.tail import read
-from evaluation import engines
-from evaluation.engines import Scored
-from evaluation.heldout import compare, per_task, score_run, scored, summary
+from evaluation import heldout
+from evaluation.heldout import Scored, compare, per_task, score_run, scored, summary
 from evaluation.scoring import estimate, share
 from rods.config import Config
+from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
 from rods.tasks import Task
 from tests.trainer.runs import train, write_config
@@ -77,16 +77,14 @@ class Breaking:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.broken: Callable[[int, int], bool] = lambda place, index: False
         self.asked = 0
-        self._load = engines.load
-        monkeypatch.setattr(engines, "load", self.load)
+        self._roll_out = heldout.roll_out
+        monkeypatch.setattr(heldout, "roll_out", self.roll_out)
 
-    def load(self, config: Config, policy: Path) -> Breaking:
-        self._engine = self._load(config, policy)
-        return self
-
-    def rollouts(self, tasks: Sequence[Task], count: int) -> Iterator[tuple[Task, list[Scored]]]:
+    def roll_out(
+        self, config: Config, policy: Path, environments: Environments, tasks: Sequence[Task], count: int
+    ) -> Iterator[tuple[Task, list[Scored]]]:
         self.asked += 1
-        for place, (task, found) in enumerate(self._engine.rollouts(tasks, count)):
+        for place, (task, found) in enumerate(self._roll_out(config, policy, environments, tasks, count)):
             yield task, [self._of(one, self.broken(place, index)) for index, one in enumerate(found)]
 
     def _of(self, one: Scored, broken: bool) -> Scored:

@@ -9,11 +9,10 @@ import torch
 
 from buffers.checkpoints import Checkpoints, Position
 from buffers.run.run import Run
-from evaluation.journal import episodes
+from evaluation.folder import episodes
 from evaluation.main import run
-from rods.config import Config, Policy
-from rods.config.identity import Training
-from trainer.nano import model, tokenizer
+from rods.config import Config, PolicySettings, Training
+from trainer.nano import model
 from worlds import desk
 from worlds.bfcl import fetch
 
@@ -25,7 +24,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fetch()
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("weights")
-    words = tokenizer.build(" " + word for word in desk.words())
+    words = model.build_tokenizer(" " + word for word in desk.words())
     model.fresh(words, 0).save_pretrained(folder)
     words.save_pretrained(folder)
     return folder
@@ -77,7 +76,7 @@ def test_native_calls_need_a_server(weights: Path, tmp_path: Path, capsys: pytes
 def test_a_run_s_checkpoint_is_evaluated_in_the_dialect_that_it_was_trained_in(
     weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    policy = Policy(kind="transformers", model=str(weights), dialect="compact")
+    policy = PolicySettings(kind="transformers", model=str(weights), dialect="compact")
     Run.create(tmp_path / "run", Config(policy=policy, training=Training(batch_tasks=2)), desk.generate(3, 2, 2))
     position = Position(attempt=1, step=0, epoch=0, cursor=0, order_hash="", pool_seq=0, curriculum={}, random={})
     Checkpoints(tmp_path / "run").write(position, lambda folder: copytree(weights, folder, dirs_exist_ok=True))

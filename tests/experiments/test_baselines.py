@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
-from buffers.log.tail import Record, read
-from buffers.run.creation import toml
+from buffers.log.records import Record
+from buffers.log.tail import read
 from rods.config import identity_diff, read_config
 from rods.runfolder import POOL, SEEDS
 
@@ -58,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
             values[section] = {**values[section], **keys}
         del values["policy"]["carelessness"]
         config = folder / f"{name}.toml"
-        config.write_text(toml({**values, "sync": "lockstep", "curriculum": {"stages": [{"epochs": EPOCHS}]}}))
+        config.write_text(tomli_w.dumps({**values, "sync": "lockstep", "curriculum": {"stages": [{"epochs": EPOCHS}]}}))
         command = [sys.executable, "-m", "console", "up", str(folder / name), "--config", str(config)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stderr

@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 import pytest
+import tomli_w
 
 from buffers.audit.verify import verify
-from buffers.folds.observations import Observations
-from buffers.run.creation import toml
 from buffers.run.run import Run
+from buffers.state import RunState
 from rods.config import read_config
 from rods.errors import EXIT_OK
 from rods.interfaces.hints import VERSION
@@ -79,7 +79,7 @@ def small(name: str, folder: Path, **changes: dict[str, Any]) -> Path:
     }
     for section, keys in changes.items():
         values[section] = {**values[section], **keys}
-    (folder / "c.toml").write_text(toml(values), encoding="utf-8")
+    (folder / "c.toml").write_text(tomli_w.dumps(values), encoding="utf-8")
     return folder / "c.toml"
 
 
@@ -94,7 +94,7 @@ def test_a_run_passes_through_the_four_stages_and_says_why(tmp_path: Path) -> No
     opened = Run.open(tmp_path / "run")
     shown: dict[int, set[tuple[str, str]]] = {}
     types: dict[int, set[str]] = {}
-    for step in Observations(opened).poll():
+    for step in RunState(opened).steps():
         for group in step.groups:
             shown.setdefault(step.stage, set()).add((group.reward, group.interface))
             types.setdefault(step.stage, set()).add(opened.training[group.task].type)

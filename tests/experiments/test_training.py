@@ -10,7 +10,7 @@ import pytest
 
 from rods.config import read_config
 from rods.errors import EXIT_OK, UserError
-from trainer import memory
+from trainer import plan
 from trainer.main import run
 from trainer.plan import launched
 
@@ -26,8 +26,16 @@ MODELS = {
     "Llama-3.1-8B-Instruct": (4096, 32, 32, 8, 128, 14_336, 128_256, False),
     "smollm2-135m-desk": (576, 30, 9, 3, 64, 1536, 49_152, True),
 }
-KEYS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim")
-KEYS += ("intermediate_size", "vocab_size", "tie_word_embeddings")
+KEYS = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "intermediate_size",
+    "vocab_size",
+    "tie_word_embeddings",
+)
 # How each is started, and what else takes a share of the GPU (a server beside the trainer).
 LAUNCHES = {
     "qwen3-4b": ("fsdp2", 0.0),
@@ -72,10 +80,10 @@ def test_what_a_recipe_needs_fits_its_gpus(name: str, tmp_path: Path) -> None:
     config = read_config(FOLDER / f"{name}.toml")
     how, taken = LAUNCHES[name]
     start = launched(FOLDER / f"{how}.yaml") if how else None
-    model = memory.shape(model_folder(tmp_path, Path(config.policy.model).name))
+    model = plan.model_shape(model_folder(tmp_path, Path(config.policy.model).name))
     assert model is not None
     processes, sharding = (start.processes, start.sharding) if start else (1, "whole")
-    needed = memory.estimate(config, model, processes, sharding)["in all at most"]
+    needed = plan.estimate_memory(config, model, processes, sharding)["in all at most"]
     assert needed <= ROOM * GPU - taken * GPU
     assert f"| {name}.toml |" in README and f"{needed / 1e9:.0f} GB" in README
 

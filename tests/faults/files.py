@@ -81,7 +81,7 @@ class Files:
         installed = self
         for name in WRAPPED:
             setattr(os, name, self._wrapped(getattr(self, name)))
-        io.open = builtins.open = self._opening(builtins.open)  # type: ignore[assignment]
+        io.open = builtins.open = self._opening(builtins.open)
 
     def acknowledged(self, log: str, line: bytes) -> None:
         """Takes down that `line` of `log` was promised to be durable."""
@@ -139,13 +139,13 @@ class Files:
 
     def ftruncate(self, descriptor: int, size: int) -> None:
         opened = self._open.get(descriptor)
-        self._done(
-            opened and Change("truncate", opened.path, file=opened.file, size=size), "ftruncate", descriptor, size
-        )
+        change = Change("truncate", opened.path, file=opened.file, size=size) if opened else None
+        self._done(change, "ftruncate", descriptor, size)
 
     def fsync(self, descriptor: int) -> None:
         opened = self._open.get(descriptor)
-        self._done(opened and Change("fsync", opened.path, file=opened.file), "fsync", descriptor)
+        change = Change("fsync", opened.path, file=opened.file) if opened else None
+        self._done(change, "fsync", descriptor)
 
     fdatasync = fsync
 

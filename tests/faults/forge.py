@@ -57,8 +57,8 @@ class Forge:
         self, function: str, folder: Path, *arguments: Any, plan: Plan | None = None, journal: bool = False
     ) -> Outcome:
         """`arguments` must be JSON."""
-        plan = (plan or Plan()).__dict__
-        request = {"call": (function, str(folder), *arguments), "plan": plan, "journal": journal}
+        given = (plan or Plan()).__dict__
+        request = {"call": (function, str(folder), *arguments), "plan": given, "journal": journal}
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -104,7 +104,7 @@ def _forked(call: Callable[[], Any], files: Files) -> tuple[Any, ...]:
         errors.seek(0)
         said = errors.read().decode(errors="replace")
     acknowledged = [message[1:] for message in messages if message[0] == "ack"]
-    last = next((message for message in messages if message[0] == "end"), ("end", None, 0, []))
+    last: tuple[Any, ...] = next((message for message in messages if message[0] == "end"), ("end", None, 0, []))
     return os.waitstatus_to_exitcode(status), said, acknowledged, *last[1:]
 
 

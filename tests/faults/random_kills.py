@@ -21,9 +21,10 @@ from contextlib import suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+import tomli_w
+
 from bench.fixtures.llm_stub import Script, Stub
 from buffers.log.parts import segments
-from buffers.run.creation import toml
 from buffers.run.run import Run
 from rods.config import parse_config
 from rods.errors import EXIT_OK, EXIT_REQUEUE
@@ -140,7 +141,7 @@ def _create(folder: Path, stub: Stub) -> None:
     tasks = [task for task in desk.generate(7, 60, 8) if task.type == "base"]
     config = parse_config(values, where="tests.faults")
     folder.parent.mkdir(parents=True)
-    folder.with_suffix(".toml").write_text(toml(config.model_dump(mode="json")))
+    folder.with_suffix(".toml").write_text(tomli_w.dumps(config.model_dump(mode="json")))
     Run.create(folder, config, tasks)
 
 

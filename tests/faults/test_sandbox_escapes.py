@@ -19,11 +19,11 @@ import pytest
 
 from rods.calls import Call, parse_python_call
 from rods.dialects import load as load_dialect
-from rods.environments import load
 from rods.environments.sandbox.confined import confined
 from rods.environments.sandbox.environment import Sandboxed
 from rods.environments.sandbox.tiers import probe, reaches
 from rods.errors import InfrastructureError
+from tests.environments import load
 from tests.faults.attacks import ATTACKS, STOPPERS, Attack, table
 from tests.faults.hostile import FACTORY
 

@@ -24,13 +24,12 @@ from hypothesis.stateful import (
 )
 
 from buffers.audit.verify import verify
-from buffers.folds.observations import Observations
-from buffers.folds.pool import PoolView
-from buffers.folds.tracker import windows_json
+from buffers.folds.observations import windows_json
 from buffers.log.records import line, record
 from buffers.log.tail import Tail, read, read_raw
 from buffers.log.writer import LogWriter
 from buffers.merging.merger import Epoch
+from buffers.state import RunState
 from buffers.trainer_log import TrainerLog
 from rods.rules.order import batch, steps_per_epoch
 from rods.rules.retirement import TOO_HARD
@@ -41,7 +40,7 @@ from tests.buffers.world import BATCH, SyncDaemonLog, generation_of, group, make
 
 FULL = bool(os.environ.get("RODS_FULL"))
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a disk's fsyncs would take most of the time
-COMMON = {
+COMMON: dict[str, Any] = {
     "phases": [Phase.generate],
     "deadline": None,
     "suppress_health_check": list(HealthCheck),
@@ -233,7 +232,7 @@ class RunMachine(RuleBasedStateMachine):
         """The daemon picks one of the last step's tasks and writes a variant, perhaps one that it wrote before."""
         step = self.trainer.last_step
         seed = next(seen[1] for seen in self.history if seen[0] == step)
-        generation = generation_of(self.trainer.view.pool, seed) + 1
+        generation = generation_of(self.trainer.state.pool, seed) + 1
         repeated = again and bool(self.written)
         if generation > self.run.config.selection.max_generation or not (repeated or self.fresh):
             self.daemon.picked(step, self.opened.number, [])
@@ -272,19 +271,16 @@ class RunMachine(RuleBasedStateMachine):
     def every_reader_sees_the_same(self) -> None:
         if not hasattr(self, "model"):
             return
-        observations = Observations(self.run, history=False)
-        observations.catch_up()
-        view = PoolView(self.run, observations)
-        view.poll()
-        assert set(view.active) == set(self.trainer.view.active) == set(self.model.active)
-        gone = {task: rule for task, (rule, _, _) in retired(self.run, observations).items()}
+        state = RunState(self.run, every_step=False)
+        state.poll()
+        assert set(state.active) == set(self.trainer.state.active) == set(self.model.active)
+        gone = {task: rule for task, (rule, _, _) in retired(state).items()}
         assert gone == {task: rule for task, (rule, _) in self.model.retired.items()}
-        assert view.pool.retired == len(gone)
-        assert set(view.pool.revivable) == {task for task, rule in gone.items() if rule in TOO_HARD}
-        assert windows_json(observations.tracker) == windows_json(self.trainer.observations.tracker)
-        assert view.staging.seq == len(self.written)
-        waiting = view.staging.candidates(view.staging.seq, view.pool.decided, by_pick=False)
-        assert len(waiting) == len(self.written) - len(view.pool.decided)
+        assert state.pool.retired == len(gone)
+        assert set(state.pool.revivable) == {task for task, rule in gone.items() if rule in TOO_HARD}
+        assert windows_json(state.tracker) == windows_json(self.trainer.state.tracker)
+        assert state.staging.seq == len(self.written)
+        assert len(state.staging) == len(self.written) - len(state.pool.decided)
 
     def teardown(self) -> None:
         if hasattr(self, "trainer"):

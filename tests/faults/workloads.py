@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from buffers.audit.verify import verify
-from buffers.folds.observations import Observations
-from buffers.folds.pool import PoolView
 from buffers.log.parts import segments
 from buffers.log.tail import read
-from buffers.run.creation import toml
 from buffers.run.run import Run
+from buffers.state import RunState
 from daemon.main import main as daemon_main
 from rods import runfolder
 from rods.config import parse_config, read_config
@@ -79,10 +79,8 @@ def judge(folder: Path, acknowledged: Sequence[tuple[str, str]] = ()) -> dict[st
     attempts, the order in which variants were written)."""
     report = verify(folder)
     run = Run.open(folder)
-    observations = Observations(run)
-    steps = [[step.step, step.epoch, [group.as_json() for group in step.groups]] for step in observations.steps()]
-    view = PoolView(run, observations)
-    view.poll()
+    state = RunState(run)
+    steps = [[step.step, step.epoch, [group.as_json() for group in step.groups]] for step in state.steps()]
     twice, picks, variants = 0, [], []
     for log in LOGS:
         ids = [record["id"] for record in read(folder / log)]
@@ -93,9 +91,9 @@ def judge(folder: Path, acknowledged: Sequence[tuple[str, str]] = ()) -> dict[st
             picks.append([record["step"], record["rank"], record["task"]])
     for record in read(folder / runfolder.EXPANDED):
         variants.append([record["pick"], record["index"], record["task"]["id"]])
-    active = sorted([one.task_id, one.epoch, one.since] for one in view.active.values())
-    gone = sorted([task, rule, epoch] for task, (rule, epoch, _) in retired(run, observations).items())
-    outcome = [steps, active, gone, [one.step for one in view.pool.epochs], picks, sorted(variants)]
+    active = sorted([one.task_id, one.epoch, one.since] for one in state.active.values())
+    gone = sorted([task, rule, epoch] for task, (rule, epoch, _) in retired(state).items())
+    outcome = [steps, active, gone, [one.step for one in state.pool.epochs], picks, sorted(variants)]
     problems = [str(problem) for problem in report.problems]
     return {"problems": problems, "twice": twice, "lost": lost(folder, acknowledged), "outcome": outcome}
 
@@ -175,7 +173,7 @@ class Workload:
         if self.program == "new run":
             self.template.mkdir()
             values = {**VALUES, "training": {**VALUES["training"], "steps": 3}}
-            (self.template / "run.toml").write_text(toml(values))
+            (self.template / "run.toml").write_text(tomli_w.dumps(values))
             return
         prepare(self.template, self.program)
         if self.program == "daemon":
@@ -191,7 +189,7 @@ class Workload:
         recorded = read_config(self.template / runfolder.CONFIG).model_dump(mode="json")
         recorded["operation"]["step_limit"] = count
         config = self.template.with_suffix(".toml")
-        config.write_text(toml(recorded))
+        config.write_text(tomli_w.dumps(recorded))
         end = self.forge.run("tests.faults.workloads:train_some", self.template, str(config))
         assert end.code == EXIT_REQUEUE, end.errors
 

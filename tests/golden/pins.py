@@ -13,19 +13,19 @@ from typing import Any
 import orjson
 
 from buffers.log.tail import read
-from daemon.authors.procedural import procedural_author
+from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
-from evaluation.bfcl.parity.mutations import Mutations, Rollout
-from evaluation.bfcl.verdicts import official, strict
+from evaluation.bfcl.judging import official_verdict, strict_verdict
+from evaluation.bfcl.parity.mutations import MutatedRollout, Mutations
 from rods.canonical import canonical
 from rods.config import Config, Data
-from rods.environments import load
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.episode.goals import GroundTruth
 from rods.gates import SimilarityIndex, held_out_index
 from rods.runfolder import POOL
 from rods.tasks import TASK_TYPES, Task, task_lines
+from tests.environments import load
 from tests.test_loop import pools, run_to_end
 from worlds.sources import load_tasks
 
@@ -109,7 +109,7 @@ def variants(name: str, type: str, scratch: Path) -> list[str]:
 
     async def write(threads: ThreadPoolExecutor) -> list[str]:
         pipeline = Pipeline(Config(), held_out_index([task for task in tasks if task.split != "train"]), threads)
-        author, environment = procedural_author(name, threads), load(name)
+        author, environment = ProceduralAuthor.of(load(name), threads), load(name)
         lines: list[str] = []
         accepted = 0
         for number in range(TRIED):
@@ -159,7 +159,7 @@ def verdicts(scratch: Path) -> list[str]:
     tasks, bfcl = originals("bfcl"), load("bfcl")
     goals = {task.id: GroundTruth(bfcl, task) for task in tasks}
 
-    def line(number: int, rollout: Rollout) -> str:
+    def line(number: int, rollout: MutatedRollout) -> str:
         task = rollout.task
         world, goal = bfcl.reset(task.state), goals[task.id]
         so_far: list[str] = []
@@ -172,7 +172,7 @@ def verdicts(scratch: Path) -> list[str]:
             parts = goal.parts(world, turn, so_far)
             failed = ("e", not attempted), ("s", not parts.state), ("r", not parts.response)
             marks.append("." if found[-1].resolved else "".join(mark for mark, so in failed if so) or "x")
-        whole = "".join("+" if passes(task, found) else "-" for passes in (official, strict))
+        whole = "".join("+" if passes(task, found) else "-" for passes in (official_verdict, strict_verdict))
         made = digest(canonical([rollout.as_text(), so_far]), 8)
         return f"{number} {task.provenance['id'].removeprefix('multi_turn_')} {','.join(marks)} {whole} {made}"
 

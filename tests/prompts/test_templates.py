@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import prompts
-from daemon.authors.llm.querying import voice
+from daemon.authors.llm.wording import query_template
 from rods.composing.records import ComposeError
-from rods.environments import load
+from tests.environments import load
 
 NAMES = sorted(path.stem for path in prompts.FOLDER.glob("*.txt"))
 AGENTS = [name for name in NAMES if "system" in prompts.load(name).sections]
@@ -46,19 +46,19 @@ def test_fields_that_are_not_declared_are_told(tmp_path: Path, monkeypatch: pyte
 def test_every_built_in_class_has_a_query_template_of_its_own(name: str) -> None:
     environment = load(name)
     for group in {tool.group for tool in environment.tools().values()}:
-        assert voice(environment, group, fallback=False)[0] == f"query_class_{group}"
+        assert query_template(environment, group, fallback=False)[0] == f"query_class_{group}"
 
 
 def test_an_environment_may_bring_its_own_query_templates() -> None:
     toy = load("tests.rods.toy_environment:environment")
     with pytest.raises(ComposeError, match="no query template"):
-        voice(toy, "Notes", fallback=False)
-    assert voice(toy, "Notes", fallback=True)[0] == "query_class_any"
-    assert voice(toy, "../policy_tags", fallback=True)[0] == "query_class_any"
+        query_template(toy, "Notes", fallback=False)
+    assert query_template(toy, "Notes", fallback=True)[0] == "query_class_any"
+    assert query_template(toy, "../policy_tags", fallback=True)[0] == "query_class_any"
 
     class Speaking:
         name = "speaking"
         query_templates = {"Notes": "Notes: people speak of their notes."}  # noqa: RUF012
 
-    found = voice(Speaking(), "Notes", fallback=False)  # type: ignore[arg-type]
+    found = query_template(Speaking(), "Notes", fallback=False)  # type: ignore[arg-type]
     assert found[:2] == ("speaking Notes", "Notes: people speak of their notes.")

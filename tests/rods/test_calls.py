@@ -3,7 +3,7 @@
 import pytest
 
 from rods.calls import Call, parse_python_call
-from rods.exact_json import MAX_DEPTH
+from rods.model_json import MAX_DEPTH
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 100, 190])

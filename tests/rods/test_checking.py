@@ -5,12 +5,12 @@ from functools import cache
 import orjson
 import pytest
 
-from rods import environments
 from rods.calls import Call
 from rods.checking import check_environment, check_file
 from rods.environments.base import reference
 from rods.errors import UserError
 from rods.tasks import Task
+from tests.environments import ENVIRONMENTS, load
 from tests.rods.toy_environment import environment
 
 NAME = "tests.rods.toy_environment:"
@@ -37,7 +37,7 @@ def record(**changes):
 def check(tmp_path, *lines):
     path = tmp_path / "tasks.jsonl"
     path.write_bytes(b"\n".join(line if isinstance(line, bytes) else orjson.dumps(line) for line in lines))
-    return check_file(path)
+    return check_file(path, ENVIRONMENTS)
 
 
 def fields(report):
@@ -126,7 +126,7 @@ def test_ground_truth_is_replayed_and_the_environment_asked(tmp_path):
 
 
 def test_an_environment_that_raises_is_reported_not_suffered(tmp_path):
-    raising = environments.load(NAME + "raising")
+    raising = load(NAME + "raising")
     read_nothing = {"calls": [[], [{"name": "read", "arguments": {"note_id": 7}}]]}
     report = check(tmp_path, record(environment={"name": raising.name, "hash": raising.hash}, goal=read_nothing))
     assert "raised LookupError" in report.faults[0].what and "rods env check" in report.faults[0].remedy
@@ -158,13 +158,13 @@ def test_what_gates_would_hold_against_sound_tasks_is_noted_and_no_fault(tmp_pat
 
 def test_a_missing_or_empty_file_is_told(tmp_path):
     with pytest.raises(UserError, match="cannot read"):
-        check_file(tmp_path / "none.jsonl")
+        check_file(tmp_path / "none.jsonl", ENVIRONMENTS)
     assert "holds no task" in check(tmp_path, b"").lines()[0]
 
 
 @pytest.mark.parametrize("name", ["environment", "modest", "honestly_nondeterministic"])
 def test_an_environment_that_keeps_its_word_has_no_fault(name):
-    report = check_environment(NAME + name)
+    report = check_environment(NAME + name, ENVIRONMENTS)
     assert report.ok, report.lines()
     assert report.facts["call_us"] > 0 and report.facts["tools"] == report.facts["reached"] == 6
     assert any("no catalogue with a phrase book" in note for note in report.notes)
@@ -188,38 +188,41 @@ def test_an_environment_that_keeps_its_word_has_no_fault(name):
         ("misdescribed", "total", "has the type 'str'"),
         ("misdescribed", "titles", "no maxLength"),
         ("misdescribed", "alias", "lists it as 'alias'"),
+        ("misdescribed", "count", "lacks 'name' for"),
         ("neighbours", "count", "beside another instance"),
         ("runaway", "power", "did not end"),
         ("runaway", "repeat", "a result of 20000"),
     ],
 )
 def test_a_broken_promise_is_found(name, where, word):
-    report = probed(NAME + name)
+    report = probed(NAME + name, ENVIRONMENTS)
     assert any(fault.where == where and word in fault.what for fault in report.faults), report.lines()
     assert all(fault.remedy for fault in report.faults)
 
 
 def test_a_factory_that_fails_is_reported():
     with pytest.raises(UserError, match="raised RuntimeError: no data"):
-        check_environment(NAME + "broken")
+        check_environment(NAME + "broken", ENVIRONMENTS)
 
 
 def test_given_tasks_lend_calls_and_must_hold(tmp_path):
     sound = Task.from_json(record())
     failing = Task.from_json(record(goal={"calls": [[], [{"name": "read", "arguments": {"note_id": 7}}]]}))
-    assert check_environment(TOY.name, [sound]).ok
-    assert "no note 7" in check_environment(TOY.name, [sound, failing]).faults[0].what
+    assert check_environment(TOY.name, ENVIRONMENTS, [sound]).ok
+    assert "no note 7" in check_environment(TOY.name, ENVIRONMENTS, [sound, failing]).faults[0].what
 
 
 def test_an_order_of_keys_that_counts_is_noted():
-    ordered = environments.load(NAME + "ordered")
+    ordered = load(NAME + "ordered")
     notes = {"7": {"title": "a", "body": ""}, "8": {"title": "b", "body": ""}}
     where = {"name": ordered.name, "hash": ordered.hash}
     goal = {"calls": [[], [{"name": "titles", "arguments": {}}]]}
     task = Task.from_json(record(environment=where, goal=goal, state={"notes": notes}))
-    assert any("keys are in another order" in note for note in check_environment(ordered.name, [task]).notes)
+    assert any(
+        "keys are in another order" in note for note in check_environment(ordered.name, ENVIRONMENTS, [task]).notes
+    )
 
 
 def test_an_unknown_environment_is_a_user_error():
     with pytest.raises(UserError, match="unknown environment"):
-        check_environment("nowhere")
+        check_environment("nowhere", ENVIRONMENTS)

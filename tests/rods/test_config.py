@@ -1,5 +1,7 @@
 """A configuration is checked whole; faults are named by file and key."""
 
+from typing import Any
+
 import pytest
 
 from rods.config import Config, identity_diff, parse_config, read_config
@@ -60,7 +62,10 @@ def test_faults_name_file_key_and_remedy(tmp_path, text, complaint):
 
 
 def test_groups_of_one_need_a_baseline_and_a_probe_beyond_the_group():
-    values = {"rollouts": {"rollouts_per_task": 1}, "training": {"advantage_baseline": "batch"}}
+    values: dict[str, dict[str, Any]] = {
+        "rollouts": {"rollouts_per_task": 1},
+        "training": {"advantage_baseline": "batch"},
+    }
     with pytest.raises(UserError, match="advantage_scale"):
         parse_config(values, where="x")
     values["training"]["advantage_scale"] = "none"

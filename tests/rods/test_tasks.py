@@ -99,7 +99,8 @@ def test_canonical_json_ignores_key_order_and_keeps_number_types():
 
 
 def test_keyed_randomness_depends_on_every_part_of_its_key():
-    draws = {keyed_random(*key).random() for key in [(0, "a", 1), (1, "a", 1), (0, "b", 1), (0, "a", 2), (0, "a", "1")]}
+    keys: list[tuple[int, str, int | str]] = [(0, "a", 1), (1, "a", 1), (0, "b", 1), (0, "a", 2), (0, "a", "1")]
+    draws = {keyed_random(*key).random() for key in keys}
     assert len(draws) == 5
     assert keyed_random(0, "a", 1).random() == keyed_random(0, "a", 1).random()
 

@@ -261,9 +261,9 @@ def restless() -> Environment:
 def misdescribed() -> Environment:
     odd = Tool("total", "Counters", "Adds up.", (Parameter("what", {"type": "str"}),))
     open_ended = Tool("titles", "Notes", "Lists.", (Parameter("like", {"type": "string"}, required=False),))
-    return Toy(
-        "misdescribed", World, tools={**TOOLS, "total": odd, "titles": open_ended, "alias": replace(TOOLS["read"])}
-    )
+    counts = replace(TOOLS["count"], result={"type": "object", "required": ["name"]})
+    changed = {"total": odd, "titles": open_ended, "alias": replace(TOOLS["read"]), "count": counts}
+    return Toy("misdescribed", World, tools={**TOOLS, **changed})
 
 
 class _Unbounded(World):

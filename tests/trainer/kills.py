@@ -25,12 +25,11 @@ from typing import Any, Literal
 
 import orjson
 
-from buffers.folds.observations import Observations
-from buffers.folds.pool import pool_at
 from buffers.folds.seeds import Seeds
 from buffers.log.parts import segments
 from buffers.log.tail import read
 from buffers.run.run import Run
+from buffers.state import RunState
 from rods import runfolder
 from rods.canonical import canonical
 from rods.errors import EXIT_OK
@@ -236,12 +235,12 @@ def evidence(folder: Path, step: int | None = None) -> dict[str, Any]:
     `step`."""
     judged = judge(folder)
     run = Run.open(folder)
-    observations = Observations(run)
-    observations.poll()
-    last = observations.last_step if step is None else step
+    state = RunState(run)
+    epochs = sorted({step.epoch for step in state.steps()})
+    last = state.last_step if step is None else step
     pools = []
-    for epoch in sorted({step.epoch for step in Observations(run).steps()}):
-        pool = pool_at(run, observations, epoch)
+    for epoch in epochs:
+        pool = state.pool_at(epoch)
         assert pool.latest is not None
         members = sorted([one.task_id, one.epoch, one.since] for one in pool.active.values())
         pools.append([epoch, pool.latest["step"], pool.latest["order"], members])

@@ -3,13 +3,14 @@
 from functools import cache
 from pathlib import Path
 
-from rods import config, dialects, environments
+from rods import config, dialects
 from rods.episode.drivers import Job
 from rods.episode.goals import GroundTruth
 from rods.tasks import Task
+from tests.environments import load
 from trainer.chat import Chat
-from trainer.engines.local import Engine
-from trainer.nano import model, tokenizer
+from trainer.engines.local import LocalEngine
+from trainer.nano import model
 from worlds import desk
 
 
@@ -20,16 +21,16 @@ def tasks() -> tuple[Task, ...]:
 
 def chat() -> Chat:
     texts = [f" {text}" for task in tasks() for text in task.script]
-    tools = dialects.load("compact").system(list(environments.load("desk").tools().values()))
-    return Chat(tokenizer.build([*texts, f" {tools}", "done"]), Path("nano"))
+    tools = dialects.load("compact").system(list(load("desk").tools().values()))
+    return Chat(model.build_tokenizer([*texts, f" {tools}", "done"]), Path("nano"))
 
 
-def engine(**limits: object) -> Engine:
+def engine(**limits: object) -> LocalEngine:
     """Random weights; every fifth token ends a reply, so that episodes pass through all of their turns."""
     talk = chat()
     talk.ends = frozenset(range(0, len(talk.tokenizer), 5)) | talk.ends
     chosen = {"max_reply_tokens": 12, "max_context_tokens": 400, **limits}
-    return Engine(model.fresh(talk.tokenizer, 1), talk, config.Rollouts.model_validate(chosen))
+    return LocalEngine(model.fresh(talk.tokenizer, 1), talk, config.Rollouts.model_validate(chosen))
 
 
 def saved(folder: Path) -> Path:
@@ -41,7 +42,7 @@ def saved(folder: Path) -> Path:
 
 
 def jobs(rollouts: int = 1) -> list[Job]:
-    world, dialect = environments.load("desk"), dialects.load("compact")
+    world, dialect = load("desk"), dialects.load("compact")
     return [
         job for task in tasks() for job in [Job(task, world, dialect, GroundTruth(world, task), max_steps=3)] * rollouts
     ]

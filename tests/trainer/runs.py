@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from buffers.folds.observations import Observations
-from buffers.run.creation import toml
+import tomli_w
+
 from buffers.run.run import Run
+from buffers.state import RunState
 
 SMALL: dict[str, dict[str, Any]] = {
     "data": {"tasks": "desk", "train": 24, "held_out": 12},
@@ -25,7 +26,7 @@ def write_config(file: Path, changes: dict[str, Any] | None = None) -> Path:
     for key, value in (changes or {}).items():
         section, _, name = key.rpartition(".")
         (values.setdefault(section, {}) if section else values)[name] = value
-    file.write_text(toml(values), encoding="utf-8")
+    file.write_text(tomli_w.dumps(values), encoding="utf-8")
     return file
 
 
@@ -48,5 +49,5 @@ def complaint(done: subprocess.CompletedProcess[str]) -> str:
 
 def live_steps(path: Path) -> list[tuple[int, int, list[dict[str, Any]]]]:
     """(step, epoch, groups) of every live step."""
-    observations = Observations(Run.open(path))
-    return [(step.step, step.epoch, [group.as_json() for group in step.groups]) for step in observations.poll()]
+    steps = RunState(Run.open(path)).steps()
+    return [(step.step, step.epoch, [group.as_json() for group in step.groups]) for step in steps]

@@ -65,7 +65,7 @@ class Served:
                 if tokens[-1] in body["stop_token_ids"]:
                     break
         finish = "stop" if tokens[-1] in body["stop_token_ids"] else "length"
-        choice = {"text": "…", "finish_reason": finish, "token_ids": tokens}
+        choice: dict[str, Any] = {"text": "…", "finish_reason": finish, "token_ids": tokens}
         if "logprobs" in body:
             choice["logprobs"] = {"token_logprobs": logprobs}
         return {"choices": [choice], "model": "nano"}

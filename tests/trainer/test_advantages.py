@@ -10,7 +10,7 @@ from rods.episode.engine import StepTrace, Trace, TurnTrace
 from rods.errors import UserError
 from rods.observations import Rollout
 from tests.trainer.nano_parts import tasks
-from trainer.advantages import Estimate, Seen, advantages, load_hook, reweighted, turn_spans
+from trainer.advantages import AdvantageEstimate, RolloutView, advantages, load_hook, reweighted, turn_spans
 
 NAN = float("nan")
 REWARDS = np.array([[0.0, 0.5, 1.0, 0.5], [1.0, 1.0, 1.0, 0.0]])
@@ -51,27 +51,27 @@ def test_an_infrastructure_failure_counts_for_nobody(baseline, scale):
         assert found[3, 3] == 0  # alone in its group: nothing to compare with
 
 
-def _seen(tokens: int) -> Seen:
+def _seen(tokens: int) -> RolloutView:
     trace = Trace("t", (TurnTrace((StepTrace("a"),)),), "finished", 1)
-    return Seen(tasks()[0], "active", Rollout(1, 1, 1, 0.0, 1.0, "finished"), trace, ((0, tokens),), tokens)
+    return RolloutView(tasks()[0], "active", Rollout(1, 1, 1, 0.0, 1.0, "finished"), trace, ((0, tokens),), tokens)
 
 
-def twice(estimate: Estimate) -> np.ndarray:
+def twice(estimate: AdvantageEstimate) -> np.ndarray:
     return estimate.advantages * 2
 
 
-def last_token_only(estimate: Estimate) -> list[np.ndarray]:
+def last_token_only(estimate: AdvantageEstimate) -> list[np.ndarray]:
     return [
         np.eye(seen.tokens)[-1] * value
         for seen, value in zip(estimate.rollouts, estimate.advantages.ravel(), strict=True)
     ]
 
 
-def infinite(estimate: Estimate) -> np.ndarray:
+def infinite(estimate: AdvantageEstimate) -> np.ndarray:
     return estimate.advantages / 0.0
 
 
-ESTIMATE = Estimate(REWARDS[:1, :2], np.array([[-0.5, 0.5]]), (_seen(3), _seen(2)))
+ESTIMATE = AdvantageEstimate(REWARDS[:1, :2], np.array([[-0.5, 0.5]]), (_seen(3), _seen(2)))
 
 
 def test_a_hook_may_answer_by_rollout_or_by_token():

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from buffers.folds.observations import Observations
-from buffers.folds.pool import pool_at
 from buffers.merging.merger import recorded_slots
 from buffers.run.run import Run
+from buffers.state import read_state
 from tests.faults.table import Row
 from tests.trainer.kills import ANY_SEED, evidence, sweep
 from tests.trainer.runs import live_steps
@@ -57,13 +56,12 @@ def test_in_lockstep_kills_change_no_bit_of_the_weights(tmp_path: Path) -> None:
 def test_every_epoch_visits_each_task_once_and_retired_ones_only_as_re_tests(lockstep: tuple[Path, Row]) -> None:
     """Coverage begins anew with every injection; the last batch is filled from the front of the same order."""
     run = Run.open(lockstep[0])
-    observations = Observations(run)
-    observations.poll()
+    state = read_state(run)
     steps = live_steps(run.path)
     sizes, retests = set(), 0
     for epoch in sorted({epoch for _, epoch, _ in steps})[:-1]:  # the last may have been cut by the number of steps
         visited = [(group["task"], group["role"]) for _, at, groups in steps if at == epoch for group in groups]
-        pool = pool_at(run, observations, epoch)
+        pool = state.pool_at(epoch)
         slots = [tuple(slot) for slot in recorded_slots(run, pool)]
         assert visited == slots + slots[: len(visited) - len(slots)] and len(visited) - len(slots) < 6
         assert sorted(task for task, role in slots if role == "active") == sorted(pool.active)

@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from transformers import LlamaForCausalLM
 
-from rods import dialects, environments
+from rods import dialects
 from rods.composing.catalogue import catalogue_for
 from rods.config import parse_config
+from tests.environments import load
 from tests.trainer import nano_parts
-from trainer.nano import model, tokenizer
+from trainer.nano import model
 from trainer.nano.teacher import Teacher, kind_of
 from trainer.nano.warm_start import warm_started
 from trainer.supervised import encode
@@ -30,18 +32,18 @@ def test_every_text_encodes_and_decodes_to_itself(text):
 def test_a_word_is_one_token_wherever_it_stands():
     said, called = CHAT.tokens(" I want you to, please."), CHAT.tokens("! find_contact name= please")
     assert len(called) == 4 and called[-1:] == CHAT.tokens(" please") and called[-1] in said
-    assert len(CHAT.tokenizer) <= tokenizer.ENTRIES
+    assert len(CHAT.tokenizer) <= model.ENTRIES
 
 
 def test_the_network_has_about_half_a_million_parameters():
     full = model.configuration(CHAT.tokenizer)
-    full.vocab_size = tokenizer.ENTRIES
-    network = model.LlamaForCausalLM(full)
+    full.vocab_size = model.ENTRIES
+    network = LlamaForCausalLM(full)
     assert 400_000 < sum(parameter.numel() for parameter in network.parameters()) < 1_000_000
 
 
 def _teacher(carelessness: float) -> Teacher:
-    return Teacher(catalogue_for("desk"), environments.load("desk"), dialects.load("compact"), carelessness)
+    return Teacher(catalogue_for(load("desk")), load("desk"), dialects.load("compact"), carelessness)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,8 @@ def test_a_careless_teacher_spoils_every_kind_of_turn_but_never_the_form(tasks):
     for task, trace in zip(tasks, traces, strict=True):
         assert all(step.error is None for turn in trace.turns for step in turn.steps)
         kind = kind_of(task, 0)
-        resolved.setdefault(kind, []).append(trace.turns[0].verdict.resolved)
+        verdict = trace.turns[0].verdict
+        resolved.setdefault(kind, []).append(verdict is not None and verdict.resolved)
     assert set(resolved) == {"answer", "lookup", "multi", "swap", "sibling", "plain"}
     assert all(sum(of_kind) <= 0.2 * len(of_kind) for of_kind in resolved.values()), resolved
 

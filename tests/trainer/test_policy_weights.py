@@ -11,10 +11,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from rods.config import parse_config
+from rods.environments.loading import Environments
 from rods.errors import UserError
 from tests.trainer.mixtures import KINDS, mixture
 from tests.trainer.nano_parts import chat
-from trainer.engines.local import Engine
+from trainer.engines.local import LocalEngine
 from trainer.nano import model as network
 from trainer.policy_weights import Weights
 from trainer.ranks import Ranks
@@ -23,10 +24,16 @@ from trainer.sharding import OPTIMIZER, Shards
 
 def weights(model: Any) -> Weights:
     config = parse_config({"policy": {"kind": "nano"}}, where="test")
-    engine, ranks = Engine(model, chat(), config.rollouts), Ranks()
+    engine, ranks = LocalEngine(model, chat(), config.rollouts), Ranks()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     return Weights(
-        config, engine, engine, lambda: None, Shards("whole", model, lambda: optimizer, lambda: model, True), ranks
+        config,
+        Environments(),
+        engine,
+        engine,
+        lambda: None,
+        Shards("whole", model, lambda: optimizer, lambda: model, True),
+        ranks,
     )
 
 

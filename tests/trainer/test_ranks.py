@@ -14,10 +14,9 @@ import torch
 from safetensors.torch import load_file
 
 from buffers.audit.verify import verify
-from buffers.folds.observations import Observations
-from buffers.folds.pool import pool_at
 from buffers.merging.merger import recorded_slots
 from buffers.run.run import Run
+from buffers.state import read_state
 from rods.config import Operation
 from rods.episode.watchdog import HANGS, MOST
 from rods.errors import EXIT_OK
@@ -25,8 +24,8 @@ from tests.trainer.kills import ANY_SEED, COMMON
 from tests.trainer.runs import live_steps, train, write_config
 from tests.trainer.test_resume import CHANGES
 from trainer import ranks
-from trainer.advantages import Array, Estimate
-from trainer.engines.vllm_server import LOAD_SECONDS
+from trainer.advantages import AdvantageEstimate, Array
+from trainer.engines.served import LOAD_SECONDS
 from trainer.ranks import Ranks
 
 SMALL: dict[str, Any] = CHANGES | {
@@ -37,8 +36,8 @@ SMALL: dict[str, Any] = CHANGES | {
 }
 
 
-def alternating(estimate: Estimate) -> Array:
-    signs = np.arange(estimate.advantages.size) % 2 * 2.0 - 1.0
+def alternating(estimate: AdvantageEstimate) -> Array:
+    signs: Array = np.resize([-1.0, 1.0], estimate.advantages.size)
     return signs.reshape(estimate.advantages.shape)
 
 
@@ -110,9 +109,7 @@ def test_variants_reach_all_processes_and_another_number_of_them_goes_on(tmp_pat
         daemon.terminate()
         daemon.wait()
     run = Run.open(path)
-    observations = Observations(run)
-    observations.poll()
-    pool = pool_at(run, observations, 1)
+    pool = read_state(run).pool_at(1)
     variants = {member.task_id for member in pool.generated}
     order = [slot.task_id for slot in recorded_slots(run, pool)]
     visited = [group["task"] for _, epoch, groups in live_steps(path) if epoch == 1 for group in groups]

@@ -20,18 +20,19 @@ import torch
 
 from bench.fixtures.llm_server import LlmServer
 from bench.fixtures.llm_server.server import MODEL, NAME
-from rods import config, dialects, environments
+from rods import config, dialects
 from rods.config import Endpoint
 from rods.episode.drivers import Job
 from rods.episode.goals import GroundTruth
 from rods.episode.rewards import score
 from rods.llm import Client
+from tests.environments import load
 from tests.trainer.runs import live_steps, write_config
 from trainer import advantages, main, trl_grpo
 from trainer.chat import Chat
+from trainer.engines.base import Sample
 from trainer.engines.choose import by_disk
-from trainer.engines.conversations import Sample
-from trainer.engines.local import Engine, nucleus
+from trainer.engines.local import LocalEngine, nucleus
 from trainer.engines.served import ServedEngine
 from worlds import desk
 
@@ -65,27 +66,27 @@ def server(policy: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
 
 
 @pytest.fixture(scope="module")
-def own(policy: Path) -> Engine:
+def own(policy: Path) -> LocalEngine:
     """The policy. A full stop or a line's end ends its replies too, so that a small model gets through its turns."""
     torch.set_num_threads(1)
-    found = Engine.load(policy, LIMITS)
+    found = LocalEngine.load(policy, LIMITS)
     spelt = ((found.chat.text([token]), token) for token in range(len(found.chat.tokenizer)))
     found.chat.ends |= {token for text, token in spelt if text.strip() == "." or "\n" in text}
     found.model.eval()
     return found
 
 
-def through(server: LlmServer, own: Engine, **settings: Any) -> ServedEngine:
+def through(server: LlmServer, own: LocalEngine, **settings: Any) -> ServedEngine:
     return ServedEngine(own.chat, own.limits, Endpoint(model=NAME, urls=(server.url,), **settings))
 
 
 def jobs(rollouts: int) -> list[Job]:
-    world, dialect = environments.load("desk"), dialects.load("compact")
+    world, dialect = load("desk"), dialects.load("compact")
     tasks = desk.generate(3, 8, 0, "small")
     return [Job(task, world, dialect, GroundTruth(world, task), max_steps=3) for task in tasks for _ in range(rollouts)]
 
 
-def drawn_with(own: Engine, sample: Sample) -> torch.Tensor:
+def drawn_with(own: LocalEngine, sample: Sample) -> torch.Tensor:
     """The log-probabilities of a rollout's tokens by the trainer's own model, after temperature and nucleus."""
     ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
     with torch.inference_mode():
@@ -96,7 +97,7 @@ def drawn_with(own: Engine, sample: Sample) -> torch.Tensor:
 
 
 def test_many_episodes_in_flight_are_token_in_and_token_out(
-    server: LlmServer, own: Engine, monkeypatch: pytest.MonkeyPatch
+    server: LlmServer, own: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[tuple[list[int], list[int]]] = []
     complete, flight = Client.complete, [0, 0]
@@ -153,7 +154,7 @@ def asked(server: LlmServer, body: dict[str, Any]) -> Any:
         return json.load(answer)
 
 
-def own_logprobs(own: Engine, prompt: list[int]) -> tuple[list[float], tuple[int, float]]:
+def own_logprobs(own: LocalEngine, prompt: list[int]) -> tuple[list[float], tuple[int, float]]:
     with torch.inference_mode():
         found = own.model(input_ids=torch.tensor([prompt])).logits[0].log_softmax(-1)
     chances = [float(found[place, token]) for place, token in enumerate(prompt[1:])]
@@ -162,12 +163,12 @@ def own_logprobs(own: Engine, prompt: list[int]) -> tuple[list[float], tuple[int
 
 
 def test_synchronising_changes_the_served_logits_to_the_trainers(
-    server: LlmServer, own: Engine, tmp_path: Path
+    server: LlmServer, own: LocalEngine, tmp_path: Path
 ) -> None:
     prompt = own.chat.tokens("The invitation was sent to the wrong people, so please write to each of them again. " * 4)
     before, cached = prompt_logprobs(server, prompt), next_logprob(server, prompt)
     assert before == pytest.approx(own_logprobs(own, prompt)[0], abs=NEAR)
-    learnt = Engine(deepcopy(own.model), own.chat, own.limits)
+    learnt = LocalEngine(deepcopy(own.model), own.chat, own.limits)
     optimizer = torch.optim.SGD(learnt.model.parameters(), lr=1.0)
     learnt.model(input_ids=torch.tensor([prompt]), labels=torch.tensor([prompt])).loss.backward()
     optimizer.step()
@@ -179,12 +180,12 @@ def test_synchronising_changes_the_served_logits_to_the_trainers(
     assert after == pytest.approx(ours, abs=NEAR)
     assert np.mean(np.abs(np.subtract(after, before))) > 100 * NEAR
     now = next_logprob(server, prompt)  # nothing of the old weights is left in the prefix cache
-    assert now == (following[0], pytest.approx(following[1], abs=NEAR)) and now != cached
+    assert now[0] == following[0] and now[1] == pytest.approx(following[1], abs=NEAR) and now != cached
     by_disk(own, engine, tmp_path / "weights")
     assert prompt_logprobs(server, prompt) == pytest.approx(before, abs=NEAR)
 
 
-def alternating(estimate: advantages.Estimate) -> list[np.ndarray]:
+def alternating(estimate: advantages.AdvantageEstimate) -> list[np.ndarray]:
     """Such a small policy earns nothing: pretend that every second rollout did."""
     return [np.full(seen.tokens, 1.0 if index % 2 else -1.0) for index, seen in enumerate(estimate.rollouts)]
 
@@ -250,12 +251,12 @@ class _Kills:
 
 
 def test_a_server_that_dies_costs_nobody_a_reward_and_comes_back(
-    server: LlmServer, policy: Path, own: Engine, tmp_path: Path
+    server: LlmServer, policy: Path, own: LocalEngine, tmp_path: Path
 ) -> None:
     engine = through(server, own, retry_seconds=1.0, patience_seconds=1.0)
     engine.mark = by_disk(own, engine, tmp_path / "weights")
     once = threading.Lock()
-    deadly = [replace(job, goal=_Kills(job.goal, server, once)) for job in jobs(2)]  # type: ignore[arg-type]
+    deadly = [replace(job, goal=_Kills(job.goal, server, once)) for job in jobs(2)]
     cut = engine.rollouts(deadly, random_seed=2)
     lost = [one for one in cut if one.trace.end == "infrastructure"]
     assert len(lost) > len(cut) // 2

@@ -17,8 +17,8 @@ from rods.errors import UserError
 from tests.trainer.runs import live_steps
 from tests.trainer.served_stub import Served, served
 from trainer import trl_grpo
-from trainer.advantages import Estimate
-from trainer.engines.local import Engine
+from trainer.advantages import AdvantageEstimate
+from trainer.engines.local import LocalEngine
 from trainer.nano.warm_start import warm_started
 from trainer.training_run import TrainingRun
 from worlds.sources import load_tasks
@@ -32,7 +32,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-def alternating(estimate: Estimate) -> Any:
+def alternating(estimate: AdvantageEstimate) -> Any:
     """A policy that has learnt nothing earns nothing: pretend that every second rollout did."""
     signs = np.arange(estimate.advantages.size) % 2 * 2.0 - 1.0
     return signs.reshape(estimate.advantages.shape)
@@ -48,7 +48,7 @@ def configured(**operation: Any) -> Config:
 def initial(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("RODS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     config = configured()
-    return Engine.load(warm_started(config), config.rollouts).model.eval()
+    return LocalEngine.load(warm_started(config), config.rollouts).model.eval()
 
 
 def trained(folder: Path, state: Served) -> Run:

@@ -1,6 +1,7 @@
 """Supervised warm-up: demonstrations from ground truth, as text for others and as weights for a run."""
 
 from pathlib import Path
+from typing import Literal
 
 import orjson
 import pytest
@@ -9,14 +10,15 @@ from datasets import load_dataset
 from safetensors.torch import load_file
 from trl import data_utils
 
-from rods.config import Policy, read_config
+from rods.config import PolicySettings, read_config
 from rods.errors import EXIT_OK, EXIT_USER
+from tests.environments import ENVIRONMENTS
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import write_config
 from trainer.chat import Chat
-from trainer.demonstrations import demonstrate
 from trainer.main import run
 from trainer.nano import model as network
+from trainer.sft import demonstrate
 from trainer.supervised import encode
 from worlds import desk
 from worlds.sources import load_tasks
@@ -44,10 +46,10 @@ def config(folder: Path, base: Path, **changes: object) -> Path:
 
 
 @pytest.mark.parametrize("dialect", ["tags", "hermes", "compact"])
-def test_demonstrations_resolve_every_turn_of_all_four_types(dialect: str) -> None:
+def test_demonstrations_resolve_every_turn_of_all_four_types(dialect: Literal["tags", "hermes", "compact"]) -> None:
     tasks = desk.generate(5, 16, 0)
     assert {task.type for task in tasks} == {"base", "long_context", "miss_func", "miss_param"}
-    traces = demonstrate(tasks, Policy(kind="simulated", dialect=dialect))
+    traces = demonstrate(tasks, PolicySettings(kind="simulated", dialect=dialect), ENVIRONMENTS)
     assert all(trace.binary and trace.end == "finished" for trace in traces)
 
 
@@ -66,7 +68,7 @@ def test_other_tools_read_the_export_and_see_the_tokens_that_a_rollout_would(tmp
     rows = load_dataset("json", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache"))
     said, talk = read_config(asked), Chat.load(base)
     tasks = [task for task in load_tasks(said.data, tmp_path) if task.split == "train"]
-    for row, trace in zip(rows, demonstrate(tasks, said.policy), strict=True):
+    for row, trace in zip(rows, demonstrate(tasks, said.policy, ENVIRONMENTS), strict=True):
         assert data_utils.is_conversational(row)
         shown = data_utils.apply_chat_template({"messages": row["messages"]}, talk.tokenizer)["text"]
         tokens, _ = encode(talk, trace)

@@ -3,7 +3,7 @@ import sys
 from pathlib import Path
 
 from rods.calls import Call
-from rods.config import Config, Policy, RandomSeeds, Rollouts, Stage
+from rods.config import Config, PolicySettings, RandomSeeds, Rollouts, Stage
 from rods.observations import Group
 from rods.tasks import EnvironmentRef, Task
 from trainer.policy import Batch, BatchSlot
@@ -29,11 +29,11 @@ def batch(step: int) -> Batch:
 
 
 def test_a_batch_is_the_same_however_often_it_is_drawn() -> None:
-    config = Config(policy=Policy(kind="simulated"))
+    config = Config(policy=PolicySettings(kind="simulated"))
     first, second = SimulatedPolicy(config), SimulatedPolicy(config)
     assert first.groups(batch(3)) == second.groups(batch(3))
     assert first.groups(batch(3)) != first.groups(batch(4))
-    other = SimulatedPolicy(Config(policy=Policy(kind="simulated"), random_seeds=RandomSeeds(rollouts=1)))
+    other = SimulatedPolicy(Config(policy=PolicySettings(kind="simulated"), random_seeds=RandomSeeds(rollouts=1)))
     assert other.groups(batch(3)) != first.groups(batch(3))
 
 
@@ -55,7 +55,7 @@ def test_a_variant_is_about_as_hard_as_its_root() -> None:
 
 def test_only_groups_that_disagree_teach() -> None:
     policy = SimulatedPolicy(
-        Config(policy=Policy(kind="simulated", growth=0.1), rollouts=Rollouts(rollouts_per_task=8))
+        Config(policy=PolicySettings(kind="simulated", growth=0.1), rollouts=Rollouts(rollouts_per_task=8))
     )
     groups = policy.groups(batch(1))
     settled = [group for group in groups if len({item.reward for item in group.rollouts}) == 1]
@@ -70,7 +70,7 @@ def test_only_groups_that_disagree_teach() -> None:
 
 def test_every_reward_lies_in_its_range() -> None:
     for kind in ("progress", "binary", "format", "format_codes"):
-        policy = SimulatedPolicy(Config(policy=Policy(kind="simulated")))
+        policy = SimulatedPolicy(Config(policy=PolicySettings(kind="simulated")))
         stage = Batch(1, 0, 1, Stage(reward=kind, expand=False), batch(1).slots, "hash")
         for group in policy.groups(stage):
             low, high = group.range
@@ -80,9 +80,9 @@ def test_every_reward_lies_in_its_range() -> None:
 
 
 def test_its_state_is_its_skill(tmp_path: Path) -> None:
-    policy = SimulatedPolicy(Config(policy=Policy(kind="simulated", skill=0.123456789012)))
+    policy = SimulatedPolicy(Config(policy=PolicySettings(kind="simulated", skill=0.123456789012)))
     policy.save(tmp_path)
-    fresh = SimulatedPolicy(Config(policy=Policy(kind="simulated", skill=0.9)))
+    fresh = SimulatedPolicy(Config(policy=PolicySettings(kind="simulated", skill=0.9)))
     fresh.load(tmp_path)
     assert fresh.skill == 0.123456789012
 

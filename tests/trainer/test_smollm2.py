@@ -19,7 +19,7 @@ from bench.fixtures.llm_server.server import MODEL
 from rods.errors import EXIT_OK
 from tests.evaluation.bfcl.runs import evaluate
 from tests.trainer.runs import live_steps, write_config
-from trainer.advantages import Estimate
+from trainer.advantages import AdvantageEstimate
 from trainer.main import run as rods_train
 
 pytestmark = [
@@ -46,7 +46,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-def everything_counts(estimate: Estimate) -> np.ndarray:
+def everything_counts(estimate: AdvantageEstimate) -> np.ndarray:
     """Advantages for a policy that earns nothing yet: without them no weight would move."""
     return np.tile([-1.0, 1.0], (len(estimate.rewards), 1))
 

@@ -12,10 +12,9 @@ import pytest
 
 from buffers.checkpoints import Checkpoints
 from buffers.run.run import Run
-from evaluation.episodes import Maker
-from evaluation.local_weights import LocalWeights
-from evaluation.settings import Settings
-from rods import environments
+from evaluation.episodes import EpisodeMaker
+from evaluation.folder import Settings
+from evaluation.heldout import roll_out
 from rods.calls import Call
 from rods.config import Config, parse_config
 from rods.dialects.base import Parsed
@@ -23,10 +22,12 @@ from rods.dialects.compact import Compact
 from rods.episode.drivers import Job
 from rods.interfaces.base import IDENTITY, Identity
 from rods.interfaces.hints import VERSION
+from tests.environments import ENVIRONMENTS
 from tests.trainer.nano_parts import engine, saved
 from trainer import batches, trl_grpo
 from trainer.chat import Chat
-from trainer.engines.conversations import Sample
+from trainer.engines.base import Sample
+from trainer.engines.local import LocalEngine
 from trainer.policy import Batch, BatchSlot
 from trainer.training_run import TrainingRun
 from worlds import bfcl, desk
@@ -88,21 +89,21 @@ def test_validation_and_evaluation_show_everything_as_it_is(tmp_path: Path, monk
     config = parse_config(values, where="test")
     tasks = tuple(desk.generate(3, 4, 2, "small"))
     batch = Batch(1, 0, 1, config.curriculum.stages[0], tuple(map(BatchSlot, range(4), tasks)), "")
-    assert {job.interface.version for job in batches.jobs(batch, config)} == {f"forbidden+{VERSION}"}
-    assert all(job.interface is IDENTITY for job in batches.validation_jobs(tasks, config))
+    assert {job.interface.version for job in batches.jobs(batch, config, ENVIRONMENTS)} == {f"forbidden+{VERSION}"}
+    assert all(job.interface is IDENTITY for job in batches.scoring_jobs(tasks, config, ENVIRONMENTS))
     seen: list[Job] = []
-    scored = LocalWeights.__new__(LocalWeights)
-    scored.config, scored.engine = config, engine()
-    rollouts = scored.engine.rollouts
+    scored = engine()
+    rollouts = scored.rollouts
 
     def watch(jobs: Sequence[Job], **given: Any) -> list[Sample]:
         seen.extend(jobs)
         return rollouts(jobs, **given)
 
-    monkeypatch.setattr(scored.engine, "rollouts", watch)
-    assert len(list(scored.rollouts(tasks, 1))) == len(seen) == len(tasks)
+    monkeypatch.setattr(scored, "rollouts", watch)
+    monkeypatch.setattr(LocalEngine, "load_alone", lambda *given: scored)
+    assert len(list(roll_out(config, tmp_path, ENVIRONMENTS, tasks, 1))) == len(seen) == len(tasks)
     bfcl.fetch()
-    seen.append(Maker(environments.load("bfcl"), Settings({})).job(bfcl.tasks()[0]))  # type: ignore[arg-type]
+    seen.append(EpisodeMaker(ENVIRONMENTS.load("bfcl"), Settings({})).job(bfcl.tasks()[0]))  # type: ignore[arg-type]
     assert all(job.interface is IDENTITY for job in seen)
 
 

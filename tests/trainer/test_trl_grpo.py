@@ -4,6 +4,7 @@ import inspect
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -12,18 +13,21 @@ import torch
 from safetensors.torch import load_file
 from transformers import TrainerCallback
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+from trl import GRPOTrainer
+from trl.trainer import utils as trl_utils
 
 from buffers.run.run import Run
 from rods.config import parse_config
 from rods.errors import InfrastructureError
 from rods.observations import Rollout
 from tests.trainer.runs import live_steps
-from trainer import advantages, batches, trl_grpo
+from trainer import advantages, batches, token_scores, trl_grpo
+from trainer.engines.base import Sample
 from trainer.training_run import TrainingRun
 from worlds.sources import load_tasks
 
 STEPS, TASKS, ROLLOUTS = 2, 3, 4
-VALUES = {
+VALUES: dict[str, dict[str, Any]] = {
     "data": {"tasks": "desk-small", "train": 6, "held_out": 4},
     "policy": {"kind": "nano", "warm_start_steps": 1},
     "rollouts": {"rollouts_per_task": ROLLOUTS, "max_reply_tokens": 6, "max_context_tokens": 256, "max_steps": 2},
@@ -59,7 +63,7 @@ def _uneven(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_whose_rollouts_all_break_ends_before_it_spends_its_steps(home: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(trl_grpo, "BROKEN", 2)
     ends = iter([0, 1, 0, 0])  # steps of which some rollout comes to its end, or none
-    broken = {}
+    broken: dict[str, int] = {}
 
     def score(trace, kind):
         return Rollout(0, trace.expected, 0, 0.0, None if broken["now"] else 0.5, "infrastructure")
@@ -113,7 +117,7 @@ def test_observations_are_durable_before_the_update_that_they_describe(home: Pat
 def test_trl_trains_on_the_tokens_that_were_sampled(home: Path, monkeypatch: pytest.MonkeyPatch):
     _uneven(monkeypatch)
     run = _new_run(home, training={"steps": 1})
-    seen: list[tuple[list[trl_grpo.Sample], dict[str, torch.Tensor]]] = []
+    seen: list[tuple[list[Sample], dict[str, torch.Tensor]]] = []
     scored = trl_grpo._Trainer._generate_and_score_completions
 
     def watch(self, inputs):
@@ -139,7 +143,7 @@ def test_trl_trains_on_the_tokens_that_were_sampled(home: Path, monkeypatch: pyt
 def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(home: Path, monkeypatch: pytest.MonkeyPatch):
     _uneven(monkeypatch)
     run = _new_run(home, training={"steps": 1}, operation={"micro_batch": ROLLOUTS})
-    project, ours = trl_grpo.trl_utils._ChunkedLogProbFunction.apply, trl_grpo._Trainer._compute_loss
+    project, ours = trl_utils._ChunkedLogProbFunction.apply, trl_grpo._Trainer._compute_loss
     scored: list[int] = []
     shares: list[float] = []
 
@@ -153,7 +157,7 @@ def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(home: P
     def both(self, model, inputs):
         weights = [weight for weight in self.engine.model.parameters() if weight.requires_grad]
         with monkeypatch.context() as plain:
-            plain.setattr(trl_grpo.token_scores, "score", trls)
+            plain.setattr(token_scores, "score", trls)
             expected = torch.autograd.grad(ours(self, model, inputs), weights)
         everything = scored[-1]
         found = torch.autograd.grad(ours(self, model, inputs), weights)
@@ -162,7 +166,7 @@ def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(home: P
         assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(found, expected, strict=True))
         return ours(self, model, inputs)
 
-    monkeypatch.setattr(trl_grpo.trl_utils._ChunkedLogProbFunction, "apply", count)
+    monkeypatch.setattr(trl_utils._ChunkedLogProbFunction, "apply", count)
     monkeypatch.setattr(trl_grpo._Trainer, "_compute_loss", both)
     with TrainingRun(run) as training:
         trl_grpo.train(training)
@@ -190,7 +194,7 @@ def test_a_prompt_that_overflows_the_context_trains_nothing_and_breaks_nothing(
 def test_the_pin_of_trl_and_what_the_module_takes_for_granted():
     pinned = next(line for line in metadata.requires("rods") or [] if line.startswith("trl=="))
     assert metadata.version("trl") == pinned.split(";")[0].removeprefix("trl==").strip()
-    trainer = trl_grpo.GRPOTrainer
+    trainer = GRPOTrainer
     assert list(inspect.signature(trainer._calculate_rewards).parameters) == [
         "self",
         "inputs",
@@ -211,7 +215,9 @@ def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights(home: Pat
             operation = run.config.operation.model_copy(update={"step_limit": limit})
             with TrainingRun(replace(run, config=run.config.model_copy(update={"operation": operation}))) as training:
                 trl_grpo.train(training)
-        folder = training._checkpoints.newest(training.log.live).policy
+        newest = training._checkpoints.newest(training.log.live)
+        assert newest is not None
+        folder = newest.policy
         weights.append(load_file(folder / "model.safetensors"))
     assert [step for step, *_ in live_steps(run.path)] == [1, 2, 3]
     assert all(torch.equal(tensor, weights[1][key]) for key, tensor in weights[0].items())
@@ -223,7 +229,7 @@ def test_our_group_advantages_are_those_that_trl_computes(home: Path, monkeypatc
     run = _new_run(home, training={"steps": 1, "advantage_scale": scale})
     theirs: list[torch.Tensor] = []
     ours: list[torch.Tensor] = []
-    scored = trl_grpo.GRPOTrainer._generate_and_score_completions
+    scored = GRPOTrainer._generate_and_score_completions
     replaced = trl_grpo._Trainer._generate_and_score_completions
 
     def watch(self, inputs):
@@ -237,7 +243,7 @@ def test_our_group_advantages_are_those_that_trl_computes(home: Path, monkeypatc
         ours.append(output["advantages"])
         return output
 
-    monkeypatch.setattr(trl_grpo.GRPOTrainer, "_generate_and_score_completions", watch)
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", watch)
     monkeypatch.setattr(trl_grpo._Trainer, "_generate_and_score_completions", keep)
     with TrainingRun(run) as training:
         trl_grpo.train(training)
@@ -245,7 +251,7 @@ def test_our_group_advantages_are_those_that_trl_computes(home: Path, monkeypatc
     assert torch.allclose(ours[0], theirs[0], atol=1e-4)
 
 
-def nothing_learned(estimate: advantages.Estimate) -> list[np.ndarray]:
+def nothing_learned(estimate: advantages.AdvantageEstimate) -> list[np.ndarray]:
     return [np.zeros(seen.tokens) for seen in estimate.rollouts]
 
 

@@ -99,10 +99,10 @@ def test_one_rollout_a_task_is_trained_against_its_batch(home: Path) -> None:
     assert [[len(group["rollouts"]) for group in groups] for *_, groups in live_steps(folder)] == [[1] * 6] * 2
 
 
-SEEN: list[advantages.Estimate] = []
+SEEN: list[advantages.AdvantageEstimate] = []
 
 
-def remember(estimate: advantages.Estimate) -> Any:
+def remember(estimate: advantages.AdvantageEstimate) -> Any:
     SEEN.append(estimate)
     return estimate.advantages
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,10 @@ TRAIN = [task for task in ORIGINALS if task.split == "train"]
 HELD_OUT = [task for task in ORIGINALS if task.split != "train"]
 
 
-def near(task: Task, **changes: object) -> Task:
+def near(task: Task, **changes: Any) -> Task:
     """Another task with the same queries."""
-    return replace(task, id="", **{"state": None, "calls": ((Call("list_day", {}),),) * len(task.calls), **changes})
+    changes = {"state": None, "calls": ((Call("list_day", {}),),) * len(task.calls)} | changes
+    return replace(task, id="", **changes)
 
 
 def test_a_file_of_its_own_kind_has_nothing_to_tell() -> None:

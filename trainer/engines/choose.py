@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -26,48 +25,19 @@ import structlog
 import torch
 
 from buffers.run.run import Run
-from rods.config import Config
 from rods.errors import UserError
-from trainer.adapters import save_plain
+from trainer.engines.base import RolloutEngine
 from trainer.engines.colocated import ColocatedEngine
-from trainer.engines.conversations import RolloutEngine
-from trainer.engines.local import Engine
+from trainer.engines.local import LocalEngine
 from trainer.engines.served import ServedEngine
+from trainer.policy_weights import save_plain
 from trainer.ranks import Ranks
 
 FAR, UNLIKE = 0.1, 1.0  # mean distance of log-probabilities, in nats: worth a word; no longer the same model
 log = structlog.get_logger()
 
 
-def vllm_arguments(config: Config) -> dict[str, Any]:
-    """What TRL's GRPOConfig is told about vLLM. Raises UserError for what cannot run here."""
-    training, operation = config.training, config.operation
-    arguments: dict[str, Any] = {"vllm_importance_sampling_correction": training.engine_correction != "none"}
-    if training.engine_correction != "none":
-        arguments["vllm_importance_sampling_mode"] = training.engine_correction
-        arguments["vllm_importance_sampling_clip_max"] = training.engine_correction_max
-    if operation.colocated:
-        _needs_vllm("operation.colocated")
-        return arguments | {
-            "use_vllm": True,
-            "vllm_mode": "colocate",
-            "vllm_gpu_memory_utilization": operation.colocated_memory,
-            "vllm_max_model_length": config.rollouts.max_context_tokens,
-        }
-    if operation.rollout_servers and operation.weight_transfer == "nccl":
-        _needs_vllm("operation.weight_transfer")
-        if not torch.cuda.is_available():
-            raise UserError(
-                "weights go over NCCL between GPUs, and this machine has none",
-                where="operation.weight_transfer",
-                remedy='use weight_transfer = "disk"',
-            )
-        base = operation.rollout_servers[0].urls[0].removesuffix("/").removesuffix("/v1")
-        return arguments | {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": base}
-    return arguments
-
-
-def rollout_engine(trainer: Any, run: Run, own: Engine, ranks: Ranks) -> RolloutEngine:
+def rollout_engine(trainer: Any, run: Run, own: LocalEngine, ranks: Ranks) -> RolloutEngine:
     """The engine of the configuration, for TRL's `trainer` once it is built."""
     operation = run.config.operation
     if operation.colocated:
@@ -103,7 +73,7 @@ class Transfer:
         self.served.mark = self.ranks.together(self.give)
 
 
-def by_disk(own: Engine, served: ServedEngine, folder: Path) -> str:
+def by_disk(own: LocalEngine, served: ServedEngine, folder: Path) -> str:
     """Has the servers load the weights of `own` from a folder of its own in `folder`; the mark left with them. Raises
     InfrastructureError when they do not take them, or nobody answers for `retry_seconds`."""
     shutil.rmtree(folder, ignore_errors=True)  # what a killed trainer left
@@ -132,14 +102,4 @@ def compare(output: dict[str, torch.Tensor], ranks: Ranks) -> None:
             "log-probabilities",
             where="operation.rollout_servers",
             remedy="serve the folder of policy.model, with --logprobs-mode processed_logprobs",
-        )
-
-
-def _needs_vllm(where: str) -> None:
-    if find_spec("vllm") is None:
-        raise UserError(
-            "vLLM is not installed beside the trainer",
-            where=where,
-            remedy="install what trl[vllm] names here, or let a server in an environment of its own do the rollouts "
-            '([[operation.rollout_servers]], weight_transfer = "disk")',
         )

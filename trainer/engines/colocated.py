@@ -14,7 +14,7 @@ from rods.config import Rollouts
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from trainer.chat import Chat
-from trainer.engines.conversations import Conversation, Sample
+from trainer.engines.base import Conversation, Sample
 
 
 class ColocatedEngine:
@@ -24,7 +24,7 @@ class ColocatedEngine:
         self.chat, self.limits, self.llm = chat, limits, llm
 
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
-        """Runs `jobs` as one batch (trainer.engines.conversations.RolloutEngine)."""
+        """Runs `jobs` as one batch (trainer.engines.base.RolloutEngine)."""
         rows = [Conversation() for _ in jobs]
         seeds = [keyed_random(random_seed, "place", first + place).getrandbits(62) for place in range(len(jobs))]
 

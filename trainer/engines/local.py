@@ -15,32 +15,43 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers.cache_utils import Cache
 
 from rods import config
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
+from trainer import torch_settings
 from trainer.chat import Chat
-from trainer.engines.conversations import Conversation, Sample
-from trainer.engines.kv_cache import RowCache
+from trainer.engines.base import Conversation, Sample
 
 BELOW_ONE = 1 - 2**-22  # float32 keeps it, times any total, below that total
 
 
-class Engine:
+class LocalEngine:
     """A model with its tokenizer and the limits of a rollout. The model may be trained between calls."""
 
     def __init__(self, model: Any, chat: Chat, limits: config.Rollouts, *, bf16: bool = False) -> None:
         self.model, self.chat, self.limits, self.bf16 = model, chat, limits, bf16
 
     @staticmethod
-    def load(folder: Path, limits: config.Rollouts, *, bf16: bool = False) -> Engine:
+    def load(folder: Path, limits: config.Rollouts, *, bf16: bool = False) -> LocalEngine:
         """Loads weights and tokenizer from `folder`; `bf16`: matrix products in bfloat16. Raises UserError when it has
         none or no chat template."""
         chat = Chat.load(folder)
-        return Engine(chat.load_model(), chat, limits, bf16=bf16)
+        return LocalEngine(chat.load_model(), chat, limits, bf16=bf16)
+
+    @staticmethod
+    def load_alone(folder: Path, limits: config.Rollouts, operation: config.Operation, kind: str) -> LocalEngine:
+        """`load` for a process that only scores or warms up, with the threads and number format of `operation` for a
+        policy of that `kind`, on the GPU if there is one."""
+        torch_settings.settle_threads(operation)
+        found = LocalEngine.load(folder, limits, bf16=torch_settings.bf16(operation, kind))
+        if torch.cuda.is_available():
+            found.model.to("cuda")
+        return found
 
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
-        """Runs `jobs` as one batch (trainer.engines.conversations.RolloutEngine)."""
+        """Runs `jobs` as one batch (trainer.engines.base.RolloutEngine)."""
         batch = _Batch(self, range(first, first + len(jobs)), random_seed, greedy)
         training = self.model.training
         self.model.eval()
@@ -54,9 +65,9 @@ class Engine:
 
 
 class _Batch:
-    """The state of one call of `Engine.rollouts`."""
+    """The state of one call of `LocalEngine.rollouts`."""
 
-    def __init__(self, engine: Engine, places: Sequence[int], random_seed: int, greedy: bool) -> None:
+    def __init__(self, engine: LocalEngine, places: Sequence[int], random_seed: int, greedy: bool) -> None:
         self.model, self.chat, self.limits, self.greedy = engine.model, engine.chat, engine.limits, greedy
         self.rows = [Conversation() for _ in places]
         self.uniforms = [np.random.Generator(np.random.Philox(key=[random_seed % 2**64, place])) for place in places]
@@ -183,3 +194,79 @@ def running_sums(weights: torch.Tensor) -> torch.Tensor:
     if weights.is_cuda and torch.are_deterministic_algorithms_enabled():
         return weights.cpu().cumsum(-1).to(weights.device)
     return weights.cumsum(-1)
+
+
+GROWTH = 64  # columns are added in such steps
+
+
+class RowCache(Cache):  # type: ignore[misc]
+    """Keys and values of `lengths[row]` tokens per row and layer.
+
+    Before a forward pass `place` is told where the block's tokens stand; every layer then writes its keys and values
+    there and gives back what the block may look at.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(layers=[])
+        self.keys: list[torch.Tensor] = []  # a layer: [rows, columns, heads, head size]
+        self.values: list[torch.Tensor] = []
+        self.lengths = torch.zeros(0, dtype=torch.long)
+        self.columns = 0  # the last column is scratch: padding is written there
+        self.rows_index = torch.zeros(0, dtype=torch.long)
+        self.block = torch.zeros(0, dtype=torch.long)
+        self.seen = 0
+
+    def start(self, rows: int, device: torch.device) -> None:
+        """Begins with `rows` empty rows."""
+        self.keys, self.values, self.columns = [], [], 0
+        self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
+        self.rows_index = torch.arange(rows, device=device)[:, None]
+
+    def take(self, rows: Sequence[int]) -> None:
+        """Keeps `rows`, in that order; a row named twice is copied."""
+        index = torch.tensor(rows, dtype=torch.long, device=self.lengths.device)
+        self.keys = [keys.index_select(0, index) for keys in self.keys]
+        self.values = [values.index_select(0, index) for values in self.values]
+        self.lengths = self.lengths.index_select(0, index)
+        self.rows_index = torch.arange(len(rows), device=index.device)[:, None]
+
+    def place(self, counts: torch.Tensor, width: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """Plans a left-padded block of `width` tokens, of which the last `counts[row]` are real.
+
+        Returns position ids [rows, width] and the additive mask [rows, 1, width, seen]. The caller advances `lengths`.
+        """
+        self.seen = int((self.lengths + counts).max())
+        self._grow(self.seen + 1)
+        offset = torch.arange(width, device=counts.device)[None, :] - width + counts[:, None]
+        real = offset >= 0
+        self.block = torch.where(real, self.lengths[:, None] + offset, self.columns - 1)
+        columns = torch.arange(self.seen, device=counts.device)
+        hidden = columns[None, None, :] > self.block[:, :, None]
+        mask = torch.zeros(hidden.shape, dtype=dtype, device=counts.device)
+        mask.masked_fill_(hidden, torch.finfo(dtype).min)
+        return torch.where(real, self.block, 0), mask[:, None]
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Writes a layer's block ([rows, heads, width, head size]) and returns all that is seen, in the same layout."""
+        if layer_idx == len(self.keys):
+            rows, heads, _, size = key_states.shape
+            self.keys.append(key_states.new_zeros(rows, self.columns, heads, size))
+            self.values.append(value_states.new_zeros(rows, self.columns, heads, value_states.shape[-1]))
+        keys, values = self.keys[layer_idx], self.values[layer_idx]
+        keys[self.rows_index, self.block] = key_states.transpose(1, 2)
+        values[self.rows_index, self.block] = value_states.transpose(1, 2)
+        return keys[:, : self.seen].transpose(1, 2), values[:, : self.seen].transpose(1, 2)
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return self.seen
+
+    def _grow(self, columns: int) -> None:
+        if columns <= self.columns:
+            return
+        self.columns = -(-columns // GROWTH) * GROWTH
+        for buffers in (self.keys, self.values):
+            for layer, old in enumerate(buffers):
+                buffers[layer] = old.new_zeros(old.shape[0], self.columns, *old.shape[2:])
+                buffers[layer][:, : old.shape[1]] = old

@@ -15,18 +15,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rods import dialects, environments
+from rods import dialects
 from rods.canonical import content_id, keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.config import Config
 from rods.episode.engine import Trace
 from rods.errors import UserError
-from trainer import optimizers
+from trainer import torch_settings
 from trainer.chat import Chat
 from trainer.nano import model as network
-from trainer.nano import tokenizer as words
 from trainer.nano.teacher import Teacher
 from trainer.supervised import Progress, encode, fit, in_batches
+from worlds import desk
 from worlds.desk.generator import Size, fresh_tasks
 
 STEPS = 1200  # optimizer steps of the recipe
@@ -79,11 +79,11 @@ def recipe(config: Config) -> str:
     return content_id(
         {
             "demonstrations": [trace.as_json() for trace in next(_demonstrations(config, 8))],
-            "environment": environments.load("desk").hash,
+            "environment": desk.environment().hash,
             "carelessness": config.policy.carelessness,
             "steps": config.policy.warm_start_steps or STEPS,
             "random_seed": config.random_seeds.policy,
-            "settings": [SEQUENCES, LEARNING_RATE, REST, WARM_UP, VOCABULARY_TASKS, words.ENTRIES, words.TEMPLATE],
+            "settings": [SEQUENCES, LEARNING_RATE, REST, WARM_UP, VOCABULARY_TASKS, network.ENTRIES, network.TEMPLATE],
             "network": [network.LAYERS, network.WIDTH, network.INNER, network.HEADS, network.CONTEXT],
         }
     )
@@ -91,9 +91,9 @@ def recipe(config: Config) -> str:
 
 def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
     """Endless demonstrations of fresh tasks, `chunk` at a time."""
-    environment = environments.load("desk")
+    environment = desk.environment()
     dialect = dialects.load(config.policy.dialect)
-    teacher = Teacher(catalogue_for("desk"), environment, dialect, config.policy.carelessness)
+    teacher = Teacher(catalogue_for(environment), environment, dialect, config.policy.carelessness)
     size: Size = "small" if config.data.tasks == "desk-small" else "full"
     tasks = fresh_tasks(config.random_seeds.policy, "warm start", size=size)
     for number in itertools.count():
@@ -106,10 +106,10 @@ def _trained(config: Config, progress: Progress | None) -> tuple[Chat, Any]:
     demonstrations = _demonstrations(config, CHUNK)
     first = [next(demonstrations) for _ in range(-(-VOCABULARY_TASKS // CHUNK))]
     messages = [message for traces in first for trace in traces for message in trace.messages]
-    tokenizer = words.build(("" if one.role == "assistant" else " ") + one.content for one in messages)
+    tokenizer = network.build_tokenizer(("" if one.role == "assistant" else " ") + one.content for one in messages)
     chat = Chat(tokenizer, Path("nano"))
     trained = network.fresh(tokenizer, config.random_seeds.policy)
-    optimizer = optimizers.make("muon", trained, LEARNING_RATE, REST)
+    optimizer = torch_settings.make_optimizer("muon", trained, LEARNING_RATE, REST)
     steps = config.policy.warm_start_steps or STEPS
     rng = keyed_random(config.random_seeds.policy, "warm start batches")
     encoded = ([encode(chat, trace) for trace in traces] for traces in itertools.chain(first, demonstrations))

@@ -1,4 +1,4 @@
-"""Bounds on arguments, checked before a call (the policy's text decides them, so nothing may rest on goodwill).
+"""Bounds on arguments, checked before a call: a policy writes them, and any call must stay quick.
 
 Inside these bounds every tool of the API classes is linear in its arguments and in the state, and so runs in-process.
 Two tools compute with as many digits as the call asks for: `logarithm` and `square_root`. Few digits run in-process,

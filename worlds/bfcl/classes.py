@@ -4,10 +4,13 @@ The modules are executed out of the wheel under private names: no install, no en
 `bfcl_eval` that somebody has installed. Four things are put right while loading, none of which changes a result that
 a task can rest on:
 
-- chance: `random.Random` becomes `Dice`, which draws the same numbers and can be copied and written down;
+- random numbers: `random.Random` becomes `RecordedRandom`, which draws the same numbers and can be
+  copied and written down;
 - the clock: `datetime.today()` in the travel class is the wheel's release day, so that ages do not change over time;
 - copying: `copy.deepcopy` of plain data becomes `copy_plain`;
-- answers that follow from the arguments alone are remembered, and padding carries its text (`remembered`).
+- memory: what follows from a call's arguments alone (the table of flight prices, the pages about a company, the padding
+  of long contexts) is worked out once by the class itself and kept with its text (`jsontext`). What failed is not kept,
+  and nothing here knows of tasks or episodes.
 """
 
 from __future__ import annotations
@@ -17,17 +20,17 @@ import inspect
 import random
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
 from rods.environments.base import Parameter, Tool
 from worlds.bfcl import wheel
 from worlds.bfcl.bounds import UNBOUNDED, bounds_of
-from worlds.bfcl.copies import Dice, copy_plain
-from worlds.bfcl.remembered import keep_padding, remember_prices, remember_stocks
+from worlds.bfcl.copies import RecordedRandom, copy_plain
+from worlds.bfcl.jsontext import KeptList, KeptText, keep
 
 SOURCES = "eval_checker/multi_turn_eval/func_source_code"
 MODULES: Mapping[str, str] = {
@@ -77,9 +80,10 @@ def load(file: Path) -> dict[str, Api]:
 
 
 def load_type(file: Path, name: str) -> type:
-    """One API class, mended. The classes of long_context's making need its module in place: see `load`."""
+    """One API class with its replacements made. Classes that import the module of long_context need it in place, as
+    `load` does; MathAPI can be loaded by itself."""
     module = _execute(file, MODULES[name])
-    _mend(module)
+    _replace_names(module)
     kind: type = getattr(module, name)
     if name == "TravelAPI":
         remember_prices(kind)
@@ -89,7 +93,7 @@ def load_type(file: Path, name: str) -> type:
 
 
 class _Clock(datetime.datetime):
-    """`datetime` whose today never changes, and which remembers the dates that it has read."""
+    """`datetime` whose today never changes, with a cache of the dates that it has parsed."""
 
     @classmethod
     def today(cls) -> _Clock:
@@ -113,10 +117,10 @@ def _execute(file: Path, name: str) -> types.ModuleType:
     return module
 
 
-def _mend(module: types.ModuleType) -> None:
+def _replace_names(module: types.ModuleType) -> None:
     names = vars(module)
     if names.get("random") is random:
-        names["random"] = types.SimpleNamespace(Random=Dice)
+        names["random"] = types.SimpleNamespace(Random=RecordedRandom)
     if names.get("datetime") is datetime.datetime:
         names["datetime"] = _Clock
     if "deepcopy" in names:
@@ -154,3 +158,110 @@ def _schema(documented: Mapping[str, Any]) -> dict[str, Any]:
             for name, part in documented["properties"].items()
         }
     return schema
+
+
+# --- memory: answers that follow from the arguments alone
+
+_PAGES = 4_096  # of companies' pages, with their texts 1 KB each
+
+# What the module of long_context holds and the classes put into answers: how it is kept.
+_PADDING: Mapping[str, Callable[[Any], Any]] = {
+    "MA_5_EXTENSION": keep,
+    "MA_20_EXTENSION": keep,
+    "INTERMEDIARY_CITIES": keep,
+    "CAR_STATUS_METADATA_EXTENSION": keep,
+    "PARKING_BRAKE_INSTRUCTION": keep,
+    "BOOKING_RECORD_EXTENSION": lambda records: {name: keep(record) for name, record in records.items()},
+    "ORDER_DETAIL_EXTENSION": lambda pages: {name: _Page(page) for name, page in pages.items()},
+}
+
+
+def keep_padding(names: dict[str, Any]) -> None:
+    """Replaces the constants of the module of long_context, given as its `names`, by kept ones, before the classes
+    import them."""
+    for name, kept in _PADDING.items():
+        names[name] = kept(names[name])
+
+
+class _Page(str):
+    """A text about a company, to be filled in with its symbol."""
+
+    __slots__ = ()
+
+    def format(self, *arguments: Any, **fields: Any) -> str:
+        symbol = fields.get("symbol")
+        return _filled(self, symbol) if type(symbol) is str else super().format(*arguments, **fields)
+
+
+@lru_cache(_PAGES)
+def _filled(page: _Page, symbol: str) -> KeptText:
+    text: KeptText = keep(str.format(page, symbol=symbol))
+    return text
+
+
+def remember_prices(kind: Any) -> None:
+    """`TravelAPI.get_flight_cost` depends on its arguments and on long_context alone, and leaves the prices that it
+    found in `_flight_cost_lookup`, which nobody changes afterwards."""
+    look_up = kind.get_flight_cost
+
+    @lru_cache(256)
+    def prices(long_context: bool, *route: str) -> tuple[KeptList, dict[str, Any]]:
+        scratch = kind()
+        scratch.long_context = long_context
+        found = look_up(scratch, *route)
+        return keep(found["travel_cost_list"]), scratch._flight_cost_lookup
+
+    @wraps(look_up)
+    def get_flight_cost(
+        self: Any, travel_from: str, travel_to: str, travel_date: str, travel_class: str
+    ) -> dict[str, list[float]]:
+        try:
+            costs, self._flight_cost_lookup = prices(
+                self.long_context, travel_from, travel_to, travel_date, travel_class
+            )
+        except TypeError:  # an argument that cannot be hashed: as the class has it
+            found: dict[str, list[float]] = look_up(self, travel_from, travel_to, travel_date, travel_class)
+            return found
+        return {"travel_cost_list": costs}
+
+    kind.get_flight_cost = get_flight_cost
+
+
+def remember_stocks(kind: Any, watched: list[str]) -> None:
+    """The stocks of a sector, and the list `watched` that is added to everybody's own, in long contexts."""
+    in_sector, watch_list = kind.get_available_stocks, kind.get_watchlist
+    tail = str(watched)[1:]
+
+    @lru_cache(64)
+    def stocks(sector: str) -> KeptList:
+        scratch = kind()
+        scratch.long_context = True
+        found: KeptList = keep(in_sector(scratch, sector)["stock_list"])
+        return found
+
+    @wraps(in_sector)
+    def get_available_stocks(self: Any, sector: str) -> Any:
+        if self.long_context and type(sector) is str:
+            return {"stock_list": stocks(sector)}
+        return in_sector(self, sector)
+
+    @wraps(watch_list)
+    def get_watchlist(self: Any) -> Any:
+        own = self.watch_list
+        if not self.long_context or not self.authenticated or type(own) is not list:
+            return watch_list(self)
+        return _Written(f"{str(own)[:-1]}, {tail}" if own else f"[{tail}")
+
+    kind.get_available_stocks, kind.get_watchlist = get_available_stocks, get_watchlist
+
+
+def keep_stocks(bot: Any) -> None:
+    """Keeps the figures of each stock of a TradingBot with their JSON text: its tools return and never change them."""
+    if type(bot.stocks) is dict:
+        bot.stocks = {symbol: keep(stock) if type(stock) is dict else stock for symbol, stock in bot.stocks.items()}
+
+
+class _Written(str):
+    """The text of a list, in place of a list that would only be built to be written."""
+
+    __slots__ = ()

@@ -1,8 +1,8 @@
-"""Copying and comparing what API objects hold: plain data, and chance that can be copied.
+"""Copies, compares and writes down what API objects hold: plain data, and random generators that can be copied.
 
 Objects of the seven plain classes hold JSON-like data (dicts may have integer keys, one attribute is a set) and a
-`Dice`. Nothing in them is shared between two attributes, so a copy needs no memory of what it has seen. The file
-system is a graph and has `trees` of its own.
+`RecordedRandom`. Nothing in them is shared between two attributes, so a copy needs no memory of what it has seen. The
+file system is a graph: `trees` copies it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def copy_plain(value: Any) -> Any:
         return [item if type(item) in ATOMS else copy_plain(item) for item in value]
     if kind in ATOMS:
         return value
-    if kind is Dice:
+    if kind is RecordedRandom:
         return value.copy()
     if kind is set:
         return value.copy()  # of ids: numbers and texts
@@ -59,9 +59,9 @@ def same_object(one: Any, expected: Any) -> bool:
 Draw = tuple[str, float, float]  # randint or uniform, low, high
 
 
-class Dice:
-    """`random.Random(seed)` that remembers its draws, so that it can be copied for nothing and written as JSON. Draws
-    the same numbers as `random.Random`. Raises ValueError for a seed that would not repeat itself."""
+class RecordedRandom:
+    """Draws the numbers of `random.Random(seed)` and remembers the draws: copies cost next to nothing, and it can be
+    written as JSON. Raises ValueError for a seed that would not give the same numbers again."""
 
     __slots__ = ("_outcome", "_random", "seed")
 
@@ -78,8 +78,8 @@ class Dice:
     def draws(self) -> tuple[Draw, ...]:
         return self._outcome.draws
 
-    def copy(self) -> Dice:
-        fresh = object.__new__(Dice)
+    def copy(self) -> RecordedRandom:
+        fresh = object.__new__(RecordedRandom)
         fresh.seed, fresh._outcome, fresh._random = self.seed, self._outcome, None
         return fresh
 
@@ -112,16 +112,16 @@ class Dice:
         return {"seed": self.seed, "draws": [list(draw) for draw in self.draws]}
 
     @staticmethod
-    def from_json(record: dict[str, Any]) -> Dice:
-        return Dice(record["seed"], tuple((name, low, high) for name, low, high in record["draws"]))
+    def from_json(record: dict[str, Any]) -> RecordedRandom:
+        return RecordedRandom(record["seed"], tuple((name, low, high) for name, low, high in record["draws"]))
 
 
-# Many episodes begin with the same draws, and seeding costs more than all else: outcomes are kept as a tree.
+# Many episodes begin with the same draws, and seeding costs more than everything else: outcomes are kept as a tree.
 _KEPT_DRAWS, _KEPT_OUTCOMES = 4, 4  # how deep, and how many ways on from each
 
 
 class _Outcome:
-    """The last `number` that some draws gave, and what comes of one more."""
+    """The last `number` that some draws gave, and the outcomes of one more draw."""
 
     __slots__ = ("draws", "following", "number")
 
@@ -135,9 +135,9 @@ def _before_all(seed: int | float | str) -> _Outcome:
     return _Outcome((), 0)
 
 
-# Snapshots. JSON says everything but integer keys, sets and dice; these are wrapped in an object with one such key.
-_PAIRS, _SET, _DICE = "~pairs", "~set", "~dice"
-_WRAPPED = {_PAIRS, _SET, _DICE}
+# Snapshots. What JSON cannot say (integer keys, sets, random generators) is wrapped in an object with one such key.
+_PAIRS, _SET, _RANDOM = "~pairs", "~set", "~dice"
+_WRAPPED = {_PAIRS, _SET, _RANDOM}
 
 
 def encode(value: Any) -> Any:
@@ -153,8 +153,8 @@ def encode(value: Any) -> Any:
         return {_PAIRS: [[key, encode(item)] for key, item in value.items()]}
     if kind is set:
         return {_SET: sorted(encode(item) for item in value)}
-    if kind is Dice:
-        return {_DICE: value.as_json()}
+    if kind is RecordedRandom:
+        return {_RANDOM: value.as_json()}
     raise ValueError(f"{kind.__name__} has no JSON form")
 
 
@@ -171,8 +171,8 @@ def decode(value: Any) -> Any:
                 return {key: decode(part) for key, part in item}
             if tag == _SET:
                 return set(item)
-            if tag == _DICE:
-                return Dice.from_json(item)
+            if tag == _RANDOM:
+                return RecordedRandom.from_json(item)
         except (TypeError, KeyError) as error:
             raise ValueError(f"not a snapshot: {tag} holds {item!r}") from error
     return {key: decode(item) for key, item in value.items()}

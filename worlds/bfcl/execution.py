@@ -9,29 +9,32 @@ from __future__ import annotations
 from ast import literal_eval
 from collections.abc import Callable, Mapping
 from decimal import localcontext
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import mpmath
 
 from rods.environments.base import Result, Tool
 from worlds.bfcl.bounds import DIGITS_OF_AN_INTEGER, IN_PROCESS_DIGITS, MAX_DIGITS, digits, impossible_power
-from worlds.bfcl.effects import READING
-from worlds.bfcl.jsontext import value_of
-from worlds.bfcl.ownership import Take, takes
+from worlds.bfcl.classes import load_type
+from worlds.bfcl.jsontext import value_of, write
+from worlds.bfcl.ownership import READING, Take, takes
 from worlds.bfcl.trees import too_many_paths
 
 PREFIX = "Error during execution: "
+COMPUTE = "worlds.bfcl.execution:compute"
+_load_type = cache(load_type)
 _NUMBERS = 1_024  # results with up to a thousand digits that are remembered
 _ROUNDED_AWAY = -400  # no 64-bit integer and no float has so many digits before its point
 
-Before = Callable[["Entry", Any, Mapping[str, Any]], Result | None]
+Before = Callable[["BoundTool", Any, Mapping[str, Any]], Result | None]
 Method = Callable[..., Any]
 
 
-class Entry(NamedTuple):
+class BoundTool(NamedTuple):
     """A tool, ready to be called. `takes` is None for a reading tool, else what the world must own first; `before` may
-    answer in the tool's stead; `write` puts a dict into JSON."""
+    answer instead of the tool; `write` puts a dict into JSON."""
 
     tool: Tool
     group: str
@@ -41,7 +44,7 @@ class Entry(NamedTuple):
     write: Callable[[dict[str, Any]], str]
 
 
-def entry(kind: type, tool: Tool, precise: Before, write: Callable[[dict[str, Any]], str]) -> Entry:
+def bound_tool(kind: type, tool: Tool, precise: Before, write: Callable[[dict[str, Any]], str]) -> BoundTool:
     """`precise` answers the calls of tools that compute with any number of digits, or returns None."""
     before: dict[str, Before] = {
         "power": _power,
@@ -51,7 +54,7 @@ def entry(kind: type, tool: Tool, precise: Before, write: Callable[[dict[str, An
         "square_root": precise,
     }
     function = getattr(kind, tool.name)
-    return Entry(
+    return BoundTool(
         tool,
         tool.group,
         _WRAPPERS[tool.name](function) if tool.name in _WRAPPERS else function,
@@ -85,7 +88,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def blame(tool: Tool, arguments: Mapping[str, Any], problem: Exception) -> str:
+def kind_of_error(tool: Tool, arguments: Mapping[str, Any], problem: Exception) -> str:
     """The kind of error: the arguments do not fit the document, or the tool refused."""
     if isinstance(problem, ValueError) and str(problem).startswith("Exceeds the limit"):
         return "too_large"
@@ -114,14 +117,14 @@ def few_digits(arguments: Mapping[str, Any]) -> bool:
     return asked is not None and asked <= IN_PROCESS_DIGITS
 
 
-def _power(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
+def _power(bound: BoundTool, target: Any, arguments: Mapping[str, Any]) -> Result | None:
     if not impossible_power(arguments.get("base"), arguments.get("exponent")):
         return None
     text = f"Exceeds the limit ({DIGITS_OF_AN_INTEGER} digits) for integer string conversion"
     return Result(f"{PREFIX}{text}; use sys.set_int_max_str_digits() to increase the limit", None, "too_large")
 
 
-def _recursive(entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
+def _recursive(bound: BoundTool, target: Any, arguments: Mapping[str, Any]) -> Result | None:
     if too_many_paths(target.root) or too_many_paths(target._current_dir):
         return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
     return None
@@ -203,6 +206,24 @@ _WRAPPERS: Mapping[str, Callable[[Method], Method]] = {
 }
 
 
-def complains(value: list[Any]) -> bool:
+def reports_error(value: list[Any]) -> bool:
     first = value[0] if value else None
     return (isinstance(first, dict) and "error" in first) or (isinstance(first, str) and first.startswith("Error: "))
+
+
+def compute(request: dict[str, Any]) -> dict[str, Any]:
+    """What the worker process runs: the tools of MathAPI that compute with as many digits as they are asked for.
+
+    {"wheel", "name", "arguments"} → {"text", "failed"} as the executor would write it; `wheel` was checked by the
+    parent.
+    """
+    kind = _load_type(Path(request["wheel"]), "MathAPI")
+    try:
+        value = getattr(kind, request["name"])(kind(), **request["arguments"])
+        try:
+            text = write(value)
+        except (TypeError, ValueError):
+            text = str(value)  # the numbers of mpmath and decimal are no JSON
+        return {"text": text, "failed": "error" in value}
+    except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
+        return {"text": f"{PREFIX}{problem}", "failed": True}

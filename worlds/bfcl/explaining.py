@@ -1,4 +1,4 @@
-"""What BFCL's error messages leave unsaid: the rules of its tools that policies break most (000 §3.3, Appendix H).
+"""Hints after refused calls: rules of BFCL's tools that its error messages do not state (000 §3.3, Appendix H).
 
 Sentences say what a tool takes, never what to give it, and name no tool: which are visible differs from task to task.
 """

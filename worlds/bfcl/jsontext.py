@@ -1,4 +1,4 @@
-"""The text of a tool's answer: what `json.dumps` gives, at less cost; and back.
+"""Writes a tool's answer as `json.dumps` would, at less cost, and reads it back.
 
 `json.dumps` builds an encoder for every call, and long_context pads answers with constants of thousands of numbers.
 Here one encoder serves all calls, and a *kept* value, which never changes, carries its own JSON text. It is otherwise

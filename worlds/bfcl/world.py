@@ -23,16 +23,23 @@ from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.workers.worker import Overrun, Worker
 from rods.errors import InfrastructureError, UserError
 from worlds.bfcl import wheel
-from worlds.bfcl.arithmetic import TARGET
 from worlds.bfcl.bounds import MAX_INTEGER, MAX_RESULT, MAX_TEXT, MIN_INTEGER, over, short
-from worlds.bfcl.classes import MODULES, STATELESS, load
+from worlds.bfcl.classes import MODULES, STATELESS, keep_stocks, load
 from worlds.bfcl.copies import ATOMS, copy_plain, decode, encode, same_object, view
-from worlds.bfcl.effects import FILE_SYSTEM, SCRATCH
-from worlds.bfcl.execution import PREFIX, Entry, answer, blame, complains, entry, few_digits, many_digits
+from worlds.bfcl.execution import (
+    COMPUTE,
+    PREFIX,
+    BoundTool,
+    answer,
+    bound_tool,
+    few_digits,
+    kind_of_error,
+    many_digits,
+    reports_error,
+)
 from worlds.bfcl.explaining import explain
 from worlds.bfcl.jsontext import KeptDict, value_of, write, write_padded
-from worlds.bfcl.remembered import keep_stocks
-from worlds.bfcl.state import check_state
+from worlds.bfcl.ownership import FILE_SYSTEM, SCRATCH
 from worlds.bfcl.trees import decode_system, encode_system, same_tree
 
 BEHAVIOUR = 1  # to be raised when equal calls may give other results (the golden transcript's test forces it)
@@ -58,9 +65,9 @@ class Bfcl:
                 "tools": [[tool.group, tool.schema(), _bounds(tool)] for tool in self._tools.values()],
             }
         )
-        self._entries = cache(self._make_entries)
+        self._bound = cache(self._bind)
         self._built = lru_cache(KEPT_STATES)(self._build)
-        self._worker = Worker(TARGET)
+        self._worker = Worker(COMPUTE)
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
@@ -83,14 +90,14 @@ class Bfcl:
 
         return catalogue()
 
-    def reset(self, state: Mapping[str, Any] | None) -> World:
+    def reset(self, state: Mapping[str, Any] | None) -> BfclWorld:
         if state is None:
             state = {"classes": list(MODULES), "config": {}}
         try:
             key = orjson.dumps(state)
         except TypeError as error:
             raise ValueError(f"the state is not JSON: {error}") from error
-        return World(self._built(key))
+        return BfclWorld(self._built(key))
 
     def warm(self) -> None:
         """Starts the worker process now, so that the first call of many digits does not pay for it."""
@@ -121,24 +128,24 @@ class Bfcl:
             except Exception as error:  # a scenario can break its class in any way
                 raise ValueError(f"state of {name}: {type(error).__name__}: {error}") from error
             objects[name] = instance
-        return _Initial(key, tuple(objects), self._entries(tuple(objects), long_context), objects)
+        return _Initial(key, tuple(objects), self._bound(tuple(objects), long_context), objects)
 
-    def _make_entries(self, classes: tuple[str, ...], long_context: bool) -> dict[str, Entry]:
+    def _bind(self, classes: tuple[str, ...], long_context: bool) -> dict[str, BoundTool]:
         return {
-            name: entry(self.apis[group].type, tool, self._precise, write_padded if long_context else write)
+            name: bound_tool(self.apis[group].type, tool, self._precise, write_padded if long_context else write)
             for group in classes
             for name, tool in self.apis[group].tools.items()
         }
 
-    def _precise(self, entry: Entry, target: Any, arguments: Mapping[str, Any]) -> Result | None:
+    def _precise(self, bound: BoundTool, target: Any, arguments: Mapping[str, Any]) -> Result | None:
         """Few digits in-process, many in the worker, more not at all."""
-        if arguments.keys() != set(entry.tool.parameter_names):
+        if arguments.keys() != set(bound.tool.parameter_names):
             return None  # all are required: the call itself will fail, and say how
         if few_digits(arguments):
             return None
         if (refusal := many_digits(arguments)) is not None:
             return refusal
-        request = {"wheel": str(self.file), "name": entry.tool.name, "arguments": dict(arguments)}
+        request = {"wheel": str(self.file), "name": bound.tool.name, "arguments": dict(arguments)}
         try:
             found = self._worker.call(request)
         except InfrastructureError as error:
@@ -154,11 +161,11 @@ class _Initial:
 
     key: bytes
     classes: tuple[str, ...]
-    entries: Mapping[str, Entry]
+    tools: Mapping[str, BoundTool]
     objects: dict[str, Any]
 
 
-class World:
+class BfclWorld:
     """One living world (`Instance`). Not for two threads at once."""
 
     __slots__ = ("_equal", "_initial", "_objects", "_owned")
@@ -171,10 +178,10 @@ class World:
 
     def call(self, call: Call) -> Result:
         """One call, in the words of the benchmark's executor. Written in one piece: it is what everything waits for."""
-        entry = self._initial.entries.get(call.name)
-        if entry is None:
+        bound = self._initial.tools.get(call.name)
+        if bound is None:
             return Result(f"{PREFIX}name '{call.name[:MAX_NAME]}' is not defined", None, "unknown_tool")
-        tool, group, function, takes, before, write = entry
+        tool, group, function, takes, before, write = bound
         arguments = call.arguments
         nested = False
         for value in arguments.values():
@@ -205,7 +212,7 @@ class World:
                 take(target, owned, arguments)
             if self._equal and call.name != "cd":  # where one stands is not compared
                 self._equal.pop(group, None)
-        if before is not None and (result := before(entry, target, arguments)) is not None:
+        if before is not None and (result := before(bound, target, arguments)) is not None:
             return result
         error = None
         try:
@@ -224,12 +231,12 @@ class World:
                 text = value.json
             else:
                 text = str(value)
-                if kind is list and complains(value):
+                if kind is list and reports_error(value):
                     error = "tool"
         except RecursionError:
             return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
         except Exception as problem:  # noqa: BLE001 the exception is the tool's answer
-            return Result(f"{PREFIX}{problem}", None, blame(tool, arguments, problem))
+            return Result(f"{PREFIX}{problem}", None, kind_of_error(tool, arguments, problem))
         if len(text) > MAX_RESULT:
             return Result(f"{PREFIX}a result of {len(text)} characters; at most {MAX_RESULT}", None, "too_large")
         return answer((text, None, error))
@@ -254,9 +261,9 @@ class World:
             state.setdefault("objects", {})[name] = record
         return state
 
-    def fork(self) -> World:
+    def fork(self) -> BfclWorld:
         self._owned.clear()
-        fresh = World.__new__(World)
+        fresh = BfclWorld.__new__(BfclWorld)
         fresh._initial = self._initial
         fresh._objects = self._objects.copy()
         fresh._owned = {}
@@ -265,7 +272,7 @@ class World:
 
     def same_state(self, other: Instance) -> bool:
         """The benchmark's state check, class by class (FACTS: public attributes, by Python's `!=`)."""
-        if not isinstance(other, World) or self._initial.classes != other._initial.classes:
+        if not isinstance(other, BfclWorld) or self._initial.classes != other._initial.classes:
             return False
         theirs = other._objects
         for name, mine in self._objects.items():
@@ -280,6 +287,27 @@ class World:
             if name not in other._owned:  # what nobody owns is never written again
                 self._equal[name] = expected
         return True
+
+
+def check_state(state: Any) -> None:
+    """Raises ValueError naming what is wrong with a state or a snapshot (the top of this module has its form); what is
+    inside a class's scenario is for the class itself to refuse."""
+    if not isinstance(state, dict) or not {"classes", "config"} <= state.keys():
+        raise ValueError("the state needs 'classes' and 'config'")
+    if unknown := state.keys() - {"classes", "config", "long_context", "objects"}:
+        raise ValueError(f"unknown fields {sorted(unknown)} in the state")
+    classes, config = state["classes"], state["config"]
+    if not isinstance(classes, list) or not all(isinstance(name, str) and name in MODULES for name in classes):
+        raise ValueError(f"'classes' must be a list of {', '.join(MODULES)}; it is {classes!r}")
+    if len(set(classes)) != len(classes):
+        raise ValueError("'classes' names a class twice")
+    if not isinstance(config, dict) or not all(isinstance(scenario, dict) for scenario in config.values()):
+        raise ValueError("'config' must hold one object for each class")
+    objects = state.get("objects", {})
+    if not isinstance(objects, dict) or not objects.keys() <= set(classes):
+        raise ValueError("'objects' must hold objects of the state's classes")
+    if not isinstance(state.get("long_context", False), bool):
+        raise ValueError("'long_context' must be true or false")
 
 
 def _bounds(tool: Tool) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from rods.tasks import TASK_TYPES, Task, TaskType
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
     from worlds.desk.generator import Size
 
 
+@cache
 def environment() -> Desk:
+    """The environment, made once a process."""
     return Desk()
 
 

@@ -1,72 +1,137 @@
-"""Desk's catalogue for `rods/composing`."""
+"""Desk's catalogue for `rods/composing`: the tables of `recipes/`, and which values are sensible at a moment.
+
+A domain looks at the state, but not at everything: that a file is locked or an account too poor shows only when the
+call runs.
+"""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
+from typing import Any
 
-from rods.composing.catalogue import Catalogue
+from rods.composing.catalogue import Catalogue, Domain, Scene
+from rods.composing.recipes import merged, read
 from worlds.desk import pools
-from worlds.desk.domains import DOMAINS
-from worlds.desk.phrases import BOOK
-from worlds.desk.recipes import RECIPES
-from worlds.desk.worlds import make_state, pad, patch
+from worlds.desk.states import make_state, pad, patch
 
 SHOWN = 14  # tools shown with a task: prompts stay short
-
-_PAIRS = (
-    ("add_income", "add_expense"),
-    ("copy_file", "move_file"),
-    ("lock_file", "unlock_file"),
-    ("reply_mail", "forward_mail"),
-    ("flag_mail", "delete_mail"),
-    ("find_event", "list_day"),
-    ("move_event", "cancel_event"),
-    ("add_contact", "change_address"),
-    ("find_bill", "add_bill"),
-    ("read_file", "list_folder"),
-    ("write_file", "create_file"),
-)
-SIBLINGS = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
-_FAMILIES = {
-    "contact": "new_name",
-    "address": "new_address new_guest new_reader",
-    "team": "other_team lone_team",
-    "subject": "new_subject spare_subject",
-    "text": "new_text",
-    "title": "new_title spare_title",
-    "day": "lone_day",
-    "room": "other_room",
-    "file": "new_file locked_file",
-    "folder": "other_folder lone_folder",
-    "account": "target",
-    "vendor": "new_vendor",
-}
-SWAPS = {"transfer_money": ("source", "target"), "copy_file": ("file", "copy"), "send_mail": ("subject", "text")}
-_READERS = (
-    "find_contact list_team search_mail read_mail find_event list_day list_folder read_file get_balance find_bill"
-)
+_FILES = ("contacts", "mail", "calendar", "files", "ledger", "words")
 
 
 @cache
 def catalogue() -> Catalogue:
-    return Catalogue(
-        environment="desk",
-        recipes=RECIPES,
-        domains=DOMAINS,
-        book=BOOK,
-        make_state=make_state,
-        patch=patch,
-        pad=pad,
-        topics=_topics,
-        thematic=frozenset({"subject", "new_subject", "title", "new_title"}),
-        families={domain: family for family, domains in _FAMILIES.items() for domain in domains.split()},
-        siblings=SIBLINGS,
-        swaps=SWAPS,
-        lookups=frozenset(_READERS.split()),
-        shown=SHOWN,
+    tables = merged([read(Path(__file__).parent / "recipes" / f"{name}.toml") for name in _FILES])
+    return tables.catalogue(
+        "desk", domains=DOMAINS, make_state=make_state, patch=patch, pad=pad, topics=_topics, shown=SHOWN
     )
 
 
 def _topics(rng: random.Random) -> dict[str, str]:
     return {"topic": rng.choice(pools.TOPICS)}
+
+
+def _files(scene: Scene) -> dict[str, Any]:
+    files: dict[str, Any] = scene.state["files"]
+    return files
+
+
+def _lone(values: list[str]) -> list[str]:
+    """The values that occur exactly once, in order of the alphabet."""
+    return sorted(value for value, count in Counter(values).items() if count == 1)
+
+
+def _others(pool: Sequence[str], taken: set[str]) -> list[str]:
+    return [value for value in pool if value not in taken]
+
+
+def _subjects(scene: Scene) -> list[str]:
+    return [mail["subject"] for mail in scene.state["mail"]["inbox"].values()]
+
+
+def _titles(scene: Scene) -> list[str]:
+    return [event["title"] for event in scene.state["calendar"]["events"].values()]
+
+
+def _addresses(scene: Scene) -> set[str]:
+    return {contact["address"] for contact in scene.state["contacts"].values()}
+
+
+def _targets(scene: Scene) -> list[str]:
+    return [name for name in scene.state["ledger"]["accounts"] if name != scene.chosen.get("source")]
+
+
+def _vendors(scene: Scene) -> list[str]:
+    return _lone([bill["vendor"] for bill in scene.state["ledger"]["bills"].values() if not bill["paid"]])
+
+
+def _other_folder(scene: Scene) -> list[str]:
+    file = _files(scene).get(scene.chosen.get("file", ""), {})
+    return [name for name in pools.FOLDERS if name not in (file.get("folder"), scene.chosen.get("folder"))]
+
+
+def _other_team(scene: Scene) -> list[str]:
+    contact = scene.state["contacts"].get(scene.chosen.get("name", ""), {})
+    return [team for team in pools.TEAMS if team != contact.get("team")]
+
+
+def _new_text(scene: Scene) -> list[str]:
+    file = _files(scene).get(scene.chosen.get("file", ""), {})
+    return [text for text in pools.TEXTS if text != file.get("text")]
+
+
+def _hours(scene: Scene) -> list[int]:
+    """Those at which nothing begins on the day that was chosen, if one was."""
+    events = scene.state["calendar"]["events"].values()
+    full = {event["hour"] for event in events if event["day"] == scene.chosen.get("day")}
+    return [hour for hour in pools.HOURS if hour not in full]
+
+
+def _readers(scene: Scene) -> list[str]:
+    """Addresses of no contact with which the file is not shared yet."""
+    return _others(pools.ADDRESSES, {*_addresses(scene), *_files(scene)[scene.chosen["file"]]["shared"]})
+
+
+def _event(scene: Scene) -> dict[str, Any]:
+    event: dict[str, Any] = scene.state["calendar"]["events"].get(scene.chosen["event"], {"room": "", "guests": []})
+    return event
+
+
+DOMAINS: dict[str, Domain] = {
+    "contact": lambda scene: list(scene.state["contacts"]),
+    "new_name": lambda scene: _others(pools.NAMES, set(scene.state["contacts"])),
+    "address": lambda scene: _others(pools.ADDRESSES, _addresses(scene)),
+    "new_address": lambda scene: _others(pools.ADDRESSES, _addresses(scene)),
+    "team": lambda scene: pools.TEAMS,
+    "other_team": _other_team,
+    "lone_team": lambda scene: _lone([contact["team"] for contact in scene.state["contacts"].values()]),
+    "subject": lambda scene: _lone(_subjects(scene)),
+    "spare_subject": lambda scene: _others(_lone(_subjects(scene)), {scene.narrative.get("topic", "")}),
+    "new_subject": lambda scene: pools.TOPICS,
+    "text": lambda scene: pools.TEXTS,
+    "new_text": _new_text,
+    "title": lambda scene: _lone(_titles(scene)),
+    "spare_title": lambda scene: _others(_lone(_titles(scene)), {scene.narrative.get("topic", "")}),
+    "new_title": lambda scene: _others(pools.TOPICS, set(_titles(scene))),
+    "day": lambda scene: pools.DAYS,
+    "lone_day": lambda scene: _lone([event["day"] for event in scene.state["calendar"]["events"].values()]),
+    "hour": _hours,
+    "room": lambda scene: pools.ROOMS,
+    "other_room": lambda scene: _others(pools.ROOMS, {_event(scene)["room"]}),
+    "new_guest": lambda scene: _others(pools.ADDRESSES, {*_addresses(scene), *_event(scene)["guests"]}),
+    "file": lambda scene: list(_files(scene)),
+    "new_file": lambda scene: _others(pools.FILES, set(_files(scene))),
+    "new_reader": _readers,
+    "locked_file": lambda scene: [name for name, file in _files(scene).items() if file["locked"]],
+    "folder": lambda scene: pools.FOLDERS,
+    "other_folder": _other_folder,
+    "lone_folder": lambda scene: _lone([file["folder"] for file in _files(scene).values()]),
+    "account": lambda scene: list(scene.state["ledger"]["accounts"]),
+    "target": _targets,
+    "amount": lambda scene: pools.AMOUNTS,
+    "vendor": _vendors,
+    "new_vendor": lambda scene: _others(pools.VENDORS, set(_vendors(scene))),
+}

@@ -18,13 +18,13 @@ from typing import Literal
 from rods.canonical import keyed_random
 from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import Catalogue
-from rods.composing.plan_search import Shape
+from rods.composing.plan_search import PlanShape
 from rods.composing.records import ComposeError, Draft
-from rods.environments import load
 from rods.environments.base import Environment
 from rods.gates import drafts
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import TASK_TYPES, Split, Task, TaskType
+from worlds.desk import environment as desk
 from worlds.desk.catalogue import catalogue
 
 TRIES = 20  # candidate plans a task: any that fits will do
@@ -74,14 +74,14 @@ def fresh_tasks(
 
 def fresh_task(random_seed: int, purpose: str, index: int, type: TaskType, size: Size = "full") -> tuple[Task, Draft]:
     """The `index`-th task of that type: the first of its attempts that composes and is accepted by the judge."""
-    book, environment = _book(size), load("desk")
+    book, environment = _book(size), desk()
     for attempt in itertools.count():
         try:
             rng = keyed_random(random_seed, purpose, index, type, attempt)
             task, draft = _compose(book, environment, type, size, rng)
         except ComposeError:
             continue
-        if not drafts.judge(book, task, draft):
+        if not drafts.judge(book, environment, task, draft):
             return task, draft
     raise AssertionError("unreachable: attempts never end")
 
@@ -98,7 +98,13 @@ def _compose(
     if rng.random() < PEOPLE:
         usable = frozenset(("contacts", *rng.sample(CLASSES[1:], rng.choice((1, 2)))))
     plan = planning.sketch(
-        book, (_small_shape if size == "small" else _shape)(type, rng), type, usable=usable, tries=TRIES, rng=rng
+        book,
+        environment,
+        (_small_shape if size == "small" else _shape)(type, rng),
+        type,
+        usable=usable,
+        tries=TRIES,
+        rng=rng,
     )
     state = states.fresh_state(book, plan, None, rng)
     choices = rng.getrandbits(64)
@@ -117,17 +123,17 @@ def _compose(
     return task_types.apply(book, environment, draft, texts, type, rng), draft
 
 
-def _shape(type: TaskType, rng: random.Random) -> Shape:
+def _shape(type: TaskType, rng: random.Random) -> PlanShape:
     """Two to four turns of one to three calls; the types with a turn without calls get it on top."""
     counts = [rng.choice((1, 2, 2, 3)) for _ in range(rng.choice((2, 3, 3, 4)))]
     if type in ("miss_func", "miss_param"):
         if len(counts) == 4:
             counts.pop()
         counts.insert(rng.randrange(len(counts)), 0)
-    return Shape(tuple(counts), depth=rng.choice((2, 2, 2, 3)))
+    return PlanShape(tuple(counts), depth=rng.choice((2, 2, 2, 3)))
 
 
-def _small_shape(type: TaskType, rng: random.Random) -> Shape:
+def _small_shape(type: TaskType, rng: random.Random) -> PlanShape:
     """Two or three turns of one or two calls, with a result that feeds a later call; the types
     with a turn without calls get it on top of two turns."""
     counts = [rng.choice((1, 1, 2)) for _ in range(rng.choice((2, 2, 2, 3)))]
@@ -137,4 +143,4 @@ def _small_shape(type: TaskType, rng: random.Random) -> Shape:
         counts[rng.randrange(len(counts))] = 2
     if type in ("miss_func", "miss_param"):
         counts.insert(rng.randrange(len(counts)), 0)
-    return Shape(tuple(counts), depth=2)
+    return PlanShape(tuple(counts), depth=2)

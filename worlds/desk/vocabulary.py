@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from rods.tasks import RETURN_SENTENCE
-from worlds.desk import pools, worlds
-from worlds.desk.phrases import BOOK
-from worlds.desk.recipes import RECIPES
+from worlds.desk import pools
+from worlds.desk.catalogue import catalogue
 from worlds.desk.registry import REFUSALS, REGISTRY
+from worlds.desk.states import RICH
 
 WORD = re.compile(r"[a-z_]+[0-9]*|[0-9]+")
 
@@ -36,21 +36,22 @@ def _texts() -> Iterator[str]:
         yield from pool
     for pool in (pools.TOPICS, pools.FILES, pools.VENDORS, pools.TEXTS):
         yield from pool
-    numbers = (*pools.HOURS, *pools.AMOUNTS, *range(0, pools.BALANCES[-1] + 401, 20), worlds.RICH)
+    numbers = (*pools.HOURS, *pools.AMOUNTS, *range(0, pools.BALANCES[-1] + 401, 20), RICH)
     yield from map(str, numbers)
     for letter in "mei":
         yield from (f"{letter}{number}" for number in (*pools.FIRST_IDS, *range(pools.NEXT_IDS[0], 32)))
-    for recipe in RECIPES.values():
+    for recipe in catalogue().recipes.values():
         yield from map(_plain, recipe.phrases)
     yield from map(_plain, _book())
     yield RETURN_SENTENCE
 
 
 def _book() -> Iterator[str]:
-    groups: list[Iterable[str]] = [BOOK.links, *BOOK.frames.values()]
-    groups += [part for story in BOOK.stories for part in (story.opening, story.later, story.closing)]
-    groups += [part for words in BOOK.things.values() for part in (words.explicit, words.back)]
-    groups += [*BOOK.vague.values(), *BOOK.supply.values(), *BOOK.again.values()]
+    book = catalogue().book
+    groups: list[Iterable[str]] = [book.links, *book.frames.values()]
+    groups += [part for story in book.stories for part in (story.opening, story.later, story.closing)]
+    groups += [part for words in book.things.values() for part in (words.explicit, words.back)]
+    groups += [*book.vague.values(), *book.supply.values(), *book.again.values()]
     for group in groups:
         yield from group
 

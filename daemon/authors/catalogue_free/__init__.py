@@ -1,0 +1,165 @@
+"""Authoring for environments that bring no recipes, and for plans of single tools: a catalogue from tools and schemas.
+
+Every tool is a recipe of one step whose arguments the user says. The domain of an argument lists what the world offers
+for it: the options of its schema, or the names and numbers in state and results whose place is called like the
+argument. Where there are none, or the argument is free text or names something new, it lists examples. All this is a
+guess from names; that a value works shows only when the call runs.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import orjson
+
+from daemon.authors.catalogue_free.padding import padded
+from daemon.authors.state_shapes import is_map
+from rods.analysis.sampling import Sampler
+from rods.analysis.schemas import fits, limits
+from rods.composing.catalogue import LEFT_OUT, Catalogue, PhraseBook, Recipe, RecipeStep, Said, Scene, catalogue_for
+from rods.composing.records import ComposeError
+from rods.environments.base import Environment, Parameter, Tool, kept
+
+EXAMPLES = 6
+WORDS_OF_A_NAME = 4  # a longer text in the state is no name
+PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+MAKING = {"add", "create", "make", "new", "register", "touch", "mkdir", "insert", "draft"}  # what is named is new
+WRITING = {"write", "post", "send", "book", "open", "place"}  # the same for its name, title or subject
+FREE = {"text", "body", "message", "content", "comment", "query", "reason", "answer"}  # said in one's own words
+NAMING = {"name", "title", "subject", "label"}
+
+
+@kept
+def catalogue_with_tools(environment: Environment) -> Catalogue:
+    """The environment's own catalogue, with a recipe for each single tool beside its own; or these alone."""
+    single = _single_tools(environment)
+    try:
+        own = catalogue_for(environment)
+    except ComposeError:
+        return single
+    return replace(own, recipes={**single.recipes, **own.recipes}, domains={**single.domains, **own.domains})
+
+
+def is_single_tool(recipe: Recipe) -> bool:
+    """Whether it is a single tool rather than a recipe of the environment's own (which may have a tool's name)."""
+    tool = recipe.steps[0].tool
+    own_domains = all(domain == f"{tool}.{slot}" for slot, domain in recipe.says.items())
+    return recipe.name == tool and len(recipe.steps) == 1 and not recipe.needs and own_domains
+
+
+def takes_free_text(argument: str) -> bool:
+    """Whether an argument of this name takes free text, such as a message."""
+    return bool(_parts(argument) & FREE)
+
+
+def _single_tools(environment: Environment) -> Catalogue:
+    tools = environment.tools()
+    domains: dict[str, Callable[[Scene], list[Any]]] = {}
+    recipes = {}
+    for tool in tools.values():
+        arguments = {}
+        for parameter in tool.parameters:
+            name = f"{tool.name}.{parameter.name}"
+            domains[name] = partial(_values, tool, parameter)
+            arguments[parameter.name] = Said(parameter.name, name)
+        recipes[tool.name] = Recipe(tool.name, (RecipeStep(tool.name, arguments),), (tool.summary,))
+    return Catalogue(
+        environment=environment.name,
+        recipes=recipes,
+        domains=domains,
+        book=PhraseBook({1: ("{0}",)}, (), (), {}, {}, {}, longest=80),
+        make_state=lambda recipes, avoid, narrative, rng: dict(avoid or {}),
+        patch=lambda state, error, rng: None,
+        pad=partial(padded, environment),
+        topics=lambda rng: {},
+        ordinary=frozenset(name for name in tools if name.isalpha() and name.islower()),
+        closed=True,
+    )
+
+
+def _values(tool: Tool, parameter: Parameter, scene: Scene) -> list[Any]:
+    """What may be said for an argument now, or examples of it."""
+    schema = limits(parameter)
+    kind = schema.get("type")
+    left_out = [] if parameter.required else [LEFT_OUT]
+    if "enum" in schema:
+        return [*schema["enum"], *left_out]
+    if kind == "boolean":
+        return [True, False, *left_out]
+    parts = _parts(parameter.name)
+    verbs = _parts(tool.name)
+    new = (parts & (NAMING | verbs) and MAKING & verbs) or (parts & NAMING and WRITING & verbs)
+    free = takes_free_text(parameter.name) or (new and "id" not in parts)
+    item = schema.get("items", {}) if kind == "array" else schema
+    found = [] if free else _known(tool, item, parameter, scene)
+    if kind == "array":
+        found = [[value] for value in found]
+    return [*(found or _examples(parameter.name, schema)), *left_out]
+
+
+def _known(tool: Tool, schema: Mapping[str, Any], parameter: Parameter, scene: Scene) -> list[Any]:
+    """Names and numbers of state and results whose place is called like the parameter; else like a word of its
+    description; for a name, else the keys of what the tool, or its class, is about."""
+    offered = [*_leaves(scene.state, ())]
+    for _, result in scene.calls:
+        offered += _leaves(_value(result.text) if result.value is None else result.value, ())
+    parts = _parts(parameter.name)
+    about = [parts, _parts(parameter.description) - {"name", "id", "number"}]
+    if parts & NAMING:
+        about += [_parts(tool.name), _parts(tool.group)]
+    for number, wanted in enumerate(about):
+        found = [
+            value
+            for place, value, key in offered
+            if wanted & place and (key or number < 2) and fits(schema, value) and _is_name(value)
+        ]
+        if found:
+            return [value for index, value in enumerate(found) if value not in found[:index]]
+    return []
+
+
+def _examples(name: str, schema: Mapping[str, Any]) -> list[Any]:
+    drawn = [Sampler(random.Random(number)).value(name, schema) for number in range(4 * EXAMPLES)]
+    return [value for index, value in enumerate(drawn) if value not in drawn[:index]][:EXAMPLES]
+
+
+def _leaves(value: Any, place: tuple[str, ...], *, record: bool = True) -> Iterator[tuple[frozenset[str], Any, bool]]:
+    """(words of the two nearest names, value, whether it is a key) for every leaf of a JSON value and every key of a
+    map; keys that are numbers as such. The fields of a record are no values."""
+    words = frozenset().union(*(_parts(name) for name in place[-2:]))
+    if isinstance(value, Mapping):
+        keyed = is_map(value, record=record)
+        for key, item in value.items():
+            if keyed:
+                yield words, key, True
+                if key.isdecimal():
+                    yield words, int(key), True
+            yield from _leaves(item, (*place, key), record=keyed)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item, place)
+    elif value is not None and not isinstance(value, bool):
+        yield words, value, False
+
+
+def _is_name(value: Any) -> bool:
+    return not isinstance(value, str) or 0 < len(value.split()) <= WORDS_OF_A_NAME
+
+
+@cache
+def _parts(name: str) -> frozenset[str]:
+    """The words of a name, in the singular: `note_ids` and `NoteID` have `note` and `id`."""
+    words = (word.lower() for word in PART.findall(name))
+    return frozenset(word[:-1] if len(word) > 2 and word.endswith("s") else word for word in words)
+
+
+def _value(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return text

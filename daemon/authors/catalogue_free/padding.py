@@ -1,8 +1,9 @@
-"""Pads the world of an environment without a catalogue: more entries, copied from those that nobody speaks of.
+"""Pads the world of an environment without a catalogue: more entries, copied from those that the conversation does not
+mention.
 
-Nothing is known here of what an entry means. A copy of what the user asks for would be a second right answer beside the
-ground truth, so an entry of which any word is spoken or used is never copied, and a collection is left as it is where
-longer it would change a result from which a later call takes a value.
+What an entry means is not known here. A copy of what the user asks for would be a second right answer beside the ground
+truth. So an entry of which any word is said or used is never copied, and a collection is left as it is where more
+entries would change a result from which a later call takes a value.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rods.analysis.shapes import at, is_map
+from daemon.authors.state_shapes import at, is_map
 from rods.analysis.words import COMMON, stem
 from rods.composing.records import Draft
-from rods.environments import load
 from rods.environments.base import Environment
 from rods.errors import InfrastructureError
 
@@ -24,13 +24,13 @@ WORD = re.compile(r"\w+")
 PADDED_MAPS, PADDING = 4, 8  # collections that padding fills up, and entries for each
 
 
-def padded(environment_name: str, draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
+def padded(environment: Environment, draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
     """The draft's state with more entries in its largest collections, copies of those that are there under new keys, as
     far as the environment and the draft's calls allow. `spoken`: the words, in small letters, of texts and arguments.
 
     Raises InfrastructureError when the machinery broke."""
     state = copy.deepcopy(dict(draft.state))
-    environment, meant = load(environment_name), frozenset(map(stem, spoken))
+    meant = frozenset(map(stem, spoken))
     maps = sorted(_maps(state, ()), key=lambda path: -len(at(state, path)))[:PADDED_MAPS]
     for path in maps:
         longer = copy.deepcopy(state)

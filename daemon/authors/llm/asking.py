@@ -1,26 +1,107 @@
-"""How an agent is asked: a template filled, sent with the schema of its answer, read strictly, and asked again.
+"""How a language model is asked: a template filled, sent with the schema of its answer, read strictly, and asked again.
+
+The form of an answer is declared once (`AnswerForm`): its fields with their schemas. Two ways of writing follow from
+it. Constrained, an answer is one JSON object that the server holds to `AnswerForm.schema()`. Tagged, each field stands
+between tags of its name: texts as they are, a list of things of one kind as one pair of tags an element, the rest as
+JSON. Either way `read` gives the same dictionary and is strict: a tag that is missing, open or double, a value that
+breaks its schema, NaN, numbers over 64 bits or an endless answer raise `Unreadable`. Thinking goes into `reason`; a
+model's own <think> block is dropped.
 
 One `Asker` speaks for one variant: its account pays, its backbone answers every call, and it remembers the templates
-that were really used. What a model does wrong ends, after a few tries, as the `ComposeError` that the caller names,
-with what the model had written. What the machinery does wrong (`EndpointError`, `BudgetSpent`) passes through
-untouched: it is no candidate's fault.
+that were used. What a model does wrong ends, after a few tries, as the `ComposeError` that the caller names, with what
+the model had written. What the machinery does wrong (`EndpointError`, `BudgetSpent`) passes through: it is no
+candidate's failure.
 """
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from daemon.authors.base import Assignment
-from daemon.authors.llm.answers import Form, Unreadable
-from prompts import load
-from rods.composing.records import ComposeError, ErrorType
+from daemon.authors.base import Assignment, T, in_thread
+from prompts import Template, load
+from rods import model_json
+from rods.analysis.schemas import Checker
+from rods.composing.catalogue import Catalogue
+from rods.composing.records import ComposeError
+from rods.config import PipelineSettings
+from rods.faults import ErrorType
 from rods.llm import Account, Client, Completion, Request
 
-T = TypeVar("T")
+Schema = Mapping[str, Any]
+LONGEST = 100_000  # characters of an answer
+REASON = 300  # characters of thinking in a constrained answer, so that a weak model comes to the point
 SHOWN = 1_000  # characters of a failed answer that are shown to the model again
 KEPT = 4_000  # and that are kept as evidence
+THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+
+
+class Unreadable(ValueError):
+    """An answer without the demanded form or meaning. The text says to the model what was wrong; `error` is the type of
+    the failure when no further try helps, instead of the one that the caller named."""
+
+    def __init__(self, text: str, error: ErrorType | None = None) -> None:
+        super().__init__(text)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """`fields` in the order in which they are written; `optional` ones may be left out. The schemas of `guiding` ones
+    bind a constrained answer only: whoever reads the answer says better what is wrong with them."""
+
+    fields: Mapping[str, Schema]
+    optional: frozenset[str] = frozenset()
+    guiding: frozenset[str] = frozenset()
+
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of the constrained answer, which has room for thinking before the fields."""
+        return obj({"reason": {"type": "string", "maxLength": REASON}, **self.fields}, optional=self.optional)
+
+    def read(self, text: str, *, constrained: bool) -> dict[str, Any]:
+        """The fields of an answer, and its `reason` ("" when there is none). Raises Unreadable."""
+        if len(text) > LONGEST:
+            raise Unreadable(f"the answer has {len(text)} characters, at most {LONGEST} are read")
+        text = THINK.sub("", text, count=1)
+        found = self._in_object(text) if constrained else self._in_tags(text)
+        for name, schema in self.fields.items():
+            if name not in found:
+                if name not in self.optional:
+                    raise Unreadable(f"{name} is missing")
+            elif name not in self.guiding and (what := Checker(schema).fault(found[name])):
+                raise Unreadable(f"{name} {what}")
+        return found
+
+    def _in_object(self, text: str) -> dict[str, Any]:
+        try:
+            value = model_json.find(text)
+        except ValueError as error:
+            raise Unreadable(f"no JSON object could be read: {error}") from None
+        if not isinstance(value, dict):
+            raise Unreadable("the answer is not a JSON object")
+        reason = value.get("reason", "")
+        return {
+            "reason": reason if isinstance(reason, str) else "",
+            **{name: value[name] for name in self.fields if name in value},
+        }
+
+    def _in_tags(self, text: str) -> dict[str, Any]:
+        reasons = re.findall(r"<reason>(.*?)</reason>", text, re.DOTALL)
+        text = re.sub(r"<reason>.*?</reason>", "", text, flags=re.DOTALL)
+        found: dict[str, Any] = {"reason": " ".join(reasons).strip()}
+        for name, schema in self.fields.items():
+            parts = _between_tags(name, text)
+            if schema.get("type") == "array" and "items" in schema:
+                found[name] = [_value(name, part, schema["items"]) for part in parts]
+            elif len(parts) > 1:
+                raise Unreadable(f"<{name}> stands there {len(parts)} times")
+            elif parts:
+                found[name] = _value(name, parts[0], schema)
+        return found
 
 
 @dataclass(slots=True)
@@ -42,7 +123,7 @@ class Asker:
         stage: str,
         fields: Mapping[str, str],
         sections: Sequence[str] = (),
-        form: Form,
+        form: AnswerForm,
         read: Callable[[dict[str, Any]], T],
         check: Callable[[T], Awaitable[None]] | None = None,
         error: ErrorType,
@@ -51,7 +132,7 @@ class Asker:
         max_tokens: int = 1024,
     ) -> T:
         """What `read` makes of the answer's fields; it may raise Unreadable for what has the form but no sense.
-        `check` then looks at what only work can tell, and may raise it too. `sections` of the template are added to the
+        `check` then looks at what has to be computed, and may raise it too. `sections` of the template are added to the
         question.
 
         The first try is constrained where the endpoint can do that. An answer that was cut short leads to the tagged
@@ -59,20 +140,19 @@ class Asker:
         that only repeats itself is asked anew. Raises ComposeError(error) when no try succeeds, EndpointError,
         BudgetSpent.
         """
-        loaded = load(template)
-        self.hashes[template] = loaded.hash
-        said_to = loaded.render_sections(**fields)
-        question = "\n\n".join(said_to[name] for name in ("user", *sections))
+        loaded = self.template(template)
+        rendered = loaded.render_sections(**fields)
+        question = "\n\n".join(rendered[name] for name in ("user", *sections))
         constrained = self.client.constrains(self.backbone)
         exchange: list[dict[str, str]] = []
-        why, said, kind, repeated = "", "", error, False
+        why, said, kind = "", "", error
         for number in range(self.tries):
             way = "constrained" if constrained else "tagged"
-            user = {"role": "user", "content": f"{question}\n\n{said_to[way]}"}
+            user = {"role": "user", "content": f"{question}\n\n{rendered[way]}"}
             completion = await self.client.complete(
                 Request(
                     stage,
-                    [{"role": "system", "content": said_to["system"]}, user, *exchange],
+                    [{"role": "system", "content": rendered["system"]}, user, *exchange],
                     schema=form.schema() if constrained else None,
                     max_tokens=max_tokens,
                     random_seed=given.rng(f"{template} {turn} {number}").getrandbits(31),
@@ -81,7 +161,7 @@ class Asker:
                     account=self.account,
                 )
             )
-            said, repeated = completion.text, completion.text == said
+            repeated, said = completion.text == said, completion.text
             try:
                 meant = read(_fields(completion, form, constrained=constrained))
                 if check is not None:
@@ -92,22 +172,72 @@ class Asker:
             if completion.finish == "context" and not exchange:
                 break  # nothing shorter can be asked
             constrained = constrained and completion.constrained and completion.finish != "length"  # a grammar can loop
-            anew = repeated or completion.finish in ("length", "context")  # who sees his answer may just repeat it
-            exchange = [] if anew else self._again(said, why)
-        detail = f"{template}: {why}"
-        raise ComposeError(kind, detail, function=function, turn=turn, said=said[:KEPT])
+            anew = repeated or completion.finish in ("length", "context")  # one that sees its answer may repeat it
+            exchange = [] if anew else self._complaint(said, why)
+        raise ComposeError(kind, f"{template}: {why}", function=function, turn=turn, said=said[:KEPT])
 
-    def _again(self, said: str, why: str) -> list[dict[str, str]]:
-        """The failed answer and the complaint about it, as the end of the next question."""
-        complaint = load("again")
-        self.hashes["again"] = complaint.hash
+    def template(self, name: str) -> Template:
+        """The template, which counts as used from now on."""
+        loaded = load(name)
+        self.hashes[name] = loaded.hash
+        return loaded
+
+    def _complaint(self, said: str, why: str) -> list[dict[str, str]]:
+        """The failed answer and what was wrong with it, as the end of the next question."""
         return [
             {"role": "assistant", "content": said[:SHOWN] or "(nothing)"},
-            {"role": "user", "content": complaint.render(problem=why)},
+            {"role": "user", "content": self.template("again").render(problem=why)},
         ]
 
 
-def _fields(completion: Completion, form: Form, *, constrained: bool) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every stage of one variant works with."""
+
+    catalogue: Catalogue
+    asker: Asker
+    settings: PipelineSettings
+    threads: Executor
+
+    def compute(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """`function()`, computed in a thread."""
+        return in_thread(self.threads, function)
+
+
+def obj(fields: Mapping[str, Schema], optional: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The schema of an object with exactly these fields."""
+    return {
+        "type": "object",
+        "properties": dict(fields),
+        "required": [name for name in fields if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+def _between_tags(name: str, text: str) -> list[str]:
+    """The contents of all pairs of tags called `name`. Raises Unreadable when they are not pairs."""
+    opened, closed = f"<{name}>", f"</{name}>"
+    parts = []
+    for piece in text.split(opened)[1:]:
+        inside, end, _ = piece.partition(closed)
+        if not end:
+            raise Unreadable(f"{opened} is not closed")
+        parts.append(inside.strip())
+    if text.count(closed) != len(parts):
+        raise Unreadable(f"{closed} without {opened}")
+    return parts
+
+
+def _value(name: str, text: str, schema: Schema) -> Any:
+    if schema.get("type") == "string":
+        return text
+    try:
+        return model_json.find(text)
+    except ValueError as error:
+        raise Unreadable(f"<{name}> does not hold JSON: {error}") from None
+
+
+def _fields(completion: Completion, form: AnswerForm, *, constrained: bool) -> dict[str, Any]:
     if not completion.whole:
         told = {"length": "was cut short", "context": "found no room: the prompt is too long", "empty": "is empty"}
         raise Unreadable(f"the answer {told.get(completion.finish, 'was withheld')}")

@@ -1,222 +1,310 @@
-"""Stage II by a model: a world for the plan, values for its blanks, execution call by call (004 §3.3, Appendix D).
+"""Stage II: values for what a plan leaves open, and execution call by call (004 §3.3, Appendix D).
 
-Batched, one question asks for all values of the conversation; in the paper's form each function's values are asked for
-when its turn has come, with the true state and results before it. What turns out to be impossible, or makes a call
-fail, is asked again with the reason, a few times; then the error goes to the critic or back to the planner.
+What a user has to say is open at first. The plan is bound and run with the answers so far; where one is missing, or no
+longer possible, chance stands in for it and a `Blank` is noted, with the values that are to be had at its moment. The
+model is asked for the blanks, and the plan is run again. Batched, one question asks for all values of the conversation;
+in the paper's form each function's values are asked for when its turn has come, with the true state and results before
+it. What turns out to be impossible, or makes a call fail, is asked again with the reason, a few times; then the error
+goes to the critic or back to the planner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Any
 
-from daemon.authors.base import Assignment, Texts
-from daemon.authors.catalogue_free.plain import is_plain
-from daemon.authors.llm import linking, showing
-from daemon.authors.llm.answers import Form, obj
-from daemon.authors.llm.asking import Asker
-from daemon.authors.llm.choosing import EXAMPLES, Blank, Choosing, Key
-from daemon.authors.llm.computing import Compute
-from daemon.authors.llm.querying import Querying
-from daemon.authors.llm.worlds import Worlds
-from rods.analysis.flows import Flow, infer
-from rods.composing.bind import realise
-from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
+from daemon.authors.base import Assignment
+from daemon.authors.catalogue_free import is_single_tool, linking, takes_free_text
+from daemon.authors.llm import showing
+from daemon.authors.llm.asking import AnswerForm, Context, obj
+from daemon.authors.state_shapes import contents
+from rods.analysis.schemas import fits, limits
+from rods.canonical import canonical
+from rods.composing.bind import Choice, by_chance, meant, realise, spoken
+from rods.composing.catalogue import LEFT_OUT, Said, Scene, Worded
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.config.identity import Pipeline
-from rods.environments.base import Tool, reference
-from rods.tasks import Task
+from rods.environments.base import Tool
 
 AGAIN = 2  # times that a value is asked for anew
 SURVEYS = 3  # runs by chance until one shows all blanks
-STATE_ROOM = 2_500  # characters of the world in a prompt
+STATE_ROOM = 2_500  # characters of the state in a prompt
+OPTIONS = 20  # offered for one value
+EXAMPLES = 4
+LONGEST = 80  # characters of an invented text
+PHRASE = 2.5  # words from which on the listed texts are phrases, not names
+Key = tuple[int, int, str]  # turn, place in it, slot
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """A value to be chosen: one of `options` (by label; a few of all the `values`), or one within `schema` where it is
+    not `closed`. `problem` says what was wrong with the last answer."""
+
+    key: Key
+    tool: str
+    argument: str
+    values: Sequence[Any]
+    options: Mapping[Any, Any]
+    closed: bool
+    schema: Mapping[str, Any]
+    optional: bool
+    problem: str = ""
+
+    @property
+    def id(self) -> str:
+        turn, place, slot = self.key
+        return f"{turn + 1}.{place + 1}.{slot}"
+
+    def as_schema(self) -> dict[str, Any]:
+        """JSON Schema of an answer."""
+        return {"enum": list(self.options)} if self.closed else dict(self.schema)
+
+    def value(self, answer: Any) -> Any:
+        """The value that an answer of this schema means."""
+        found = self.options.get(answer, answer) if isinstance(answer, (str, int, float)) else answer
+        if isinstance(found, (bool, int, float)) and _kind(found) is not _kind(answer):
+            return answer  # 1 and True are one key of a dictionary, and two answers
+        return found
+
+    def line(self) -> str:
+        """The blank as a prompt lists it."""
+        may: dict[str, Any] = {"one of": list(self.options)} if self.closed else {"any": self.schema}
+        if not self.closed:
+            may["such as"] = list(self.options)[:EXAMPLES]
+        if self.optional:
+            may["may be left out"] = True
+        if self.problem:
+            may["not again"] = self.problem
+        return f"{self.id} ({self.argument} of {self.tool}): {showing.compact(may)}"
+
+
+@dataclass(slots=True)
+class Answers:
+    """What is known while one plan is bound: the answers, and what was wrong with those that failed."""
+
+    values: dict[Key, Any] = field(default_factory=dict)
+    problems: dict[Key, str] = field(default_factory=dict)  # such a value must be one of those listed from then on
+    asked: dict[Key, int] = field(default_factory=dict)
+    invented: set[Key] = field(default_factory=set)
+    failed: int = 0
+
+    def add(self, values: Mapping[Key, Any], blanks: Sequence[Blank]) -> None:
+        """Raises ComposeError when a value has been asked for too often."""
+        for blank in blanks:
+            if not blank.closed:
+                self.invented.add(blank.key)
+            self.asked[blank.key] = self.asked.get(blank.key, 0) + 1
+            if self.asked[blank.key] > AGAIN + 1:
+                detail = f"no possible value for {blank.argument} after {AGAIN + 1} answers"
+                raise ComposeError("param_gen_failed", detail, function=blank.tool, turn=blank.key[0])
+        self.values |= values
+
+    def reopen(self, error: ComposeError, place: tuple[int, int]) -> None:
+        """After a call that failed although everything is answered, the values of its function are asked for anew, from
+        a list, a few times; where it has none, those that were invented before it. Raises the error when that does not
+        help or there is nothing to ask."""
+        turn = error.turn or 0
+        keys = [key for key in self.values if key[:2] == place and key[0] == turn]
+        keys = keys or [key for key in self.values if key in self.invented - self.problems.keys() and key[0] <= turn]
+        self.failed += 1
+        if error.type not in ("vm_exec_failed", "param_gen_failed") or not keys or self.failed > AGAIN:
+            raise error
+        for key in keys:
+            self.problems[key] = error.detail[:200]
+            del self.values[key]
+
+
+@dataclass(slots=True)
+class ValueChooser:
+    """The `Chooser` of one run: takes what is answered, and notes as `blanks` what is not.
+
+    Names and options are `closed`: one of those listed must be taken. Texts in whole phrases and amounts may be
+    invented within the tool's schema, until an invented one has failed. For single tools, where lists are guesses, a
+    value is closed when the world holds those listed; `feeding` says which earlier calls should feed a place, and where
+    one of its arguments can take a value that they returned, it must.
+    """
+
+    tools: Mapping[str, Tool]
+    answers: Answers
+    rng: Random
+    feeding: Mapping[linking.Position, Sequence[int]] = field(default_factory=dict)
+    blanks: dict[Key, Blank] = field(default_factory=dict)
+    scene: Scene | None = None  # at the first blank
+    place: tuple[int, int] = (-1, -1)  # of the last choice
+
+    def __call__(self, choice: Choice) -> Any:
+        key = (choice.turn, choice.place, choice.slot)
+        self.place = key[:2]
+        blank = self._blank(key, choice)
+        if len(blank.values) == 1 and blank.closed and not blank.optional:
+            return blank.values[0]
+        if key in self.answers.values:
+            answer = self.answers.values[key]
+            taken = _taken(blank, answer)
+            if taken is not None:
+                return taken
+            blank = replace(blank, problem=f"{repr(spoken(answer))[:80]} is not to be had at that moment")
+        self.blanks[key] = blank
+        self.scene = self.scene or choice.scene
+        left_out = [LEFT_OUT] if blank.optional else []
+        return by_chance(self.rng)(replace(choice, values=[*blank.values, *left_out]))
+
+    def _blank(self, key: Key, choice: Choice) -> Blank:
+        tool, argument = _filled(choice)
+        parameter = next(each for each in self.tools[tool].parameters if each.name == argument)
+        schema = _limited(limits(parameter))
+        listed = [value for value in choice.values if value is not LEFT_OUT]
+        fed = linking.fed_values(choice, listed, self.feeding) if self.feeding else []
+        closed = bool(fed) or key in self.answers.problems or _is_closed(choice, argument, listed, schema)
+        values = fed or listed
+        few = values if len(values) <= OPTIONS else _some(values, choice)
+        # Numbers and truth values are written as they are, anything else in words.
+        options = {value if isinstance(value, (bool, int, float)) else spoken(value): value for value in few}
+        optional = LEFT_OUT in choice.values and not fed
+        problem = self.answers.problems.get(key, "")
+        return Blank(key, tool, argument, values, options, closed, schema, optional, problem)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """The blanks to ask for, and the fields of the template. Holds no world: many wait for an answer at a time."""
 
-    blanks: tuple[Blank, ...]
+    blanks: Sequence[Blank]
     fields: Mapping[str, str]
 
 
-class Executor:
-    """Raises ComposeError: `param_gen_failed` for values that never fit, `vm_exec_failed` for calls that the world
-    refuses, `duplicate_func`, `conversation_construct_failed` for single tools that do not feed each other as in the
-    root, those of `fits` (a draft of which the seed's type cannot be made) and of the queries."""
+async def execute(context: Context, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
+    """The draft of a plan, its values the model's. Raises ComposeError: `param_gen_failed` for values that never fit,
+    `vm_exec_failed` for calls that the world refuses, `duplicate_func`, `conversation_construct_failed` for single
+    tools that do not feed each other as in the root."""
+    answers = Answers()
+    while True:
+        made = await context.compute(lambda: _bound(context, given, plan, state, answers))
+        if isinstance(made, Draft):
+            return made
+        answers.add(await _asked(context, given, made), made.blanks)
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        asker: Asker,
-        settings: Pipeline,
-        compute: Compute,
-        worlds: Worlds,
-        querying: Querying,
-        fits: Callable[[Assignment, Draft], Awaitable[None]],
-    ) -> None:
-        self.catalogue, self.asker, self.settings, self.compute = catalogue, asker, settings, compute
-        self.worlds, self.querying, self.fits = worlds, querying, fits
 
-    async def state(self, given: Assignment, plan: Plan) -> dict[str, Any]:
-        return await self.worlds.state(given, plan)
-
-    async def queries(self, given: Assignment, draft: Draft) -> Texts:
-        return await self.querying.queries(given, draft)
-
-    async def realise(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
-        binding = _Binding(given.environment.tools(), linking.links(self.catalogue, given, plan))
-        while True:
-            made = await self.compute(lambda: self._bound(given, plan, state, binding))
-            if isinstance(made, Draft):
-                await self.fits(given, made)
-                return made
-            binding.told(await self._ask(given, made), made.blanks)
-
-    async def _ask(self, given: Assignment, question: Question) -> dict[Key, Any]:
-        blanks = question.blanks
-        optional = frozenset(blank.id for blank in blanks if blank.optional)
-        form = Form({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
-
-        def read(answer: dict[str, Any]) -> dict[Key, Any]:
-            values = answer["values"]
-            return {blank.key: blank.value(values[blank.id]) if blank.id in values else LEFT_OUT for blank in blanks}
-
-        return await self.asker.ask(
-            given,
-            "parameters",
-            stage="parameters",
-            fields=question.fields,
-            form=form,
-            read=read,
-            error="param_gen_failed",
-            turn=blanks[0].key[0],
-            function=blanks[0].tool,
-            max_tokens=400 + 40 * len(blanks),
-        )
-
-    def _bound(self, given: Assignment, plan: Plan, state: Mapping[str, Any], binding: _Binding) -> Draft | Question:
-        """The draft, or what is still to be asked for it."""
-        while True:
-            made, run = self._run(given, plan, state, binding)
-            if run.blanks:
-                return self._question(plan, state, list(run.blanks.values()), run.scene)
-            if isinstance(made, Draft):
-                return self._checked(given, made, binding)
-            binding.blame(made, run)
-
-    def _run(
-        self, given: Assignment, plan: Plan, state: Mapping[str, Any], binding: _Binding
-    ) -> tuple[Draft | ComposeError, Choosing]:
-        """One run, in which chance fills the blanks. Where it fails on the way, some others: the one that gets farthest
-        shows most of what is to be asked."""
+def _bound(
+    context: Context, given: Assignment, plan: Plan, state: Mapping[str, Any], answers: Answers
+) -> Draft | Question:
+    """The draft, or what is still to be asked for it."""
+    catalogue, tools = context.catalogue, given.environment.tools()
+    feeding = linking.feeding(catalogue, given, plan)
+    while True:
         runs = []
-        for number in range(SURVEYS):
-            chance = given.rng(f"chance {number}")
-            run = Choosing(binding.tools, binding.answers, binding.problems, chance, binding.links)
+        for number in range(SURVEYS):  # where chance fails on the way, another run may show more of what is to be asked
+            run = ValueChooser(tools, answers, given.rng(f"chance {number}"), feeding)
             try:
-                return realise(given.environment, self.catalogue, plan, state, run), run
+                draft = realise(given.environment, catalogue, plan, state, run)
             except ComposeError as error:
                 runs.append((error, run))
-            if not run.blanks:
-                break
+                if not run.blanks:
+                    break
+            else:
+                if run.blanks:
+                    return _question(context, plan, state, run)
+                return linking.with_inferred_flows(catalogue, given, draft)
         if all(error.domain for error, _ in runs):  # nothing to choose from, whatever is chosen before
             raise runs[0][0]
-        return max(runs, key=lambda pair: len(pair[1].blanks))
-
-    def _question(self, plan: Plan, state: Mapping[str, Any], blanks: list[Blank], scene: Scene | None) -> Question:
-        """What to ask for now: all blanks, or those of the first function that has any. `scene` is the first's."""
-        assert scene is not None
-        if self.settings.calls == "per_turn":
-            blanks = [blank for blank in blanks if blank.key[:2] == blanks[0].key[:2]]
-        # A snapshot may hold more than an initial state, which is how the world describes itself.
-        world = scene.state if scene.state.keys() == state.keys() else state
-        fields = {
-            "story": showing.narrative(plan.narrative),
-            "plan": showing.plan(self.catalogue, plan),
-            "state": showing.world(world, STATE_ROOM),
-            "done": "\n".join(showing.call_line(call, result) for call, result in scene.calls) or "(none)",
-            "values": "\n".join(map(_line, blanks)),
-        }
-        return Question(tuple(blanks), fields)
-
-    def _checked(self, given: Assignment, draft: Draft, binding: _Binding) -> Draft:
-        draft = self._with_flows(given, draft)
-        if binding.links and (depth := linking.depth(draft)) != given.profile.depth:
-            detail = f"results feed calls over {depth} steps, it must be {given.profile.depth}"
-            raise ComposeError("conversation_construct_failed", detail)
-        return draft
-
-    def _with_flows(self, given: Assignment, draft: Draft) -> Draft:
-        """The flows of single tools are found out from results and state; recipes know theirs."""
-        if not any(is_plain(self.catalogue.recipes[bound.recipe]) for calls in draft.turns for bound in calls):
-            return draft
-        calls = tuple(tuple(bound.call for bound in calls) for calls in draft.turns)
-        used = tuple(dict.fromkeys(call.name for turn in calls for call in turn))
-        silent = ("",) * len(calls)
-        task = Task(reference(given.environment), "base", silent, calls, used, state=draft.state)
-        flows = infer(given.environment.tools(), task, [[bound.result for bound in calls] for calls in draft.turns])
-        turns = [
-            tuple(
-                replace(bound, flows={name: _of_user(flow) for name, flow in found.items()})
-                if is_plain(self.catalogue.recipes[bound.recipe])
-                else bound
-                for bound, found in zip(bounds, row, strict=True)
-            )
-            for bounds, row in zip(draft.turns, flows, strict=True)
-        ]
-        return replace(draft, turns=tuple(turns))
+        failure, run = max(runs, key=lambda pair: len(pair[1].blanks))
+        if run.blanks:
+            return _question(context, plan, state, run)
+        answers.reopen(failure, run.place)
 
 
-class _Binding:
-    """What is known while one plan is bound: the answers, and what was wrong with those that failed."""
-
-    def __init__(self, tools: Mapping[str, Tool], links: Mapping[tuple[int, int], Sequence[int]]) -> None:
-        self.tools, self.links = tools, links
-        self.answers: dict[Key, Any] = {}
-        self.problems: dict[Key, str] = {}
-        self._asked: dict[Key, int] = {}
-        self._invented: set[Key] = set()
-        self._failed = 0
-
-    def told(self, answers: Mapping[Key, Any], blanks: Sequence[Blank]) -> None:
-        """Raises ComposeError when a value has been asked for too often."""
-        for blank in blanks:
-            if not blank.closed:
-                self._invented.add(blank.key)
-            self._asked[blank.key] = self._asked.get(blank.key, 0) + 1
-            if self._asked[blank.key] > AGAIN + 1:
-                detail = f"no possible value for {blank.argument} after {AGAIN + 1} answers"
-                raise ComposeError("param_gen_failed", detail, function=blank.tool, turn=blank.key[0])
-        self.answers |= answers
-
-    def blame(self, error: ComposeError, run: Choosing) -> None:
-        """A call failed although everything is answered: its function's values are asked for anew, closed, a few times;
-        where it has none, those that were invented before it. Raises the error when that does not help or there is
-        nothing to ask."""
-        turn = error.turn or 0
-        keys = [key for key in self.answers if key[:2] == run.place and key[0] == turn]
-        keys = keys or [key for key in self.answers if key in self._invented - self.problems.keys() and key[0] <= turn]
-        self._failed += 1
-        if error.type not in ("vm_exec_failed", "param_gen_failed") or not keys or self._failed > AGAIN:
-            raise error
-        for key in keys:
-            self.problems[key] = error.detail[:200]
-            del self.answers[key]
+def _question(context: Context, plan: Plan, state: Mapping[str, Any], run: ValueChooser) -> Question:
+    """What to ask for now: all blanks of a run, or those of the first function that has any."""
+    assert run.scene is not None
+    blanks = list(run.blanks.values())
+    if context.settings.calls == "per_turn":
+        blanks = [blank for blank in blanks if blank.key[:2] == blanks[0].key[:2]]
+    # A snapshot may hold more than an initial state, which is how the world describes itself.
+    world = run.scene.state if run.scene.state.keys() == state.keys() else state
+    fields = {
+        "story": showing.narrative(plan.narrative),
+        "plan": showing.plan(context.catalogue, plan),
+        "state": showing.state(world, STATE_ROOM),
+        "done": "\n".join(showing.call_line(call, result) for call, result in run.scene.calls) or "(none)",
+        "values": "\n".join(blank.line() for blank in blanks),
+    }
+    return Question(blanks, fields)
 
 
-def _of_user(flow: Flow) -> Flow:
-    """What only the state knows, the user has to say: nothing else tells it."""
-    return Flow("user") if flow.source == "state" else flow
+async def _asked(context: Context, given: Assignment, question: Question) -> dict[Key, Any]:
+    blanks = question.blanks
+    optional = frozenset(blank.id for blank in blanks if blank.optional)
+    form = AnswerForm({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
+
+    def read(answer: dict[str, Any]) -> dict[Key, Any]:
+        values = answer["values"]
+        return {blank.key: blank.value(values[blank.id]) if blank.id in values else LEFT_OUT for blank in blanks}
+
+    return await context.asker.ask(
+        given,
+        "parameters",
+        stage="parameters",
+        fields=question.fields,
+        form=form,
+        read=read,
+        error="param_gen_failed",
+        turn=blanks[0].key[0],
+        function=blanks[0].tool,
+        max_tokens=400 + 40 * len(blanks),
+    )
 
 
-def _line(blank: Blank) -> str:
-    may: dict[str, Any] = {"one of": list(blank.options)} if blank.closed else {"any": blank.schema}
-    if not blank.closed:
-        may["such as"] = list(blank.options)[:EXAMPLES]
-    if blank.optional:
-        may["may be left out"] = True
-    if blank.problem:
-        may["not again"] = blank.problem
-    return f"{blank.id} ({blank.argument} of {blank.tool}): {showing.compact(may)}"
+def _taken(blank: Blank, answer: Any) -> Any:
+    """The answer as one of the values, or as it is where it may be invented; None when it cannot be."""
+    if answer is LEFT_OUT:
+        return LEFT_OUT if blank.optional else None
+    for value in blank.values:
+        one, other = meant(value), meant(answer)
+        if _kind(one) is _kind(other) and one == other:
+            return value
+    return None if blank.closed or not fits(blank.schema, answer) else answer
+
+
+def _kind(value: Any) -> type:
+    """The type of a value, one for all numbers: JSON writes 5.0 as 5, too; 1 and True are two."""
+    return float if type(value) is int else type(value)
+
+
+def _filled(choice: Choice) -> tuple[str, str]:
+    """The tool and the argument that the slot goes to first; a thing's own argument where it only names one."""
+    for step in choice.recipe.steps:
+        for argument, source in step.arguments.items():
+            if isinstance(source, Said) and source.slot == choice.slot:
+                return step.tool, argument
+    return choice.recipe.steps[0].tool, next(iter(choice.recipe.steps[0].arguments))
+
+
+def _is_closed(choice: Choice, argument: str, values: Sequence[Any], schema: Mapping[str, Any]) -> bool:
+    if "enum" in schema or schema.get("type") == "boolean" or any(isinstance(value, Worded) for value in values):
+        return True
+    parts = [item for value in values for item in (value if isinstance(value, list) else [value])]
+    texts = [item for item in parts if isinstance(item, str)]
+    if texts and not is_single_tool(choice.recipe):
+        return not takes_free_text(argument) and sum(len(text.split()) for text in texts) < PHRASE * len(texts)
+    world = contents(choice.scene.state).union(*(contents(result.value) for _, result in choice.scene.calls))
+    return 2 * sum(canonical(item) in world for item in parts) >= len(parts)
+
+
+def _some(values: Sequence[Any], choice: Choice) -> list[Any]:
+    """A few of many values, those of earlier turns first."""
+    known = [value for value in values if meant(value) in choice.earlier][: OPTIONS // 4]
+    rest = [value for value in values if value not in known]
+    return known + Random(len(values)).sample(rest, OPTIONS - len(known))
+
+
+def _limited(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with a bound on invented texts."""
+    limited = {name: value for name, value in schema.items() if name not in ("description", "default")}
+    if schema.get("type") == "string" and "enum" not in schema:
+        limited["maxLength"] = min(schema.get("maxLength", LONGEST), LONGEST)
+        limited["minLength"] = max(schema.get("minLength", 1), 1)
+    if schema.get("type") == "array":
+        limited["maxItems"] = min(schema.get("maxItems", 4), 4)
+    return limited

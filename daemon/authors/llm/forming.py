@@ -5,155 +5,273 @@
   fixed sentence says that it is back.
 - miss_param: a model chooses a value, leaves it vague, and writes the sentence that supplies it in the next turn.
 
-Rules decide what may be chosen (`gaps`), so that a weak model cannot choose badly. In the paper's form
-(`pipeline.calls = "per_turn"`) a choice is verified by a question that does not show the calls: can it be done, is it
-known? A choice that fails leads to one other, where there is one. In the joint form the judge looks at that, too.
+Rules decide what may be chosen, so that a weak model cannot choose badly: a function that nothing earlier needs and
+that no others replace; a value that the request says and that nothing earlier tells or shows. The gate `missing` is
+asked about each. In the paper's form (`pipeline.calls = "per_turn"`) a choice is verified by a question that does not
+show the calls: can it be done, is it known? A choice that fails leads to one other, where there is one. In the joint
+form the judge looks at that, too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 from daemon.authors.base import Assignment, Texts
-from daemon.authors.llm import gaps, showing, spoken
-from daemon.authors.llm.answers import Form, Unreadable
-from daemon.authors.llm.asking import Asker
-from daemon.authors.llm.computing import Compute
-from daemon.authors.llm.gaps import Gap, Scene
+from daemon.authors.llm import showing, wording
+from daemon.authors.llm.asking import AnswerForm, Context, Unreadable
+from daemon.authors.llm.wording import UserValue
+from rods.analysis.flows import is_small
 from rods.composing import task_types
 from rods.composing.catalogue import Catalogue
-from rods.composing.records import ComposeError, Draft
-from rods.config.identity import Pipeline
-from rods.tasks import Task, TaskType
+from rods.composing.records import BoundCall, ComposeError, Draft
+from rods.gates import missing
+from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
 CHOICES = 2  # so many are tried in a turn
 
 
-class Former:
-    """`compute` runs what takes a moment in a thread."""
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What a turn without calls lacks: the text that asks in vain, the text of the turn after, the tool that is held
+    out between them ("" for a value), and what the provenance says of it."""
 
-    def __init__(self, catalogue: Catalogue, asker: Asker, settings: Pipeline, compute: Compute) -> None:
-        self.catalogue, self.asker, self.settings, self.compute = catalogue, asker, settings, compute
+    request: str
+    supply: str
+    missing: dict[str, Any]
+    tool: str = ""
 
-    async def form(self, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
-        blanks = task_types.blanks(draft, texts, type)
-        scene = Scene(self.catalogue, given, draft, type, texts)
-        task = await self.compute(scene.task)
-        for turn in blanks:
-            scene = replace(scene, turn=turn, shown=task.tools)
-            gap = await (self._without_function(scene) if type == "miss_func" else self._without_value(scene))
-            scene = scene.with_gap(gap)
-        return await self.compute(scene.task) if blanks else task
 
-    async def fits(self, given: Assignment, draft: Draft) -> None:
-        """Raises ComposeError("no_pattern") for a draft of which the form of the seed's type cannot be made, before
-        anybody words it: what will be said is taken to be what must be said."""
-        type, tools = given.seed.type, given.environment.tools()
-        if type not in ("miss_func", "miss_param"):
-            return
-        texts = tuple(
-            ", ".join(one.slot.text for one in spoken.said(tools, calls)) + "." if calls else ""
-            for calls in draft.turns
-        )
-        scene = Scene(self.catalogue, given, draft, type, texts)
-        shown = (await self.compute(scene.task)).tools
-        for turn in task_types.blanks(draft, texts, type):
-            at = replace(scene, turn=turn, shown=shown)
-            await self.compute(partial(gaps.functions if type == "miss_func" else gaps.values, at))
+@dataclass(frozen=True, slots=True)
+class PartialTask:
+    """A draft on its way to the form `type`: the script so far, the gaps that it has already, and the turn without
+    calls at which it is; that turn's request still stands in the turn after. `shown` are the tools that the task
+    shows."""
 
-    async def _without_function(self, scene: Scene) -> Gap:
-        choices = await self.compute(lambda: gaps.functions(scene))
-        for _ in range(CHOICES):
-            if not choices:
-                break
-            tool = next(iter(choices)) if len(choices) == 1 else await self._function(scene, list(choices))
-            gap = choices.pop(tool)
-            if await self._verified(scene, "miss_func_verify", "served", scene.request, without=tool):
-                return gap
-        raise ComposeError("query_verify_failed", "the request can be served without what is missing", turn=scene.turn)
+    catalogue: Catalogue
+    given: Assignment
+    draft: Draft
+    type: TaskType
+    script: Texts
+    turn: int = 0
+    shown: tuple[str, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
-    async def _function(self, scene: Scene, choices: Sequence[str]) -> str:
-        return await self.asker.ask(
-            scene.given,
-            "miss_func",
-            stage="adversarial",
-            fields=scene.question(", ".join(choices)),
-            form=Form({"function": {"type": "string", "enum": list(choices)}}),
-            read=lambda answer: str(answer["function"]),
-            error="no_pattern",
-            turn=scene.turn,
-        )
+    @property
+    def request(self) -> str:
+        return self.script[self.turn + 1]
 
-    async def _without_value(self, scene: Scene) -> Gap:
-        choices = await self.compute(lambda: gaps.values(scene))
-        for _ in range(CHOICES):
-            if not choices:
-                break
-            number, request, supply = await self._value(scene, choices)
-            chosen = choices.pop(number)
-            if await self._verified(scene, "miss_param_verify", "known", request):
-                return gaps.value_gap(scene, chosen, request, supply)
-        raise ComposeError("query_verify_failed", "what is missing is known, or can be found out", turn=scene.turn)
+    @property
+    def calls(self) -> tuple[BoundCall, ...]:
+        return self.draft.turns[self.turn + 1]
 
-    async def _value(self, scene: Scene, choices: Sequence[spoken.Said]) -> tuple[int, str, str]:
-        """Which of the choices, the vague request, and the sentence that supplies the value."""
-        lines = [
-            f"{number}. {one.argument} of {one.bound.call.name}: {showing.compact(one.slot.text)}"
-            for number, one in enumerate(choices, start=1)
-        ]
-        every = spoken.said(scene.given.environment.tools(), scene.calls)
+    def before(self) -> str:
+        """The conversation before the turn, as prompts show it."""
+        so_far = replace(self.draft, turns=self.draft.turns[: self.turn])
+        return showing.turns(so_far, self.script) or "(nothing yet)"
 
-        def read(answer: dict[str, Any]) -> tuple[int, str, str]:
-            chosen = choices[answer["choice"] - 1]
-            request, supply = answer["request"].strip(), answer["supply"].strip()
-            for name, text in (("request", request), ("supply", supply)):
-                if reasons := spoken.amiss(scene.given.environment, scene.calls, text):
-                    raise Unreadable(f"{name}: {'; '.join(reasons)}")
-            told = showing.compact(chosen.slot.text)
-            if chosen.by([request]) or not chosen.by([supply]):
-                raise Unreadable(
-                    f"request must not say {told}, and supply must say it word for word", error="query_verify_failed"
-                )
-            lost = [one for one in every if one.value != chosen.value and one.by([scene.request]) > one.by([request])]
-            if lost:
-                raise Unreadable(
-                    f"request must still say {', '.join(showing.compact(one.slot.text) for one in lost)}",
-                    error="query_verify_failed",
-                )
-            return answer["choice"] - 1, request, supply
+    def tools(self, without: str = "") -> str:
+        """The tools of the task, as prompts show them."""
+        tools = self.given.environment.tools()
+        return showing.signatures(tools[name] for name in self.shown if name != without)
 
-        return await self.asker.ask(
-            scene.given,
-            "miss_param",
-            stage="adversarial",
-            fields=scene.question("\n".join(lines)),
-            form=Form(
-                {
-                    "choice": {"type": "integer", "minimum": 1, "maximum": len(choices)},
-                    "request": spoken.TEXT,
-                    "supply": spoken.TEXT,
-                }
-            ),
-            read=read,
-            error="query_gen_failed",
-            turn=scene.turn,
+    def fields(self, choices: str) -> dict[str, str]:
+        """The fields of a prompt that asks what to take away."""
+        return {
+            "before": self.before(),
+            "turn": str(self.turn + 1),
+            "query": self.request,
+            "calls": showing.turn_lines(self.calls),
+            "tools": self.tools(),
+            "choices": choices,
+        }
+
+    def with_gap(self, gap: Gap) -> PartialTask:
+        script = (*self.script[: self.turn], gap.request, gap.supply, *self.script[self.turn + 2 :])
+        return replace(self, script=script, gaps=(*self.gaps, gap))
+
+    def task(self) -> Task:
+        """The task as far as it is. It shows no more tools than its seed, so that the choice among them is as hard, and
+        the same ones each time."""
+        return task_types.finished(
+            replace(self.catalogue, shown=min(self.catalogue.shown, len(self.given.seed.tools))),
+            self.given.environment,
+            self.draft,
+            self.script,
+            self.type,
+            self.given.rng(f"form {self.type}"),
+            held_out={gap.missing["turn"] + 1: (gap.tool,) for gap in self.gaps if gap.tool},
+            missing=[gap.missing for gap in self.gaps],
         )
 
-    async def _verified(self, scene: Scene, template: str, field: str, query: str, without: str = "") -> bool:
-        """Whether the turn really cannot be served. Asked in the paper's form alone."""
-        if self.settings.calls == "batched":
-            return True
-        answer: str = await self.asker.ask(
-            scene.given,
-            template,
-            stage="adversarial_verification",
-            fields={"before": scene.before(), "query": query, "tools": scene.tools(without)},
-            form=Form({field: {"type": "string", "enum": ["yes", "no"]}}),
-            read=lambda found: found[field],
-            error="query_verify_no_tag",
-            turn=scene.turn,
-        )
-        return answer == "no"
+    def lacks(self, gap: Gap) -> bool:
+        """Whether nothing at hand in the turn does or shows what `gap` takes away."""
+        results = [[bound.result for bound in calls] for calls in self.draft.turns]
+        blamed = missing(self.given.environment, self.with_gap(gap).task(), results)
+        return not any(reason.turn == self.turn + 1 for reason in blamed)
+
+    def removable_functions(self) -> dict[str, Gap]:
+        """The functions that may be taken away, by name. Raises ComposeError("no_pattern") when there is none."""
+        tools = task_types.missable(self.catalogue, self.draft, self.turn + 1)
+        every = {tool: Gap(self.request, RETURN_SENTENCE, {"turn": self.turn, "tool": tool}, tool) for tool in tools}
+        found = {tool: gap for tool, gap in every.items() if self.lacks(gap)}
+        if not found:
+            detail = f"turn {self.turn + 2} can be done without {' and '.join(tools)}: choose others there"
+            raise ComposeError("no_pattern", detail, turn=self.turn + 1)
+        return found
+
+    def omissible_values(self) -> list[UserValue]:
+        """The values that may be left open; rather not an option that the tool lists, and of the first request where
+        the catalogue wants that. Raises ComposeError("no_pattern") when there is none."""
+        earlier = [*self.script[: self.turn]]
+        earlier += [bound.result.text for calls in self.draft.turns[: self.turn] for bound in calls]
+        every = wording.user_values(self.given.environment.tools(), self.calls)
+        own = [one for one in every if one.needed and not (one.free and is_small(one.value))]
+        own = [one for one in own if one.said_in([self.request]) and not one.said_in(earlier)]
+        found = []
+        for one in own:  # as rules see the request before a model has found other words
+            silent = re.sub(re.escape(one.slot.text), "", self.request, flags=re.IGNORECASE)
+            if self.lacks(self.value_gap(one, silent, one.slot.text)):
+                found.append(one)
+        if not found:
+            detail = f"turn {self.turn + 2} needs nothing that only its user can know: choose functions there that do"
+            raise ComposeError("no_pattern", detail, turn=self.turn + 1)
+        found = [one for one in found if not one.free] or found
+        first = [one for one in found if one.bound.recipe == self.calls[0].recipe]
+        return first if first and self.catalogue.missing_first else found
+
+    def value_gap(self, one: UserValue, request: str, supply: str) -> Gap:
+        domain = self.catalogue.family(one.slot.domain)
+        told = {"turn": self.turn, "argument": one.argument, "value": one.value, "domain": domain}
+        return Gap(request, supply, told)
+
+
+async def form(context: Context, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
+    """The draft as a task of `type`. Raises ComposeError: `no_pattern` where nothing may be taken away, and
+    `query_verify_failed` where the turn can be served all the same."""
+    blanks = task_types.blanks(draft, texts, type)
+    partial = PartialTask(context.catalogue, given, draft, type, texts)
+    task = await context.compute(partial.task)
+    for turn in blanks:
+        partial = replace(partial, turn=turn, shown=task.tools)
+        gap = await (_without_function if type == "miss_func" else _without_value)(context, partial)
+        partial = partial.with_gap(gap)
+    return await context.compute(partial.task) if blanks else task
+
+
+async def check_form(context: Context, given: Assignment, draft: Draft) -> None:
+    """Raises ComposeError("no_pattern") for a draft of which the form of the seed's type cannot be made, before
+    anybody words it: what will be said is taken to be what must be said."""
+    type, tools = given.seed.type, given.environment.tools()
+    if type not in ("miss_func", "miss_param"):
+        return
+    texts = tuple(
+        ", ".join(one.slot.text for one in wording.user_values(tools, calls)) + "." if calls else ""
+        for calls in draft.turns
+    )
+    partial = PartialTask(context.catalogue, given, draft, type, texts)
+    shown = (await context.compute(partial.task)).tools
+    for turn in task_types.blanks(draft, texts, type):
+        at = replace(partial, turn=turn, shown=shown)
+        await context.compute(at.removable_functions if type == "miss_func" else at.omissible_values)
+
+
+async def _without_function(context: Context, partial: PartialTask) -> Gap:
+    choices = await context.compute(partial.removable_functions)
+    for _ in range(CHOICES):
+        if not choices:
+            break
+        tool = next(iter(choices)) if len(choices) == 1 else await _chosen_function(context, partial, list(choices))
+        gap = choices.pop(tool)
+        if await _verified(context, partial, "miss_func_verify", "served", partial.request, without=tool):
+            return gap
+    raise ComposeError("query_verify_failed", "the request can be served without what is missing", turn=partial.turn)
+
+
+async def _chosen_function(context: Context, partial: PartialTask, choices: Sequence[str]) -> str:
+    return await context.asker.ask(
+        partial.given,
+        "miss_func",
+        stage="adversarial",
+        fields=partial.fields(", ".join(choices)),
+        form=AnswerForm({"function": {"type": "string", "enum": list(choices)}}),
+        read=lambda answer: str(answer["function"]),
+        error="no_pattern",
+        turn=partial.turn,
+    )
+
+
+async def _without_value(context: Context, partial: PartialTask) -> Gap:
+    choices = await context.compute(partial.omissible_values)
+    for _ in range(CHOICES):
+        if not choices:
+            break
+        number, request, supply = await _chosen_value(context, partial, choices)
+        chosen = choices.pop(number)
+        if await _verified(context, partial, "miss_param_verify", "known", request):
+            return partial.value_gap(chosen, request, supply)
+    raise ComposeError("query_verify_failed", "what is missing is known, or can be found out", turn=partial.turn)
+
+
+async def _chosen_value(context: Context, partial: PartialTask, choices: Sequence[UserValue]) -> tuple[int, str, str]:
+    """Which of the choices, the vague request, and the sentence that supplies the value."""
+    environment = partial.given.environment
+    lines = [
+        f"{number}. {one.argument} of {one.bound.call.name}: {showing.compact(one.slot.text)}"
+        for number, one in enumerate(choices, start=1)
+    ]
+    every = wording.user_values(environment.tools(), partial.calls)
+
+    def read(answer: dict[str, Any]) -> tuple[int, str, str]:
+        chosen = choices[answer["choice"] - 1]
+        request, supply = answer["request"].strip(), answer["supply"].strip()
+        for name, text in (("request", request), ("supply", supply)):
+            if reasons := wording.form_faults(environment, partial.calls, text):
+                raise Unreadable(f"{name}: {'; '.join(reasons)}")
+        why, told = "", showing.compact(chosen.slot.text)
+        others = [one for one in every if one.value != chosen.value and one.said_in([partial.request])]
+        if chosen.said_in([request]) or not chosen.said_in([supply]):
+            why = f"request must not say {told}, and supply must say it word for word"
+        elif lost := [showing.compact(one.slot.text) for one in others if not one.said_in([request])]:
+            why = f"request must still say {', '.join(lost)}"
+        if why:
+            raise Unreadable(why, error="query_verify_failed")
+        return answer["choice"] - 1, request, supply
+
+    return await context.asker.ask(
+        partial.given,
+        "miss_param",
+        stage="adversarial",
+        fields=partial.fields("\n".join(lines)),
+        form=AnswerForm(
+            {
+                "choice": {"type": "integer", "minimum": 1, "maximum": len(choices)},
+                "request": wording.TEXT,
+                "supply": wording.TEXT,
+            }
+        ),
+        read=read,
+        error="query_gen_failed",
+        turn=partial.turn,
+    )
+
+
+async def _verified(
+    context: Context, partial: PartialTask, template: str, field: str, query: str, without: str = ""
+) -> bool:
+    """Whether the turn really cannot be served. Asked in the paper's form alone."""
+    if context.settings.calls == "batched":
+        return True
+    answer: str = await context.asker.ask(
+        partial.given,
+        template,
+        stage="adversarial_verification",
+        fields={"before": partial.before(), "query": query, "tools": partial.tools(without)},
+        form=AnswerForm({field: {"type": "string", "enum": ["yes", "no"]}}),
+        read=lambda found: found[field],
+        error="query_verify_no_tag",
+        turn=partial.turn,
+    )
+    return answer == "no"

@@ -1,4 +1,4 @@
-"""Stage IV, gate 4: a model judges by the paper's five criteria, and says where the root of a fault lies (004
+"""Stage IV, gate 4: a model judges by the paper's five criteria, and says where the root of a defect lies (004
 Appendices C.4, C.5 and G). Asked again after stage V.
 
 Rules go first and cost no call: a task whose form is not its type's is `gt_unfixable`; a text that names functions or
@@ -10,114 +10,104 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from daemon.authors.base import Assignment, Fault, Judgement
-from daemon.authors.llm import showing, spoken
-from daemon.authors.llm.answers import REASON, Form, Schema, Unreadable
-from daemon.authors.llm.asking import Asker
-from daemon.authors.llm.computing import Compute
-from daemon.authors.llm.rewriting import functions
-from prompts import load
+from daemon.authors.base import Assignment, Defect, Judgement
+from daemon.authors.llm import showing, wording
+from daemon.authors.llm.asking import REASON, AnswerForm, Asker, Context, Schema, Unreadable
 from rods.composing.records import Draft
-from rods.config.identity import Pipeline
-from rods.environments.base import Results
 from rods.gates import drafts
 from rods.tasks import RETURN_SENTENCE, Task
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
-STATE_ROOM = 3_000  # characters of the world that a judge is shown
+CLASSES: tuple[Literal["query_fixable", "gt_unfixable"], ...] = ("query_fixable", "gt_unfixable")
+STATE_ROOM = 3_000  # characters of the state that a judge is shown
 VERDICT: Schema = {"type": "string", "enum": ["pass", "fail"]}
 ISSUE: Schema = {"type": "string", "maxLength": REASON}  # lengths in common are compiled once
 
 
-class Judge:
-    """`compute` runs what takes a moment in a thread."""
+async def judge(context: Context, given: Assignment, draft: Draft, task: Task) -> Judgement:
+    """Raises ComposeError("query_verify_no_tag") for an answer that cannot be read or contradicts itself."""
+    if defects := await context.compute(lambda: _by_rules(given, draft, task)):
+        return Judgement("; ".join(defect.reason for defect in defects), defects)
+    joint = context.settings.calls == "batched"
+    reason, issue, defect = await _verdict(context.asker, given, draft, task, joint=joint)
+    if not issue:
+        return Judgement(reason)
+    return Judgement(issue, (defect or await _diagnosis(context.asker, given, draft, task, issue),))
 
-    def __init__(self, asker: Asker, settings: Pipeline, compute: Compute) -> None:
-        self.asker, self.settings, self.compute = asker, settings, compute
 
-    async def judge(self, given: Assignment, draft: Draft, task: Task, results: Results | None = None) -> Judgement:
-        if faults := await self.compute(lambda: self._rules(given, draft, task)):
-            return Judgement("; ".join(fault.reason for fault in faults), faults)
-        joint = self.settings.calls == "batched"
-        reason, issue, fault = await self._verdict(given, draft, task, joint=joint)
-        if not issue:
-            return Judgement(reason)
-        if fault is None:
-            fault = await self._diagnosis(given, draft, task, issue)
-        return Judgement(issue, (fault,))
+def _by_rules(given: Assignment, draft: Draft, task: Task) -> tuple[Defect, ...]:
+    if faults := drafts.structure(task, draft):
+        return tuple(Defect("gt_unfixable", fault.reason, fault.turn) for fault in faults)
+    environment = given.environment
+    return tuple(
+        Defect("query_fixable", "; ".join(reasons), turn)
+        for turn, text in enumerate(task.script)
+        if text != RETURN_SENTENCE and (reasons := wording.form_faults(environment, draft.turns[turn], text))
+    )
 
-    def _rules(self, given: Assignment, draft: Draft, task: Task) -> tuple[Fault, ...]:
-        if faults := drafts.structure(task, draft):
-            return tuple(Fault("gt_unfixable", fault.reason, fault.turn) for fault in faults)
-        return tuple(
-            Fault("query_fixable", "; ".join(reasons), turn)
-            for turn, text in enumerate(task.script)
-            if text != RETURN_SENTENCE and (reasons := spoken.amiss(given.environment, draft.turns[turn], text))
-        )
 
-    async def _verdict(
-        self, given: Assignment, draft: Draft, task: Task, *, joint: bool
-    ) -> tuple[str, str, Fault | None]:
-        """The judge's reason, what is wrong ("" where the sample passes), and in the joint form the fault."""
-        count = len(task.script)
-        fields: dict[str, Schema] = {**dict.fromkeys(CRITERIA, VERDICT), "issue": ISSUE}
-        if joint:
-            fields |= _fault_fields(("none", *CLASSES), 0, count)
+async def _verdict(
+    asker: Asker, given: Assignment, draft: Draft, task: Task, *, joint: bool
+) -> tuple[str, str, Defect | None]:
+    """The judge's reason, what is wrong ("" where the sample passes), and in the joint form the defect."""
+    fields: dict[str, Schema] = {**dict.fromkeys(CRITERIA, VERDICT), "issue": ISSUE}
+    if joint:
+        fields |= _defect_fields(("none", *CLASSES), 0, len(task.script))
 
-        def read(answer: dict[str, Any]) -> tuple[str, str, Fault | None]:
-            failed = [criterion for criterion in CRITERIA if answer[criterion] == "fail"]
-            told = answer["issue"].strip() or answer["reason"]
-            issue = f"fails {', '.join(failed)}: {told}" if failed else ""
-            if not joint:
-                return answer["reason"], issue, None
-            if bool(failed) != (answer["fault"] != "none"):
-                raise Unreadable('fault must be "none" exactly where all five criteria pass')
-            return answer["reason"], issue, _fault(answer, issue) if failed else None
+    def read(answer: dict[str, Any]) -> tuple[str, str, Defect | None]:
+        failed = [criterion for criterion in CRITERIA if answer[criterion] == "fail"]
+        told = answer["issue"].strip() or answer["reason"]
+        issue = f"fails {', '.join(failed)}: {told}" if failed else ""
+        if not joint:
+            return answer["reason"], issue, None
+        if bool(failed) != (answer["fault"] != "none"):
+            raise Unreadable('fault must be "none" exactly where all five criteria pass')
+        return answer["reason"], issue, _defect(answer, issue) if failed else None
 
-        diagnosis, tags, said = self._classes() if joint else ("", "", "")
-        return await self.asker.ask(
-            given,
-            "judge_quality",
-            stage="judge",
-            fields={
-                "type": task.type,
-                "meaning": meaning(given, task),
-                "state": showing.world(task.state, STATE_ROOM),
-                "functions": functions(given, draft),
-                "conversation": conversation(draft, task),
-                "diagnosis": diagnosis and f"\n{diagnosis}",
-                "diagnosis_tags": tags,
-                "diagnosis_fields": said and f" Also:{said}",
-            },
-            form=Form(fields),
-            read=read,
-            error="query_verify_no_tag",
-        )
+    classes = _class_texts(asker) if joint else dict.fromkeys(("diagnosis", "diagnosis_tags", "diagnosis_fields"), "")
+    if joint:
+        classes |= {
+            "diagnosis": f"\n{classes['diagnosis']}",
+            "diagnosis_fields": f" Also:{classes['diagnosis_fields']}",
+        }
+    return await asker.ask(
+        given,
+        "judge_quality",
+        stage="judge",
+        fields={
+            "type": task.type,
+            "meaning": meaning(given, task),
+            "state": showing.state(task.state, STATE_ROOM),
+            "functions": showing.functions(given.environment.tools(), draft),
+            "conversation": conversation(draft, task),
+            **classes,
+        },
+        form=AnswerForm(fields),
+        read=read,
+        error="query_verify_no_tag",
+    )
 
-    async def _diagnosis(self, given: Assignment, draft: Draft, task: Task, issue: str) -> Fault:
-        diagnosis, tags, said = self._classes()
-        return await self.asker.ask(
-            given,
-            "refine_classify",
-            stage="classify",
-            fields={
-                "issue": issue,
-                "conversation": conversation(draft, task),
-                "diagnosis": diagnosis,
-                "diagnosis_tags": tags,
-                "diagnosis_fields": said,
-            },
-            form=Form(_fault_fields(CLASSES, 1, len(task.script))),
-            read=lambda answer: _fault(answer, issue),
-            error="query_verify_no_tag",
-        )
 
-    def _classes(self) -> tuple[str, str, str]:
-        """What both questions say of the two classes of faults: text, tags, fields."""
-        template = load("fault_classes")
-        self.asker.hashes["fault_classes"] = template.hash
-        sections = template.render_sections()
-        return sections["user"], sections["tagged"], " " + sections["constrained"].strip()
+async def _diagnosis(asker: Asker, given: Assignment, draft: Draft, task: Task, issue: str) -> Defect:
+    return await asker.ask(
+        given,
+        "refine_classify",
+        stage="classify",
+        fields={"issue": issue, "conversation": conversation(draft, task), **_class_texts(asker)},
+        form=AnswerForm(_defect_fields(CLASSES, 1, len(task.script))),
+        read=lambda answer: _defect(answer, issue),
+        error="query_verify_no_tag",
+    )
+
+
+def _class_texts(asker: Asker) -> dict[str, str]:
+    """What both questions say of the two classes of defects."""
+    sections = asker.template("fault_classes").render_sections()
+    return {
+        "diagnosis": sections["user"],
+        "diagnosis_tags": sections["tagged"],
+        "diagnosis_fields": " " + sections["constrained"].strip(),
+    }
 
 
 def conversation(draft: Draft, task: Task) -> str:
@@ -150,17 +140,14 @@ def meaning(given: Assignment, task: Task) -> str:
     return "Every turn can be served with the functions at hand."
 
 
-CLASSES: tuple[Literal["query_fixable", "gt_unfixable"], ...] = ("query_fixable", "gt_unfixable")
-
-
-def _fault_fields(classes: tuple[str, ...], first: int, last: int) -> dict[str, Schema]:
+def _defect_fields(classes: tuple[str, ...], first: int, last: int) -> dict[str, Schema]:
     return {
         "fault": {"type": "string", "enum": list(classes)},
         "turn": {"type": "integer", "minimum": first, "maximum": last},
     }
 
 
-def _fault(answer: dict[str, Any], issue: str) -> Fault:
+def _defect(answer: dict[str, Any], issue: str) -> Defect:
     if not answer["turn"]:
         raise Unreadable("turn must name the turn at fault, from 1")
-    return Fault(answer["fault"], issue, answer["turn"] - 1)
+    return Defect(answer["fault"], issue, answer["turn"] - 1)

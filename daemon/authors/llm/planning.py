@@ -1,151 +1,264 @@
-"""Stage I by a model: functions for the places of a pattern, and the story (004 §3.3, Appendices C.1 and F).
+"""Stage I: functions for the places of a pattern, and the story (004 §3.3, Appendices C.1 and F).
 
-The model sees the failures so far, the blocklist through what is offered, and guidance by type of error. What it writes
-is checked against the pattern and walked through before anything runs: things that nobody gave, other depth than the
-root's, the very tools of the seed.
+The *pattern* says for every call of the root's shape which functions may stand there. Where the environment has recipes
+(HIGH-LEVEL functions), a procedural sketch of the right shape is widened: each of its functions may be exchanged for
+any other with the same number of calls, the same depth, the same needs, and results on which what follows can rely. So
+whatever a model picks is likely to fit together, and the root's depth is kept. After a `decompose_failed`, and where
+there are no recipes, the functions are single tools (BOTTOM-LEVEL; `catalogue_free.linking`).
+
+The model sees the failures so far, the blocklist through what is offered, and guidance by type of error. Its choice is
+checked against the pattern before anything runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 from daemon.authors.base import Assignment
-from daemon.authors.catalogue_free.plain import is_plain
-from daemon.authors.llm.answers import Form, Unreadable
-from daemon.authors.llm.asking import Asker
-from daemon.authors.llm.computing import Compute
-from daemon.authors.llm.linking import unfed
-from daemon.authors.llm.pattern import Pattern, Place, pattern, repeats
-from daemon.authors.llm.showing import compact
+from daemon.authors.catalogue_free import is_single_tool, linking
+from daemon.authors.llm import showing
+from daemon.authors.llm.asking import AnswerForm, Context, Unreadable
 from prompts import load
+from rods.composing import planning
 from rods.composing.catalogue import Catalogue, Recipe
-from rods.composing.plan_search import Table
+from rods.composing.plan_search import Table, deniable
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 
+CHOICES = 12  # functions offered for one place
+SKETCHES = 16  # that are compared: a model chooses among what comes of it
 NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 400}
 REMEMBERED = 6  # failures that are told
 SHORT = 160  # characters of each
 
 
-class Planner:
-    """Raises ComposeError: `no_pattern`, `no_prompts` (through `check`), `func_sample_failed` for functions that are
+@dataclass(frozen=True, slots=True)
+class FunctionChoice:
+    """One function to choose: which ones fit, and how many calls each of them makes."""
+
+    options: tuple[str, ...]
+    calls: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The functions to choose in each turn; none where no call is right. `depth` is None where only the calls can show
+    it."""
+
+    turns: tuple[tuple[FunctionChoice, ...], ...]
+    depth: int | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Every function that is offered somewhere, each once."""
+        return list(dict.fromkeys(name for turn in self.turns for place in turn for name in place.options))
+
+
+async def plan(context: Context, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:
+    """A plan of the pattern's functions. Raises ComposeError: `no_pattern`, `func_sample_failed` for functions that are
     not to be had, `decompose_failed` for one whose calls do not fit its place, `duplicate_func` for one that stands
-    twice in a turn, `conversation_construct_failed` for a turn that stands on a later one."""
+    twice in a turn, `conversation_construct_failed` for a turn that needs a later one, or for single tools that cannot
+    feed each other as in the root."""
+    catalogue = context.catalogue
+    wanted = await context.compute(lambda: pattern(catalogue, given, functions, given.rng("pattern")))
+    fields: dict[str, Any] = {"narrative": NARRATIVE} if narrative else {}
+    fields |= {f"turn_{number}": _names_schema(places) for number, places in enumerate(wanted.turns, 1) if places}
 
-    def __init__(
-        self, catalogue: Catalogue, asker: Asker, compute: Compute, check: Callable[[Assignment], None]
-    ) -> None:
-        self.catalogue, self.asker, self.compute, self.check = catalogue, asker, compute, check
-
-    async def plan(self, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:
-        self.check(given)
-        wanted = await self.compute(lambda: pattern(self.catalogue, given, functions, given.rng("pattern")))
-        numbered = {number: places for number, places in enumerate(wanted.turns, start=1) if places}
-        fields: dict[str, Any] = {"narrative": NARRATIVE} if narrative else {}
-        fields |= {f"turn_{number}": _names(places) for number, places in numbered.items()}
-
-        def read(answer: dict[str, Any]) -> Plan:
-            chosen = [_listed(answer, number) if places else [] for number, places in enumerate(wanted.turns, 1)]
-            self._walk(given, wanted, chosen, functions)
-            turns = tuple(
-                PlannedTurn(tuple(names), tuple(tool for name in names for tool in self.catalogue.recipes[name].tools))
-                for names in chosen
-            )
-            return Plan(turns, {"story": answer["narrative"].strip()} if narrative else {})
-
-        others = functions == "other"
-        sections = [
-            *(["story"] if narrative else []),
-            *(["avoid"] if others else []),
-            *(["learn"] if given.failures else []),
-        ]
-        return await self.asker.ask(
-            given,
-            "planner",
-            stage="plan",
-            fields={
-                "functions": "\n".join(self._line(given, name) for name in wanted.names),
-                "pattern": "\n".join(_turn(number, places) for number, places in enumerate(wanted.turns, 1))
-                + _links(given, wanted),
-                "tools": ", ".join(given.profile.tools),
-                "failures": "\n".join(map(_failure, given.failures[-REMEMBERED:])),
-                "guidance": self._guidance(given),
-            },
-            sections=sections,
-            form=Form(fields, guiding=frozenset(fields) - {"narrative"}),
-            read=read,
-            check=partial(self._feeds, given) if wanted.depth is None else None,
-            error="func_sample_failed",
-            max_tokens=1024,
+    def read(answer: dict[str, Any]) -> Plan:
+        chosen = [_listed(answer, number) if places else [] for number, places in enumerate(wanted.turns, 1)]
+        _Check(catalogue, given, wanted, chosen).run(functions)
+        turns = tuple(
+            PlannedTurn(tuple(names), tuple(tool for name in names for tool in catalogue.recipes[name].tools))
+            for names in chosen
         )
+        return Plan(turns, {"story": answer["narrative"].strip()} if narrative else {})
 
-    async def _feeds(self, given: Assignment, plan: Plan) -> None:
-        """Raises Unreadable for single tools that cannot feed each other as in the root."""
-        if fault := await self.compute(lambda: unfed(self.catalogue, given, plan)):
+    async def check(made: Plan) -> None:
+        if fault := await context.compute(lambda: linking.unfed(catalogue, given, made)):
             raise Unreadable(fault, error="conversation_construct_failed")
 
-    def _guidance(self, given: Assignment) -> str:
-        """What the types of error so far teach, each once, the newest first."""
-        told = load("guidance").sections
-        types = dict.fromkeys(error.type for error in reversed(given.failures))
-        return " ".join(told[type] for type in types if type in told)
+    told = load("guidance").sections
+    failed = dict.fromkeys(error.type for error in reversed(given.failures))  # each once, the newest first
+    return await context.asker.ask(
+        given,
+        "planner",
+        stage="plan",
+        fields={
+            "functions": "\n".join(_function_line(catalogue, given, name) for name in wanted.names),
+            "pattern": "\n".join(_turn_line(number, places) for number, places in enumerate(wanted.turns, 1))
+            + _links(given, wanted),
+            "tools": ", ".join(given.profile.tools),
+            "failures": "\n".join(map(_failure_line, given.failures[-REMEMBERED:])),
+            "guidance": " ".join(told[type] for type in failed if type in told),
+        },
+        sections=[
+            *(["story"] if narrative else []),
+            *(["avoid"] if functions == "other" else []),
+            *(["learn"] if given.failures else []),
+        ],
+        form=AnswerForm(fields, guiding=frozenset(fields) - {"narrative"}),
+        read=read,
+        check=check if wanted.depth is None else None,
+        error="func_sample_failed",
+    )
 
-    def _line(self, given: Assignment, name: str) -> str:
-        recipe, tools = self.catalogue.recipes[name], given.environment.tools()
-        if is_plain(recipe):
-            return f"{name}: {recipe.phrases[0]} [{tools[name].signature()}]"
-        return f"{name}: {recipe.phrases[0]} [{', '.join(recipe.tools)}]"
 
-    def _walk(self, given: Assignment, wanted: Pattern, chosen: list[list[str]], functions: str) -> None:
-        """Whether the chosen functions fit their places and each other. Raises Unreadable."""
-        table = Table()
-        for turn, (places, names) in enumerate(zip(wanted.turns, chosen, strict=True)):
+def pattern(catalogue: Catalogue, given: Assignment, functions: str, rng: random.Random) -> Pattern:
+    """The pattern for one plan. `functions` is `other` (rather not the seed's) or `same` (just the seed's).
+
+    Raises ComposeError("no_pattern") when no function is left for some place.
+    """
+    own = {name: recipe for name, recipe in catalogue.recipes.items() if not is_single_tool(recipe)}
+    if own and not any(error.type == "decompose_failed" for error in given.failures):
+        return _from_recipes(catalogue, own, given, functions, rng)
+    turns = linking.tool_options(catalogue, given, functions, rng, CHOICES)
+    return Pattern(tuple(tuple(FunctionChoice(tuple(options)) for options in places) for places in turns))
+
+
+def _from_recipes(
+    catalogue: Catalogue, own: Mapping[str, Recipe], given: Assignment, functions: str, rng: random.Random
+) -> Pattern:
+    sketch = partial(
+        planning.plan,
+        replace(catalogue, recipes=own),
+        given.environment,
+        given.seed,
+        given.profile,
+        blocked=given.blocked,
+        functions="same" if functions == "same" else "other",
+        narrative=False,
+        rng=rng,
+    )
+    try:
+        sketched = sketch(tries=SKETCHES)
+    except ComposeError:  # a rare shape: look for long
+        sketched = sketch()
+    tools = given.environment.tools()
+    seeds = {call.name for calls in given.seed.calls for call in calls}
+    classes = {tools[name].group for name in seeds} if catalogue.closed else None
+    chosen = [[own[name] for name in turn.recipes] for turn in sketched.turns]
+    flat = [recipe for turn in chosen for recipe in turn]
+    table = Table()
+    turns = []
+    number = 0
+    for turn, recipes in enumerate(chosen):
+        places = []
+        before = frozenset(table.used)
+        again = turn > 0 and not chosen[turn - 1]  # the turn before asks for the same and cannot be served
+        for recipe in recipes:
+            lacking = again and deniable(catalogue, (recipe,), given.seed.type, before)
+            needed = frozenset[str]().union(
+                *(later.needs.union(later.when, later.unless) for later in flat[number + 1 :])
+            )
+            options = [
+                other.name
+                for other in own.values()
+                if other is not recipe
+                and other not in recipes
+                and _exchangeable(recipe, other, table, turn, needed)
+                and not given.blocked.intersection((other.name, *other.tools))
+                and not (other.short and given.seed.type == "long_context")
+                and (not lacking or deniable(catalogue, (other,), given.seed.type, before))
+                and (classes is None or classes.issuperset(tools[name].group for name in other.tools))
+                and (
+                    other.tools == recipe.tools
+                    if functions == "same"
+                    else not (seeds - catalogue.common).intersection(other.tools)
+                )
+            ]
+            rng.shuffle(options)
+            options = [recipe.name, *options[: CHOICES - 1]]
+            rng.shuffle(options)
+            places.append(FunctionChoice(tuple(options), len(recipe.steps)))
+            table.add(recipe, turn)
+            number += 1
+        turns.append(tuple(places))
+    return Pattern(tuple(turns), given.profile.depth)
+
+
+def _exchangeable(recipe: Recipe, other: Recipe, table: Table, turn: int, needed: frozenset[str]) -> bool:
+    """Whether `other` may stand for `recipe` on this table, where it matters to later functions that the things and
+    facts `needed` are there, or are not: as many calls, as deep, no more needs of its own, and it leaves the same of
+    what is needed."""
+    return (
+        len(other.steps) == len(recipe.steps)
+        and other.needs == recipe.needs
+        and set(other.when) <= set(recipe.when)
+        and other.fits(table.things.keys())
+        and _left(recipe, table, turn, needed) == _left(other, table, turn, needed)
+    )
+
+
+def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tuple[int, dict[str, int]]:
+    """The depth that a recipe reaches on this table, and that of the needed things which are there afterwards."""
+    after = replace(table, things=dict(table.things), used=set(table.used), depth=0)
+    after.add(recipe, turn)
+    return after.depth, {kind: depth for kind, (depth, _) in after.things.items() if kind in needed}
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """Whether chosen functions fit their places and each other. Every method raises Unreadable where they do not."""
+
+    catalogue: Catalogue
+    given: Assignment
+    wanted: Pattern
+    chosen: Sequence[Sequence[str]]
+
+    def run(self, functions: str) -> None:
+        table, depth = Table(), self.wanted.depth
+        for turn, (places, names) in enumerate(zip(self.wanted.turns, self.chosen, strict=True)):
             if len(names) != len(places):
                 raise Unreadable(f"turn {turn + 1} has {len(places)} places, not {len(names)}")
             for place, name in zip(places, names, strict=True):
-                recipe = self._recipe(given, place, name, turn)
-                if names.count(name) > 1 and (wanted.depth is not None or not recipe.says):  # nothing would differ
+                recipe = self._offered(place, name, turn)
+                if names.count(name) > 1 and (depth is not None or not recipe.says):  # nothing would differ
                     raise Unreadable(f"turn {turn + 1} asks for {name} twice", error="duplicate_func")
                 if missing := (recipe.needs.union(recipe.when)) - table.things.keys():
-                    self._missing(chosen, turn, recipe, missing)
+                    self._nothing_gives(missing, recipe, turn)
                 table.add(recipe, turn)
-            if turn and names and not wanted.turns[turn - 1]:
-                self._deniable(given, chosen, turn)
-        if wanted.depth is not None and table.depth != wanted.depth:
-            raise Unreadable(f"results feed calls over {table.depth} steps, it must be {wanted.depth}")
-        if functions == "other" and repeats(given, self.catalogue, chosen):
+            if turn and names and not self.wanted.turns[turn - 1]:
+                self._deniable(turn)
+        if depth is not None and table.depth != depth:
+            raise Unreadable(f"results feed calls over {table.depth} steps, it must be {depth}")
+        seed = Counter(call.name for calls in self.given.seed.calls for call in calls)
+        if functions == "other" and seed == Counter(self._tools(self.chosen)):
             raise Unreadable("these are exactly the tools that the existing conversation calls")
 
-    def _deniable(self, given: Assignment, chosen: list[list[str]], turn: int) -> None:
-        """Whether what turn `turn` does can be asked for in vain the turn before. Raises Unreadable."""
-        recipes = self.catalogue.recipes
-        before = {tool for names in chosen[:turn] for name in names for tool in recipes[name].tools}
-        tools = {tool for name in chosen[turn] for tool in recipes[name].tools}
-        if given.seed.type == "miss_func" and tools <= before:
+    def _tools(self, turns: Sequence[Sequence[str]]) -> list[str]:
+        return [tool for names in turns for name in names for tool in self.catalogue.recipes[name].tools]
+
+    def _deniable(self, turn: int) -> None:
+        """What turn `turn` does can be asked for in the turn before, where it cannot be served."""
+        tools, before = set(self._tools(self.chosen[turn : turn + 1])), set(self._tools(self.chosen[:turn]))
+        if self.given.seed.type == "miss_func" and tools <= before:
             raise Unreadable(f"turn {turn + 1} must call a tool that no earlier turn calls")
-        if given.seed.type == "miss_param" and not any(recipes[name].says for name in chosen[turn]):
+        says = any(self.catalogue.recipes[name].says for name in self.chosen[turn])
+        if self.given.seed.type == "miss_param" and not says:
             raise Unreadable(f"turn {turn + 1} must need a value that only the user can say")
 
-    def _recipe(self, given: Assignment, place: Place, name: str, turn: int) -> Recipe:
+    def _offered(self, place: FunctionChoice, name: str, turn: int) -> Recipe:
         if name in place.options:
             return self.catalogue.recipes[name]
         where = f"turn {turn + 1}: {name!r}"
         recipe = self.catalogue.recipes.get(name)
         if recipe is None:
             raise Unreadable(f"{where} is no function")
-        if given.blocked.intersection((name, *recipe.tools)):
+        if self.given.blocked.intersection((name, *recipe.tools)):
             raise Unreadable(f"{where} is blocked")
         if len(recipe.steps) != place.calls:
             calls = f"{where} comes down to the {len(recipe.steps)} calls {', '.join(recipe.tools)}"
             raise Unreadable(f"{calls}; there is room for {place.calls}", error="decompose_failed")
         raise Unreadable(f"{where} is not among those offered there: {', '.join(place.options)}")
 
-    def _missing(self, chosen: list[list[str]], turn: int, recipe: Recipe, missing: frozenset[str]) -> None:
+    def _nothing_gives(self, missing: frozenset[str], recipe: Recipe, turn: int) -> None:
         later = [
             other.name
-            for names in chosen[turn + 1 :]
+            for names in self.chosen[turn + 1 :]
             for other in map(self.catalogue.recipes.get, names)
             if other is not None and missing.intersection((*other.gives, *other.makes))
         ]
@@ -162,7 +275,7 @@ def _listed(answer: Mapping[str, Any], number: int) -> list[str]:
     return names
 
 
-def _names(places: tuple[Place, ...]) -> Mapping[str, Any]:
+def _names_schema(places: tuple[FunctionChoice, ...]) -> Mapping[str, Any]:
     return {
         "type": "array",
         "prefixItems": [{"type": "string", "enum": list(place.options)} for place in places],
@@ -171,10 +284,17 @@ def _names(places: tuple[Place, ...]) -> Mapping[str, Any]:
     }
 
 
-def _turn(number: int, places: tuple[Place, ...]) -> str:
+def _function_line(catalogue: Catalogue, given: Assignment, name: str) -> str:
+    recipe = catalogue.recipes[name]
+    if is_single_tool(recipe):
+        return f"{name}: {recipe.phrases[0]} [{given.environment.tools()[name].signature()}]"
+    return showing.purpose(catalogue, name)
+
+
+def _turn_line(number: int, places: tuple[FunctionChoice, ...]) -> str:
     if not places:
         return f"turn {number}: no places (the user asks in vain here for what the next turn does)"
-    return f"turn {number}: " + compact([list(place.options) for place in places])
+    return f"turn {number}: " + showing.compact([list(place.options) for place in places])
 
 
 def _links(given: Assignment, wanted: Pattern) -> str:
@@ -188,7 +308,7 @@ def _links(given: Assignment, wanted: Pattern) -> str:
     return f"\nWhat a call returns must be of use as an argument later: {'; '.join(sorted(fed))}."
 
 
-def _failure(error: ComposeError) -> str:
+def _failure_line(error: ComposeError) -> str:
     where = "" if error.turn is None else f" in turn {error.turn + 1}"
     about = "" if error.function is None else f" with {error.function}"
     return f"- {error.type}{where}{about}: {error.detail[:SHORT]}"

@@ -1,5 +1,5 @@
-"""What prompts show of tools, calls and worlds: compact, because contexts are short (FACTS §1), and as JSON where a
-program may want to read it again."""
+"""How prompts show tools, plans, calls and states: compact, because contexts are short, and as JSON where it matters
+which value is meant."""
 
 from __future__ import annotations
 
@@ -53,13 +53,19 @@ def call_line(call: Call, result: Result) -> str:
     return compact({"call": call.name, "arguments": dict(call.arguments), "result": _cut(result.text)})
 
 
-def world(state: Any, room: int) -> str:
+def state(state: Any, room: int) -> str:
     """A state as one line of JSON in at most `room` characters: long texts and long lists lose their ends first."""
     for text, entries in SHORTENINGS:
         shown = compact(_shortened(state, text, entries))
         if len(shown) <= room:
             return shown
     return shown[: room - 1] + "…"
+
+
+def functions(tools: Mapping[str, Tool], draft: Draft) -> str:
+    """The signatures of the functions that a draft uses."""
+    used = {bound.call.name for calls in draft.turns for bound in calls}
+    return signatures(tool for name, tool in tools.items() if name in used)
 
 
 def turns(draft: Draft, texts: Sequence[str] = (), results: Sequence[Sequence[str]] = ()) -> str:

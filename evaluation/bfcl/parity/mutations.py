@@ -25,7 +25,7 @@ ODD: tuple[Any, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
+class MutatedRollout:
     """`turns[t][s]` are the calls of step s in turn t; `kinds` says what was done to the ground truth."""
 
     task: Task
@@ -61,7 +61,7 @@ class Mutations:
             "odd values": self._odd,
         }
 
-    def take(self, count: int) -> Iterator[Rollout]:
+    def take(self, count: int) -> Iterator[MutatedRollout]:
         """The first `count` rollouts; kinds and tasks take turns, every third rollout has two faults."""
         names = list(self._kinds)
         for number in range(count):
@@ -71,7 +71,7 @@ class Mutations:
             turns = [list(turn) for turn in task.calls]
             for kind in kinds:
                 self._kinds[kind](task, turns, rng)
-            yield Rollout(task, tuple(kinds), [_steps(turn, rng) for turn in turns])
+            yield MutatedRollout(task, tuple(kinds), [_steps(turn, rng) for turn in turns])
 
     def _drop(self, task: Task, turns: Turns, rng: random.Random) -> None:
         if found := _pick(turns, rng):

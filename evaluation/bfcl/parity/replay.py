@@ -14,9 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from evaluation.bfcl.parity import oracle, speed
-from evaluation.bfcl.parity.mutations import Mutations, Rollout
-from evaluation.bfcl.verdicts import official, strict
+from evaluation.bfcl.judging import official_verdict, strict_verdict
+from evaluation.bfcl.parity import official, speed
+from evaluation.bfcl.parity.mutations import MutatedRollout, Mutations
+from rods.calls import Call
 from rods.environments.workers.worker import Worker
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.episode.goals import GroundTruth
@@ -75,7 +76,7 @@ class Parity:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ParityReport:
     """`environment` is the hash of ours; `speeds` by name, None when they were left out."""
 
     environment: str
@@ -127,45 +128,48 @@ def replay(
     rounds: int = ROUNDS,
     cache: Path | None = None,
     say: Callable[[str], None] | None = None,
-) -> Report:
+) -> ParityReport:
     """Compares everything; `rounds` 0 leaves the speeds out. Raises UserError when the data are missing.
 
     `say` is told of progress, a line at a time.
     """
     found = tasks(cache)
     say = say or (lambda line: None)
-    judge = _Judge(wheel.path(cache))
+    comparison = _Comparison(wheel.path(cache))
     try:
-        truths = (
-            Rollout(task, ("ground truth",), [[list(turn)] if turn else [] for turn in task.calls]) for task in found
-        )
-        ground_truths = judge.compare(truths)
+        truths = (MutatedRollout(task, ("ground truth",), _as_written(task)) for task in found)
+        ground_truths = comparison.compare(truths)
         say(f"ground truths: {ground_truths.equal} of {ground_truths.rollouts} equal")
         mutated = Parity()
         rollouts = Mutations(found, random_seed).take(mutations)
         while batch := list(islice(rollouts, 10 * _BATCH)):
-            judge.compare(batch, mutated)
+            comparison.compare(batch, mutated)
             say(f"mutated rollouts: {mutated.equal} of {mutated.rollouts} equal")
-        speeds = speed.compare(judge.oracle, wheel.path(cache), rounds) if rounds else None
+        speeds = speed.compare(comparison.oracle, wheel.path(cache), rounds) if rounds else None
     finally:
-        judge.oracle.close()
-    return Report(judge.bfcl.hash, ground_truths, mutated, speeds)
+        comparison.oracle.close()
+    return ParityReport(comparison.bfcl.hash, ground_truths, mutated, speeds)
 
 
-class _Judge:
+def _as_written(task: Task) -> list[list[list[Call]]]:
+    """The ground truth of `task` as a rollout, one step a turn."""
+    return [[list(turn)] if turn else [] for turn in task.calls]
+
+
+class _Comparison:
     def __init__(self, file: Path) -> None:
         self.file = file
         self.bfcl = environment(file.parent)
-        self.oracle = Worker(oracle.TARGET, seconds=_HOUR, memory=1 << 33, reply_bytes=1 << 28)
+        self.oracle = Worker(official.ORACLE, seconds=_HOUR, memory=1 << 33, reply_bytes=1 << 28)
         self.goals: dict[str, GroundTruth] = {}
 
-    def compare(self, rollouts: Iterable[Rollout], parity: Parity | None = None) -> Parity:
+    def compare(self, rollouts: Iterable[MutatedRollout], parity: Parity | None = None) -> Parity:
         parity = parity or Parity()
         waiting = iter(rollouts)
         while batch := list(islice(waiting, _BATCH)):
             judged = self._ask(batch)
             for rollout, theirs in zip(batch, judged, strict=True):
-                ours = self._ours(rollout, oracle.digest)
+                ours = self._ours(rollout, official.digest)
                 parity.rollouts += 1
                 parity.turns += len(rollout.turns)
                 parity.calls += sum(len(step) for turn in rollout.turns for step in turn)
@@ -180,14 +184,14 @@ class _Judge:
                 parity.mismatches.append(self._explain(rollout, len(parity.mismatches) < SHOWN))
         return parity
 
-    def _ask(self, rollouts: Sequence[Rollout], **options: bool) -> list[dict[str, Any]]:
+    def _ask(self, rollouts: Sequence[MutatedRollout], **options: bool) -> list[dict[str, Any]]:
         asked = [[rollout.task.provenance["id"], rollout.as_text()] for rollout in rollouts]
         answer: list[dict[str, Any]] = self.oracle.call(
             {"do": "judge", "wheel": str(self.file), "rollouts": asked, **options}
         )
         return answer
 
-    def _ours(self, rollout: Rollout, form: Callable[[Sequence[str]], Any]) -> dict[str, Any]:
+    def _ours(self, rollout: MutatedRollout, form: Callable[[Sequence[str]], Any]) -> dict[str, Any]:
         """The oracle's record, from our executor, goal and verdicts."""
         task = rollout.task
         goal = self._goal(task)
@@ -210,14 +214,18 @@ class _Judge:
                     "expected": form(goal.results[turn]),
                 }
             )
-        return {"turns": outcomes, "official": official(task, verdicts), "strict": strict(task, verdicts)}
+        return {
+            "turns": outcomes,
+            "official": official_verdict(task, verdicts),
+            "strict": strict_verdict(task, verdicts),
+        }
 
     def _goal(self, task: Task) -> GroundTruth:
         if task.id not in self.goals:
             self.goals[task.id] = GroundTruth(self.bfcl, task)
         return self.goals[task.id]
 
-    def _explain(self, rollout: Rollout, closely: bool) -> Mismatch:
+    def _explain(self, rollout: MutatedRollout, closely: bool) -> Mismatch:
         """Runs the rollout once more with full texts and names the first difference."""
         found = ("not looked into", None, None)
         if closely:

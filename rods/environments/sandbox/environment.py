@@ -16,13 +16,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from rods.calls import Call
-from rods.environments.base import ERRORS, Features, Instance, Result, Tool
+from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.sandbox.host import TARGET
 from rods.environments.sandbox.schemas import tool_from_json
 from rods.environments.workers.spares import Spares
 from rods.environments.workers.wire import dumps
 from rods.environments.workers.worker import Confinement, Overrun, Replaced, Worker
 from rods.errors import InfrastructureError, RodsError, Unsupported
+from rods.faults import CALL_ERRORS
 
 _TRIES = 3  # of one request, when its worker is replaced for another's sake meanwhile
 _LONGEST = 60.0  # seconds to make a world anew
@@ -161,7 +162,7 @@ class World:
         answer = self._ask("call", self._number, call.name, call.arguments)
         if type(answer) is list and 1 <= len(answer) <= 3:
             text, value, error = (*answer, None, None)[:3]
-            if type(text) is str and (error is None or (type(error) is str and error in ERRORS)):
+            if type(text) is str and (error is None or (type(error) is str and error in CALL_ERRORS)):
                 self._calls.append([call.name, call.arguments])
                 return Result(text, value, error)
         raise self._refused("result")

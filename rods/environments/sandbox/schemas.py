@@ -13,6 +13,7 @@ def tool_as_json(tool: Tool) -> dict[str, Any]:
         "group": tool.group,
         "description": tool.description,
         "bounded": tool.bounded,
+        "result": None if tool.result is None else dict(tool.result),
         "parameters": [
             {
                 "name": parameter.name,
@@ -45,6 +46,7 @@ def tool_from_json(record: Any) -> Tool:
             for part in _of(record["parameters"], list)
         ),
         _of(record["bounded"], bool),
+        None if record["result"] is None else _of(record["result"], dict),
     )
 
 

@@ -15,14 +15,13 @@ import pytest
 
 from buffers.audit.repair import carry_out, examine
 from buffers.audit.verify import verify
-from buffers.folds.observations import Observations
-from buffers.folds.pool import PoolView
 from buffers.fork import fork
 from buffers.log.parts import segments
 from buffers.log.tail import read, read_raw
-from buffers.run.heartbeat import Place
+from buffers.run.heartbeat import ProcessLocation
 from buffers.run.locks import Owner, buffer_lock
 from buffers.run.run import Run
+from buffers.state import RunState, read_state
 from buffers.trainer_log import TrainerLog
 from console.main import run as rods
 from rods.errors import CorruptLogError, RefusedError
@@ -113,9 +112,7 @@ def test_what_was_written_while_a_person_thought_it_over_stays(tmp_path: Path) -
         players.epoch(1)
         last = trainer.last_step
     carry_out(run, repairs)
-    observations = Observations(run, strict=True)
-    observations.catch_up()
-    assert observations.last_step == last
+    assert read_state(run).last_step == last
     assert examine(run) == []
 
 
@@ -147,9 +144,9 @@ def test_a_run_in_lockstep_goes_on_after_the_loss_of_a_considered_step(tmp_path:
 def test_a_group_that_lost_a_record_still_counts_and_verify_names_what_is_missing(run: Run) -> None:
     hit(run, OBSERVATIONS, "group", 6)  # of step 2
     recover(run)
-    observations = Observations(run, strict=True)
-    steps = {step.step: len(step.records) for step in observations.steps()}
-    assert list(steps) == list(range(1, observations.last_step + 1))
+    state = RunState(run, strict=True)
+    steps = {step.step: len(step.records) for step in state.steps()}
+    assert list(steps) == list(range(1, state.last_step + 1))
     assert steps[2] == 3 and steps[3] == 4
     problems = [problem["what"] for problem in verify(run.path).problems]
     assert any("closes 3 records, not 4" in what for what in problems)
@@ -174,19 +171,19 @@ def test_from_a_merge_whose_own_record_is_lost_pool_and_trainer_go_back(run: Run
     assert sum(len(path.read_bytes()) for path in aside.iterdir()) > 0
     with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
         kept = trainer.epoch
-        trainer.start(trainer.view.pool.epochs[-1].step)
+        trainer.start(trainer.state.pool.epochs[-1].step)
         Players(run, trainer, daemon).epoch(kept)
         trainer.merge(kept + 1, 1)
     assert verify(run.path).problems == []
 
 
 def test_a_lost_start_is_written_again(run: Run) -> None:
-    facts = [step.record for step in Observations(run, strict=True).steps()]
+    facts = [step.record for step in RunState(run, strict=True).steps()]
     _, seq = hit(run, OBSERVATIONS, "start", -1)
     recover(run)
     found = orjson.loads(texts(run, OBSERVATIONS)[seq - 1])
     assert (found["kind"], found["attempt"], found["from_step"]) == ("start", 2, 11)
-    assert [step.record for step in Observations(run, strict=True).steps()] == facts
+    assert [step.record for step in RunState(run, strict=True).steps()] == facts
 
 
 def test_whatever_byte_is_hit_every_record_elsewhere_is_kept_and_the_logs_open_again(
@@ -241,7 +238,7 @@ def test_a_line_cut_short_is_put_right_as_at_every_start(run: Run) -> None:
 def test_leftovers_and_locks_of_lost_machines_are_moved_aside(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("buffers.run.locks.moves", lambda *given: False)
     (run.path / ".tracker.json.77.tmp").write_bytes(b"half")
-    gone = Owner("trainer", Place("node9", 1, "another boot", "815"), 1767225600.0)
+    gone = Owner("trainer", ProcessLocation("node9", 1, "another boot", "815"), 1767225600.0)
     (run.path / LOCKS / f"{OBSERVATIONS}.owner").write_bytes(orjson.dumps(gone.as_json()))
     assert len(examine(run)) == 2
     aside = recover(run)
@@ -290,24 +287,16 @@ def test_the_verb_explains_and_waits_for_a_yes(run: Run, capsys: pytest.CaptureF
 
 
 def test_a_run_whose_pool_lost_a_variant_says_so_and_can_be_forked(run: Run, tmp_path: Path) -> None:
-    view = pool_of(run)
-    task_id = next(member.task_id for member in view.pool.generated)
-    seq = view.injected[task_id]
+    state = read_state(run)
+    task_id = next(member.task_id for member in state.pool.generated)
+    seq = state.pool.injected[task_id]
     place = next(index for index, text in enumerate(texts(run, EXPANDED)) if orjson.loads(text)["seq"] == seq)
     hit(run, EXPANDED, "expanded", place)
     recover(run)
     with pytest.raises(CorruptLogError, match=r"lost to damage .*rods fork"):
-        pool_of(run).task(task_id)
+        read_state(run).task(task_id)
     problems = [problem["what"] for problem in verify(run.path).problems]
     assert any(f"record {seq} was lost" in what for what in problems)
     forked = fork(run, tmp_path / "forked")
     assert forked.manifest["parent"]["lost"] == [task_id]
-    assert set(forked.training) == set(view.active) - {task_id}
-
-
-def pool_of(run: Run) -> PoolView:
-    observations = Observations(run, strict=True)
-    observations.catch_up()
-    view = PoolView(run, observations, strict=True)
-    view.poll()
-    return view
+    assert set(forked.training) == set(state.active) - {task_id}

@@ -10,9 +10,7 @@ import orjson
 import pytest
 
 from buffers.audit.verify import verify
-from buffers.folds.observations import Observations
-from buffers.folds.pool import PoolView
-from buffers.folds.tracker import windows_json
+from buffers.folds.observations import Observations, windows_json
 from buffers.log.parts import segments
 from buffers.log.records import record
 from buffers.log.tail import read
@@ -51,14 +49,14 @@ def run(long_run: Run, tmp_path: Path) -> Run:
 def facts(run: Run, observations: Observations) -> object:
     for _ in observations.steps():
         pass
-    PoolView(run, observations).poll()  # tells what has left, which a snapshot has forgotten already
-    made = [observations.steps_made.get(step) for step in range(1, observations.last_step + 2)]
-    return windows_json(observations.tracker), observations.last_step, observations.epoch, observations.attempt, made
+    made = [observations.digest(step) for step in range(1, observations.last_step + 2)]
+    assert made[-1] is None not in made[:-1]
+    return windows_json(observations.tracker), observations.last_step, observations.lineage.as_json(), made
 
 
 def folded(run: Run, *, snapshots: bool) -> tuple[int, object]:
     """Behind which record the fold begins, and what it comes to."""
-    observations = Observations(run, strict=True, history=not snapshots)
+    observations = Observations(run, strict=True, every_step=not snapshots)
     return observations.snapshot, facts(run, observations)
 
 
@@ -82,7 +80,7 @@ def test_a_fold_behind_a_snapshot_is_the_fold_of_everything(run: Run) -> None:
 
 def test_a_trainer_goes_on_behind_a_snapshot_as_if_it_had_read_everything(run: Run) -> None:
     with TrainerLog(run) as trainer, SyncDaemonLog(run) as daemon:
-        assert trainer.observations.snapshot > 0
+        assert trainer.state.observations.snapshot > 0
         players = Players(run, trainer, daemon)
         trainer.start()
         players.epoch(trainer.epoch + 1, steps=1)
@@ -94,7 +92,7 @@ def test_verify_finds_a_snapshot_that_says_something_else(run: Run) -> None:
     file = sorted((run.path / SNAPSHOTS).glob("observations.*.json"))[-1]
     head, body = file.read_bytes().splitlines()
     content, state = orjson.loads(head), orjson.loads(body)
-    state[4]["rows"][0][3] += 1  # a group counted twice
+    state[3]["rows"][0][3] += 1  # a group counted twice
     body = orjson.dumps(state)
     content["sha256"] = hashlib.sha256(body).hexdigest()
     file.write_bytes(orjson.dumps(content) + b"\n" + body + b"\n")
@@ -114,14 +112,14 @@ def test_a_snapshot_is_believed_only_with_its_parts_as_they_were(run: Run, harm:
         elif harm == "flipped":
             file.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
         elif harm == "other rules":
-            file.write_bytes(content.replace(b'"version":2', b'"version":1'))
+            file.write_bytes(content.replace(b'"version":3', b'"version":2'))
     if harm == "part gone":
         part.rename(run.path / "aside")
     elif harm == "part changed":
         part.write_bytes(data[:900] + bytes([data[900] ^ 1]) + data[901:])
     elif harm == "part copied":
         part.write_bytes(data)
-    observations = Observations(run, strict=True, history=False)
+    observations = Observations(run, strict=True, every_step=False)
     assert (observations.snapshot > 0) is (harm == "part copied")  # the same bytes at another time are the same
     if harm.startswith("part") and harm != "part copied":
         with pytest.raises(CorruptLogError):

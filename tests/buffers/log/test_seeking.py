@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from buffers.log.parts import segments
+from buffers.log.parts import Lookup, segments
 from buffers.log.records import line, record
-from buffers.log.seeking import record_at
 from buffers.log.writer import LogWriter
 from rods.errors import CorruptLogError
 from rods.runfolder import EXPANDED, expanded_segment
@@ -32,12 +31,24 @@ def test_every_record_is_found_and_nothing_else(tmp_path: Path) -> None:
     assert len(segments(log)) > 8
     with segments(log)[-1].open("ab") as file:
         file.write(b'{"seq":1501,"id"')  # on its way
-    assert [record_at(log, seq)["pick"] for seq in range(1, 1_501)] == [f"p{seq}" for seq in range(1, 1_501)]
+    lookup = Lookup(log)
+    assert [lookup[seq]["pick"] for seq in range(1, 1_501)] == [f"p{seq}" for seq in range(1, 1_501)]
     for stranger in (0, 1_501, 10**9):
         with pytest.raises(KeyError):
-            record_at(log, stranger)
+            lookup[stranger]
     with pytest.raises(KeyError):
-        record_at(tmp_path / "nothing.jsonl", 1)
+        Lookup(tmp_path / "nothing.jsonl")[1]
+
+
+def test_a_lookup_follows_a_log_that_is_cut_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    writer, lookup = LogWriter(path), Lookup(path)
+    for seq in range(1, 40):
+        writer.append([record("expanded", pick=f"p{seq}", index=0)])
+        if seq % 7 == 0:
+            writer.rotate()
+        assert [lookup[one]["pick"] for one in (seq, 1, max(1, seq - 3))] == [f"p{seq}", "p1", f"p{max(1, seq - 3)}"]
+    writer.close()
 
 
 def test_what_was_lost_is_not_found_and_damage_is_no_answer(tmp_path: Path) -> None:
@@ -45,9 +56,10 @@ def test_what_was_lost_is_not_found_and_damage_is_no_answer(tmp_path: Path) -> N
     lines = [line(seq, record("expanded", pick=f"p{seq}", index=0)) for seq in (1, 2, 3)]
     lines[1] = line(2, {"kind": "lost"})
     path.write_bytes(b"".join(lines))
-    assert record_at(path, 3)["pick"] == "p3"
+    assert Lookup(path)[3]["pick"] == "p3"
     with pytest.raises(KeyError):
-        record_at(path, 2)
-    path.write_bytes(b"".join(lines).replace(b"p1", b"p7"))
-    with pytest.raises(CorruptLogError):
-        record_at(path, 3)
+        Lookup(path)[2]
+    path.write_bytes(b"".join(lines).replace(b"p1", b"p7").replace(b"p3", b"p8"))
+    for seq in (1, 3):
+        with pytest.raises(CorruptLogError):
+            Lookup(path)[seq]

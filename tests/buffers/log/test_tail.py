@@ -139,7 +139,7 @@ def test_a_missing_part_is_not_jumped_over(tmp_path: Path) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["step", "void", "start", "rotate", "reopen", "poll"]), max_size=25))
-def test_whatever_a_writer_does_a_tail_and_a_reader_agree(tmp_path_factory, actions: list[str]) -> None:  # type: ignore[no-untyped-def]
+def test_whatever_a_writer_does_a_tail_and_a_reader_agree(tmp_path_factory, actions: list[str]) -> None:
     path = tmp_path_factory.mktemp("log") / "x.jsonl"
     writer, tail = LogWriter(path), Tail(path)
     expected: list[int] = []

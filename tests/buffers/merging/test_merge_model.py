@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from buffers.trainer_log import TrainerLog
-from rods.config import Pool, Zones
+from rods.config import PoolRules, Zones
 from rods.rules.order import EpochSlot
 from tests.buffers.world import Players, SyncDaemonLog, make_run
 
@@ -21,7 +21,7 @@ Group = tuple[int, Fraction, Fraction]  # step, mean, variance
 class Model:
     """The pool as a dictionary, the history as a list."""
 
-    def __init__(self, originals: list[str], rules: Pool, zones: Zones) -> None:
+    def __init__(self, originals: list[str], rules: PoolRules, zones: Zones) -> None:
         self.rules, self.zones = rules, zones
         self.active: dict[str, tuple[int, int]] = dict.fromkeys(originals, (0, 0))  # task → admitted, since
         self.originals = set(originals)
@@ -33,8 +33,8 @@ class Model:
 
     def observe(self, step: int, task: str, resolved: list[int], expected: int) -> None:
         values = [Fraction(one, expected) for one in resolved]
-        mean = sum(values) / len(values)
-        variance = sum((value - mean) ** 2 for value in values) / len(values)
+        mean = sum(values, Fraction()) / len(values)
+        variance = sum(((value - mean) ** 2 for value in values), Fraction()) / len(values)
         self.history.setdefault(task, []).append((step, mean, variance))
 
     def window(self, task: str, since: int) -> list[Group]:
@@ -64,10 +64,11 @@ class Model:
                 self.decisions.append(("revived", task, "retest"))
                 del self.retired[task]
                 self.active[task] = (epoch, gone)
-        means = {}
+        means: dict[str, Fraction] = {}  # of those that have been observed
         for task in self.variants():
             seen = self.window(task, self.active[task][1])
-            means[task] = sum(group[1] for group in seen) / len(seen) if seen else None
+            if seen:
+                means[task] = sum((group[1] for group in seen), Fraction()) / len(seen)
             new = [group for group in seen if group[0] > before]
             first = len(seen) - len(new) < rules.burn_in_observations <= len(seen)
             if rules.burn_in and first and means[task] < Fraction(str(rules.burn_in_below)):

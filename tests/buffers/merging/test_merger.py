@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from buffers.audit.verify import verify
-from buffers.folds.observations import Observations
-from buffers.folds.pool import PoolView
 from buffers.folds.staging import Staging
-from buffers.log.tail import Record, read, read_raw
+from buffers.log.records import Record
+from buffers.log.tail import read, read_raw
 from buffers.merging.rules import share
 from buffers.run.run import Run
+from buffers.state import RunState
 from buffers.trainer_log import TrainerLog
 from rods.calls import Call
 from rods.errors import DeadlineError, RefusedError
@@ -132,7 +132,7 @@ def test_the_first_closed_record_of_an_epoch_fixes_what_was_read(tmp_path: Path)
     players.step(opened, (first.step - 1 - opened.step))
     again = log.merge(2, 1)
     assert again.expanded_seq == first.expanded_seq
-    assert log.view.staging.seq > first.expanded_seq
+    assert log.state.staging.seq > first.expanded_seq
     assert not again.recorded
     close(players)
     assert verify(players.run.path).ok
@@ -168,7 +168,7 @@ def test_revive_burn_in_drift_unsampled_inject_capacity_happen_in_this_order(tmp
         place = 6 if record["kind"] == "epoch" else order.get(record.get("rule", ""), 4)
         assert place >= last
         last = place
-        seen.add(record.get("rule", record["kind"]))
+        seen.add(record.get("rule") or record["kind"])
     assert {"retest", "burn_in", "drift_mastered", "capacity", "injected", "epoch"} <= seen
     close(players)
     report = verify(players.run.path, replay=True)
@@ -202,7 +202,7 @@ def test_a_too_hard_variant_is_re_tested_and_comes_back_with_a_boundary_result(t
     assert len(retested) == 2  # ceil(0.1 × 12…18)
     assert revived
     assert revived <= burned
-    assert revived <= set(players.trainer.view.active)
+    assert revived <= set(players.trainer.state.active)
 
 
 def test_originals_are_never_retired_and_nothing_is_injected_twice(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_originals_are_never_retired_and_nothing_is_injected_twice(tmp_path: Pat
         return [0, 0]
 
     players = play(tmp_path / "run", 5, hopeless)
-    assert set(players.run.training) <= set(players.trainer.view.active)
+    assert set(players.run.training) <= set(players.trainer.state.active)
     injected = [record["task"] for record in decisions(players.run, "injected")]
     assert len(injected) == len(set(injected)) > 3
 
@@ -224,7 +224,7 @@ def test_what_nobody_samples_is_pruned(tmp_path: Path) -> None:
     assert pruned
     admitted = {record["task"]: record["epoch"] for record in decisions(players.run, "injected")}
     for record in pruned:
-        assert players.trainer.view.task(record["task"]).type != "base"
+        assert players.trainer.state.task(record["task"]).type != "base"
         assert record["epoch"] - admitted[record["task"]] >= 3
 
 
@@ -248,7 +248,7 @@ def test_every_layer_can_be_switched_off(tmp_path: Path) -> None:
     off = {"burn_in": False, "drift": False, "capacity": False, "unsampled_epochs": 0}
     players = play(tmp_path / "run", 6, pool=off)
     assert decisions(players.run, "retired") == []
-    assert len([one for one in players.trainer.view.active.values() if one.generated]) == 6
+    assert len([one for one in players.trainer.state.active.values() if one.generated]) == 6
 
 
 def refusals(tmp_path: Path, *tasks: Task, **changes: Any) -> list[tuple[str, str]]:
@@ -297,7 +297,7 @@ def test_what_may_be_revived_stays_a_neighbour_and_what_left_for_good_does_not(
     for epoch in (1, 2):
         players.epoch(epoch)
     opened = players.trainer.merge(3, 1)
-    assert first.id not in players.trainer.view.active
+    assert first.id not in players.trainer.state.active
     if restart:
         players.trainer.close()
         players.trainer = TrainerLog(players.run)
@@ -329,7 +329,7 @@ def test_a_part_that_is_closed_while_a_merge_looks_is_looked_for_again(
         players.epoch(0)
         monkeypatch.setattr(Staging, "parts", renamed)
         trainer.merge(1, 1)
-        assert len(looks) == 2 and trainer.view.pool.generated
+        assert len(looks) == 2 and trainer.state.pool.generated
 
 
 def test_lockstep_waits_for_the_daemon_and_gives_up_at_its_deadline(tmp_path: Path) -> None:
@@ -373,23 +373,20 @@ def test_lockstep_admits_in_the_order_of_picks(tmp_path: Path) -> None:
 def test_a_view_that_has_not_seen_a_start_yet_waits_for_it(tmp_path: Path) -> None:
     players = play(tmp_path / "run", 2)
     step = players.trainer.merge(2, 1).step
-    behind = Observations(players.run)
+    behind = RunState(players.run)
     behind.poll()
-    view = PoolView(players.run, behind)
-    view.poll()
     players.trainer.close()
     log = TrainerLog(players.run)
     log.start(from_step=step - 1)
     players.trainer = log
     players.step(log.merge(1, 1), 2)
     log.merge(2, 1)
-    assert view.poll() == []
-    assert view.epoch == 2
+    behind.read_merges()
+    assert behind.merged == 0 and behind.epoch == 2
     behind.poll()
-    view.poll()
-    assert view.epoch == 2
-    assert view.pool.epochs[2].attempt == 2
-    assert list(view.active) == list(log.view.active)
+    assert behind.epoch == 2
+    assert behind.pool.epochs[2].attempt == 2
+    assert list(behind.active) == list(log.state.active)
 
 
 @settings(max_examples=12, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])
@@ -408,8 +405,7 @@ def test_any_history_of_kills_and_rewinds_folds_to_what_verify_derives(
     players = Players(run, TrainerLog(run), SyncDaemonLog(run))
     players.rewards = rewards
     players.trainer.start()
-    following = Observations(run)
-    view = PoolView(run, following)
+    following = RunState(run)
     for _ in range(data.draw(st.integers(3, 9))):
         action = data.draw(st.sampled_from(["epoch", "epoch", "part", "rewind", "cut merge", "cut step", "poll"]))
         if action == "epoch":
@@ -418,7 +414,6 @@ def test_any_history_of_kills_and_rewinds_folds_to_what_verify_derives(
             players.epoch(players.trainer.epoch + 1, steps=2)
         elif action == "poll":
             following.poll()
-            view.poll()
         else:
             if action != "rewind":
                 players.epoch(players.trainer.epoch + 1, steps=int(action == "cut step"))
@@ -430,11 +425,10 @@ def test_any_history_of_kills_and_rewinds_folds_to_what_verify_derives(
             last = players.trainer.last_step
             players.trainer.start(data.draw(st.integers(0, last)) if action == "rewind" else None)
     following.poll()
-    view.poll()
-    view.poll()
-    assert list(view.active.values()) == list(players.trainer.view.active.values())
-    assert view.pool.epochs == players.trainer.view.pool.epochs
-    assert set(run.training) <= set(view.active)
+    following.poll()
+    assert list(following.active.values()) == list(players.trainer.state.active.values())
+    assert following.pool.epochs == players.trainer.state.pool.epochs
+    assert set(run.training) <= set(following.active)
     close(players)
     report = verify(run.path)
     assert report.ok, report.problems

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from buffers.run.heartbeat import Heartbeat, Place, moves, read_heartbeat
+from buffers.run.heartbeat import Heartbeat, ProcessLocation, moves, read_heartbeat
 from buffers.run.locks import Owner, Ownership, buffer_lock, owner
 from rods.errors import RefusedError
 from rods.runfolder import LOCKS
@@ -78,7 +78,7 @@ def test_the_buffer_lock_excludes_and_says_so(tmp_path: Path) -> None:
 
 def elsewhere(folder: Path, *, host: str = "node9", boot_id: str = "another boot") -> Owner:
     """Records that a trainer on another machine owns pool.jsonl."""
-    present = Owner("trainer", Place(host, 4711, boot_id, "815"), 1767225600.0)
+    present = Owner("trainer", ProcessLocation(host, 4711, boot_id, "815"), 1767225600.0)
     (folder / LOCKS).mkdir(exist_ok=True)
     (folder / LOCKS / "pool.jsonl.owner").write_bytes(orjson.dumps(present.as_json()))
     return present
@@ -110,7 +110,9 @@ def test_an_owner_on_another_machine_is_gone_once_its_counter_stands_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the reader's own clock: that the file says "a second ago" does not matter."""
-    monkeypatch.setattr("buffers.run.locks.moves", lambda *given: moves(*given[:3], seconds=0.3))
+    monkeypatch.setattr(
+        "buffers.run.locks.moves", lambda folder, process, place, *_: moves(folder, process, place, 0.3)
+    )
     present = elsewhere(tmp_path)
     beating = Beating(tmp_path, present)
     beating.heartbeat._write()

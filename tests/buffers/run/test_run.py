@@ -12,16 +12,19 @@ from pathlib import Path
 
 import orjson
 import pytest
+import tomli_w
 
 from buffers.fork import fork
-from buffers.run.creation import check, toml
+from buffers.run.creation import check
 from buffers.run.run import Run
 from rods import runfolder
 from rods.calls import Call
-from rods.config import Config, read_config
+from rods.config import Config, Sandbox, read_config
+from rods.environments.sandbox.environment import Sandboxed
 from rods.errors import RefusedError, UserError
 from rods.tasks import EnvironmentRef, Task
 from tests.buffers.world import config, make_run, originals
+from tests.environments import ENVIRONMENTS
 
 
 def test_a_run_opens_as_it_was_created(tmp_path: Path) -> None:
@@ -40,13 +43,13 @@ def test_a_run_opens_as_it_was_created(tmp_path: Path) -> None:
 def test_the_written_configuration_reads_back(tmp_path: Path) -> None:
     stages = [{"types": ["base"], "reward": "format", "expand": False, "epochs": 2}, {"reward": "progress"}]
     original = config(curriculum={"stages": stages}, training={"learning_rate": 1e-6}, sync="lockstep")
-    (tmp_path / "config.toml").write_text(toml(original.model_dump(mode="json")))
+    (tmp_path / "config.toml").write_text(tomli_w.dumps(original.model_dump(mode="json")))
     assert read_config(tmp_path / "config.toml") == original
 
 
 def test_toml_spells_odd_values() -> None:
     values = {"text": 'a "quoted"\nline\\ é', "empty": [], "nested": [["a"], []], "number": 1e-9, "yes": True}
-    assert tomllib.loads(toml({"a": {"b": values}, "c": 1})) == {"a": {"b": values}, "c": 1}
+    assert tomllib.loads(tomli_w.dumps({"a": {"b": values}, "c": 1})) == {"a": {"b": values}, "c": 1}
 
 
 def test_creating_again_joins_and_another_identity_is_refused_with_the_differences(tmp_path: Path) -> None:
@@ -105,7 +108,7 @@ def test_another_protocol_is_refused(tmp_path: Path) -> None:
 
 def refusal(tasks: list[Task], **changes: object) -> str:
     with pytest.raises(UserError) as refused:
-        check(config(**changes), tasks)
+        check(config(**changes), tasks, ENVIRONMENTS)
     assert refused.value.remedy
     return str(refused.value)
 
@@ -137,7 +140,7 @@ def test_seeds_of_one_type_only_are_worth_a_warning(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", settings, only_base)
     [warning] = run.manifest["warnings"]
     assert "at most 6 seeds a step, not 16" in warning
-    assert check(settings, originals()) == []
+    assert check(settings, originals(), ENVIRONMENTS) == []
 
 
 def test_a_full_disk_leaves_no_half_made_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +189,7 @@ def test_defaults_are_a_legal_configuration() -> None:
 
 
 def read_back(original: Config) -> Config:
-    values = tomllib.loads(toml(original.model_dump(mode="json")))
+    values = tomllib.loads(tomli_w.dumps(original.model_dump(mode="json")))
     return Config.model_validate_json(orjson.dumps(values))
 
 
@@ -195,7 +198,7 @@ def test_a_model_that_has_moved_is_found_by_the_configuration_of_the_next_start(
         file = tmp_path / folder / "c.toml"
         file.parent.mkdir()
         file.write_text(
-            toml(config().model_dump(mode="json", exclude={"policy"})) + "[policy]\nkind = 'transformers'\n"
+            tomli_w.dumps(config().model_dump(mode="json", exclude={"policy"})) + "[policy]\nkind = 'transformers'\n"
         )
         file.write_text(file.read_text() + "model = 'm/qwen'\n")
         return read_config(file)
@@ -206,3 +209,16 @@ def test_a_model_that_has_moved_is_found_by_the_configuration_of_the_next_start(
     assert Run.open(path, asked("new")).config.policy.model == str(tmp_path / "new" / "m" / "qwen")
     forked = fork(Run.open(path), tmp_path / "fork")
     assert Run.open(forked.path).config.policy.model == str(tmp_path / "old" / "m" / "qwen")
+
+
+def test_opening_runs_changes_nothing_for_one_another(tmp_path: Path) -> None:
+    made = Run.create(tmp_path / "run", config(), list(originals()))
+    sandbox = Sandbox(environments=("desk",), workers=1, lowest_tier="limits")
+    operation = made.config.operation.model_copy(update={"sandbox": sandbox})
+    confined = Run.open(made.path, made.config.model_copy(update={"operation": operation}))
+    again = Run.open(made.path)
+    with confined.environments as environments:
+        assert isinstance(environments.load("desk"), Sandboxed)
+        assert not any(isinstance(run.environments.load("desk"), Sandboxed) for run in (made, again))
+        for run in (made, confined, again):
+            run.check_environments()

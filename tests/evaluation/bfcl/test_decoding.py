@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from bench.fixtures.recorded_outputs import NATIVE, malformed
-from evaluation.bfcl import official_scorer
 from evaluation.bfcl.decoding import decode, executed, written
 from evaluation.bfcl.parity.mutations import Mutations
+from evaluation.bfcl.parity.official import SCORER
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.environments.workers.worker import Worker
@@ -31,7 +31,7 @@ NOT_EVALUATED = (
 @pytest.fixture(scope="module")
 def theirs(bfcl: Bfcl) -> Any:
     """BFCL's decoder: (outputs, form) → call strings."""
-    worker = Worker(official_scorer.TARGET, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28)
+    worker = Worker(SCORER, seconds=120.0, memory=1 << 33, reply_bytes=1 << 28)
 
     def ask(steps: list[Any], form: str) -> list[Any]:
         asked = {"wheel": str(bfcl.file), "form": form, "steps": steps}

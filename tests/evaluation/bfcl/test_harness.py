@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.bfcl.dialects import Native, Prompted, messages, reply_text
 from evaluation.bfcl.harness import Harness, harness
-from evaluation.bfcl.judging import Judge
+from evaluation.bfcl.judging import EpisodeJudge
 from rods.calls import Call
 from rods.environments.base import Result
 from rods.environments.workers.worker import Worker
@@ -61,7 +61,7 @@ def test_a_turn_may_have_twenty_steps_with_calls_and_an_answer(words: Harness) -
 
 
 def test_results_stand_beside_the_strings_that_were_decoded(bfcl: Bfcl, words: Harness, tasks: list[Task]) -> None:
-    owners = Judge(bfcl).owners(tasks[0])
+    owners = EpisodeJudge(bfcl).owners(tasks[0])
     dialect = Prompted(words, owners)
     calls = dialect.parse("[cd(folder='a'), ls(x=f(y=1))]").calls
     assert dialect.observation(calls, [Result("one"), Result("two")]) == (

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench.fixtures.scorer_parity import compare
-from evaluation.bfcl.judging import Judge
-from evaluation.episodes import Maker
-from evaluation.settings import Settings
+from evaluation.bfcl.judging import EpisodeJudge
+from evaluation.episodes import EpisodeMaker
+from evaluation.folder import Settings
 from rods.episode.drivers import run_lockstep
 from rods.episode.engine import Reply
 from rods.tasks import Task
@@ -27,7 +27,7 @@ def test_junk_where_no_call_is_right_passes_officially_and_fails_strictly(bfcl: 
     task = next(task for task in tasks if task.type == "miss_param" and not all(task.calls))
     turns = [[f"[{', '.join(map(str, calls))}]", "done"] for calls in task.calls]
     junk = [turn if calls else [f"[{task.tools[0]}()]"] for turn, calls in zip(turns, task.calls, strict=True)]
-    judge = Judge(bfcl)
+    judge = EpisodeJudge(bfcl)
     clean, spoilt = judge.judge(task, turns, "prompt"), judge.judge(task, junk, "prompt")
     assert (clean.official, clean.strict, clean.progress) == (True, True, 1.0)
     assert (spoilt.official, spoilt.strict, spoilt.resolved) == (True, False, task.expected_turns - 1)
@@ -36,7 +36,7 @@ def test_junk_where_no_call_is_right_passes_officially_and_fails_strictly(bfcl: 
 def test_turns_that_were_never_reached_are_not_resolved(bfcl: Bfcl, tasks: list[Task]) -> None:
     task = tasks[0]
     turns = [[f"[{', '.join(map(str, calls))}]", "done"] for calls in task.calls]
-    judge = Judge(bfcl)
+    judge = EpisodeJudge(bfcl)
     assert judge.judge(task, turns[:1], "prompt").resolved == 1
     assert not judge.judge(task, turns[:-1], "prompt").official
     assert not judge.judge(task, [*turns, turns[-1]], "prompt").official
@@ -47,7 +47,7 @@ def test_turns_that_were_never_reached_are_not_resolved(bfcl: Bfcl, tasks: list[
 def test_steps_without_end_give_the_episode_up_as_the_harness_does(bfcl: Bfcl, tasks: list[Task], endless: str) -> None:
     """The harness gives up after 21 outputs with calls; its scorer only notices where turns are missing then."""
     task = next(task for task in tasks if task.type == "base" and "pwd" in task.tools)
-    maker = Maker(bfcl, Settings({"name": "m"}))
+    maker = EpisodeMaker(bfcl, Settings({"name": "m"}))
     turn = 0 if endless == "first" else task.expected_turns - 1
 
     def replies() -> Iterator[str]:
@@ -70,6 +70,6 @@ def test_a_hidden_tool_is_carried_out_and_changes_the_verdict(bfcl: Bfcl, tasks:
     blank = next(turn for turn, calls in enumerate(task.calls) if not calls)
     turns = [[f"[{', '.join(map(str, calls))}]"] if calls else ["no"] for calls in task.calls]
     early = [*turns[:blank], turns[blank + 1], *turns[blank + 1 :]]
-    judge = Judge(bfcl)
+    judge = EpisodeJudge(bfcl)
     assert judge.judge(task, turns, "prompt").official
     assert judge.judge(task, early, "prompt").strict is False

@@ -7,7 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from console.main import run
-from evaluation.bfcl import official_scorer, results
+from evaluation.bfcl import results
+from evaluation.bfcl.parity import official
 from rods.environments.workers.worker import Worker
 from rods.tasks import TASK_TYPES, Task, read_tasks, task_lines
 from tests.worlds.bfcl.writing import variants
@@ -18,7 +19,7 @@ def test_the_official_scorer_takes_an_export_for_its_own_data(tmp_path: Path) ->
     made = [task for _, task in variants()]
     export.write(made, tmp_path / "data")
     true, false = (outputs(made, tmp_path / name, corrupt=name == "false") for name in ("true", "false"))
-    scorer = Worker(official_scorer.TARGET, seconds=300, memory=1 << 33, reply_bytes=1 << 24)
+    scorer = Worker(official.SCORER, seconds=300, memory=1 << 33, reply_bytes=1 << 24)
     request = {"wheel": str(wheel.path()), "form": "prompt", "data": str(tmp_path / "data")}
     try:
         for kind in TASK_TYPES:

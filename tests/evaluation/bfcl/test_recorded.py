@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import zipfile
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +14,31 @@ import orjson
 import pytest
 
 from evaluation.bfcl import results
-from evaluation.bfcl.verdicts import of_trace
-from evaluation.checking import known_wheel
+from evaluation.bfcl.judging import trace_verdicts
+from evaluation.folder import SETTINGS
 from evaluation.main import run
-from evaluation.settings import FILE
+from evaluation.report import known_wheel
 from rods.dialects import load
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply
 from rods.episode.goals import GroundTruth
 from rods.errors import RefusedError, UserError
-from rods.tasks import Task
+from rods.tasks import TASK_TYPES, Task
 from worlds.bfcl import wheel
 from worlds.bfcl.world import Bfcl
 
 OLD = "2025.10.2.2"
 
 
+def _next(texts: Iterator[str], waiting: object) -> list[Reply]:
+    """The next of `texts` as the only reply."""
+    return [Reply(next(texts))]
+
+
 @pytest.fixture
 def four(tasks: list[Task]) -> list[Task]:
     """A held-out task of every type."""
-    return [next(t for t in tasks if t.type == kind and t.split == "test") for kind in results.TASK_TYPES]
+    return [next(t for t in tasks if t.type == kind and t.split == "test") for kind in TASK_TYPES]
 
 
 def truth(task: Task) -> list[list[str]]:
@@ -108,9 +115,9 @@ def test_an_evaluation_of_another_data_version_is_never_gone_on_with(
     results.write(tmp_path / "r", "m", [(name(four[0]), truth(four[0]))], "prompt")
     folder = tmp_path / "e"
     scored(folder, "--recorded", tmp_path / "r", capsys=capsys)
-    remembered = orjson.loads((folder / FILE).read_bytes())
+    remembered = orjson.loads((folder / SETTINGS).read_bytes())
     remembered["data"]["version"] = OLD
-    (folder / FILE).write_bytes(orjson.dumps(remembered))
+    (folder / SETTINGS).write_bytes(orjson.dumps(remembered))
     for arguments in (["run", str(folder), "--recorded", str(tmp_path / "r")], ["report", str(folder)]):
         assert run(arguments) == 3
         assert f"belongs to the data of bfcl-eval {OLD}" in capsys.readouterr().err
@@ -148,7 +155,7 @@ def test_a_trainer_s_traces_are_scored(
             for text in ([dialect.write(calls)] if calls and good else []) + [dialect.answer("done")]
         )
         job = Job(task, bfcl, dialect, GroundTruth(bfcl, task))
-        trace = run_lockstep([job], lambda waiting, texts=texts: [Reply(next(texts))])[0]
+        trace = run_lockstep([job], partial(_next, texts))[0]
         records.append(orjson.dumps(trace.as_json()))
     folder = tmp_path / "traces"
     folder.mkdir()
@@ -176,10 +183,10 @@ def test_a_hidden_tool_that_was_refused_in_training_stays_refused(
             texts += [dialect.write(tried), dialect.answer("done")] if tried else [dialect.answer("cannot")]
         said = iter(texts)
         job = Job(task, bfcl, dialect, GroundTruth(bfcl, task))
-        trace = run_lockstep([job], lambda waiting, said=said: [Reply(next(said))])[0]
+        trace = run_lockstep([job], partial(_next, said))[0]
         assert any(result.error == "unknown_tool" for turn in trace.turns for s in turn.steps for result in s.results)
         kept.append(orjson.dumps(trace.as_json()))
-        verdicts.append(of_trace(task, trace))
+        verdicts.append(trace_verdicts(task, trace))
     file = tmp_path / "step_00000001.a1.jsonl.gz"
     file.write_bytes(gzip.compress(b"\n".join(kept)))
     scores = scored(tmp_path / "e", "--recorded", file, capsys=capsys)["scores"]["held-out"]["miss_func"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from evaluation.bfcl.judging import official_verdict
 from evaluation.bfcl.parity import replay as module
-from evaluation.bfcl.parity.mutations import Mutations, Rollout
+from evaluation.bfcl.parity.mutations import MutatedRollout, Mutations
 from evaluation.bfcl.parity.replay import replay
-from evaluation.bfcl.verdicts import official
 from rods.calls import Call
-from worlds.bfcl.world import World
+from worlds.bfcl.world import BfclWorld
 
 
 def test_every_turn_of_ground_truths_and_mutations_is_judged_as_officially(wheel_file):
@@ -32,7 +32,7 @@ def few_tasks(tasks, monkeypatch):
 
 
 def test_a_wrong_verdict_is_found_and_named(few_tasks, monkeypatch):
-    monkeypatch.setattr(module, "official", lambda task, verdicts: True)
+    monkeypatch.setattr(module, "official_verdict", lambda task, verdicts: True)
     report = replay(40, rounds=0)
     assert not report.ok and report.ground_truths.equal == 40
     assert {mismatch.what for mismatch in report.mutations.mismatches[:5]} == {"official"}
@@ -40,8 +40,8 @@ def test_a_wrong_verdict_is_found_and_named(few_tasks, monkeypatch):
 
 
 def test_a_wrong_result_is_found_with_both_texts(few_tasks, monkeypatch):
-    call = World.call
-    monkeypatch.setattr(World, "call", lambda self, asked: call(self, asked)._replace(text="other"))
+    call = BfclWorld.call
+    monkeypatch.setattr(BfclWorld, "call", lambda self, asked: call(self, asked)._replace(text="other"))
     report = replay(0, rounds=0)
     assert report.ground_truths.equal == 0
     first = report.ground_truths.mismatches[0]
@@ -55,8 +55,8 @@ def test_a_difference_that_is_the_official_worlds_touching_is_told_apart(tasks, 
     task = next(task for task in tasks if task.provenance["id"] == "multi_turn_miss_param_8")
     turns = [[list(calls)] if calls else [] for calls in task.calls]
     turns[-1].append([Call("mention", {"tweet_id": 1, "mentioned_usernames": ["@technewsworld"]})])
-    judge = module._Judge(wheel_file)
-    found = judge.compare([Rollout(task, ("mention",), turns)])
+    judge = module._Comparison(wheel_file)
+    found = judge.compare([MutatedRollout(task, ("mention",), turns)])
     judge.oracle.close()
     assert (found.leaks, found.mismatches) == (1, [])
 
@@ -69,4 +69,4 @@ def test_mutations_depend_on_seed_and_number_alone(tasks):
 
 def test_the_official_verdict_needs_every_turn(tasks):
     with pytest.raises(AssertionError):
-        assert official(tasks[0], [])
+        assert official_verdict(tasks[0], [])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from evaluation.journal import NAME, episodes
+from evaluation.folder import EPISODES, episodes
 from evaluation.main import run
 from tests.daemon.runs import until
 from tests.evaluation.bfcl.runs import ROOT, command, evaluate
@@ -83,10 +83,10 @@ def test_a_killed_evaluation_goes_on_without_repeating_an_episode(
     folder = tmp_path / "e"
     arguments = ("run", folder, *at(stub), *TASKS, "--in-flight", 2)
     process = subprocess.Popen(command(*arguments), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until(lambda: (folder / NAME).exists() and (folder / NAME).read_bytes().count(b"\n") >= 3)
+    until(lambda: (folder / EPISODES).exists() and (folder / EPISODES).read_bytes().count(b"\n") >= 3)
     process.kill()
     process.wait()
-    with (folder / NAME).open("ab") as log:
+    with (folder / EPISODES).open("ab") as log:
         log.write(b'{"seq":99,"id":"torn')
     done = {episode.key: episode for episode in episodes_of(folder)}
     stub.forget()
@@ -102,8 +102,8 @@ def episodes_of(folder: Path) -> list[Any]:
     """The episodes of a log whose last line is torn."""
     whole = folder.parent / "whole"
     whole.mkdir()
-    content = (folder / NAME).read_bytes()
-    (whole / NAME).write_bytes(content[: content.rindex(b"\n") + 1])
+    content = (folder / EPISODES).read_bytes()
+    (whole / EPISODES).write_bytes(content[: content.rindex(b"\n") + 1])
     return list(episodes(whole))
 
 

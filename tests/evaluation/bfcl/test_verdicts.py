@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.bfcl.verdicts import of_trace
+from evaluation.bfcl.judging import trace_verdicts
 from rods.dialects import load as load_dialect
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply
@@ -27,20 +27,20 @@ def played(bfcl, task, turns, max_steps=20):
 
 
 def test_the_ground_truth_passes_both(bfcl, task):
-    assert of_trace(task, played(bfcl, task, task.calls)) == {"official": True, "strict": True}
+    assert trace_verdicts(task, played(bfcl, task, task.calls)) == {"official": True, "strict": True}
 
 
 def test_junk_where_no_call_is_right_passes_only_the_official_one(bfcl, task):
     turns = list(task.calls)
     idle = turns.index(())
     turns[idle] = (task.calls[0][0].__class__("pwd", {}),)
-    assert of_trace(task, played(bfcl, task, turns)) == {"official": True, "strict": False}
+    assert trace_verdicts(task, played(bfcl, task, turns)) == {"official": True, "strict": False}
 
 
 def test_a_missing_call_fails_both(bfcl, task):
     turns = [calls[:-1] if turn == 0 else calls for turn, calls in enumerate(task.calls)]
-    assert of_trace(task, played(bfcl, task, turns)) == {"official": False, "strict": False}
+    assert trace_verdicts(task, played(bfcl, task, turns)) == {"official": False, "strict": False}
 
 
 def test_an_episode_that_ended_early_fails_both(bfcl, task):
-    assert of_trace(task, played(bfcl, task, task.calls, max_steps=1)) == {"official": False, "strict": False}
+    assert trace_verdicts(task, played(bfcl, task, task.calls, max_steps=1)) == {"official": False, "strict": False}

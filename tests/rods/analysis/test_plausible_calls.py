@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from rods.analysis.plausible_calls import SPREAD, Pool, options, plausible
+from rods.analysis.plausible_calls import SPREAD, KnownValues, options, plausible
 from rods.calls import Call
 from rods.environments.base import Parameter, Tool
 
@@ -17,14 +17,14 @@ def tool(*parameters: Parameter) -> Tool:
     return Tool("search", "files", "Looks.", parameters)
 
 
-def pool(rng: random.Random) -> Pool:
-    made = Pool()
+def pool(rng: random.Random) -> KnownValues:
+    made = KnownValues()
     for index in range(rng.randrange(12)):
         made.add(rng.choice(["", "p0", "p1", "other"]), rng.choice([f"value{index}", index, [f"item{index}"]]))
     return made
 
 
-def weighed(one: Tool, values: Pool, most: int) -> list[Call]:
+def weighed(one: Tool, values: KnownValues, most: int) -> list[Call]:
     """All combinations, sorted by the sum of their values' ranks; an argument that is left out ranks like the best."""
     wide = max(2, int(SPREAD ** (1 / max(1, len(one.parameters)))))
     choices = []
@@ -47,7 +47,7 @@ def test_the_likeliest_calls_are_those_of_all_combinations_weighed(count: int) -
 
 
 def test_many_optional_parameters_cost_no_more_than_the_calls_that_are_asked_for() -> None:
-    values = Pool()
+    values = KnownValues()
     for index in range(20):
         values.add(f"v{index}", f"value{index}")
     one = tool(*(Parameter(f"p{index}", {"type": "string"}, required=False) for index in range(40)))
@@ -60,4 +60,4 @@ def test_many_optional_parameters_cost_no_more_than_the_calls_that_are_asked_for
 
 def test_a_required_parameter_without_a_value_leaves_nothing_to_try() -> None:
     one = tool(Parameter("p", {"type": "string"}), Parameter("q", {"type": "string"}, required=False))
-    assert list(plausible([one], Pool(), 6)) == []
+    assert list(plausible([one], KnownValues(), 6)) == []

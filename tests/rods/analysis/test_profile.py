@@ -3,12 +3,12 @@
 import orjson
 import pytest
 
-from rods import environments
 from rods.analysis.flows import Flow
 from rods.analysis.profile import Node, Profile, distance, isomorphic, profile
 from rods.calls import Call
 from rods.environments.base import Result, reference
 from rods.tasks import Task
+from tests.environments import load
 from tests.rods.toy_environment import environment
 from worlds.desk import generate
 
@@ -175,7 +175,7 @@ def test_the_isomorphism_gate_says_what_differs():
 
 def test_inferred_flows_agree_with_desks_true_ones():
     """F1 ≥ 0.9 on (call, argument, source, origin) over 240 tasks of all types, and on the dependencies alone."""
-    desk = environments.load("desk")
+    desk = load("desk")
     true, inferred = set(), set()
     for number, task in enumerate(generate(5, 160, 80)):
         for turn, calls in enumerate(task.provenance["flows"]):

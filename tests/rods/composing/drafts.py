@@ -10,8 +10,8 @@ from typing import Any
 from rods.composing import bind, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import Draft, Plan, PlannedTurn
-from rods.environments import load
 from rods.tasks import Task, TaskType
+from tests.environments import load
 
 DESK = load("desk")
 STORY = {"story": "preparation", "topic": "picnic"}
@@ -46,7 +46,7 @@ STATE: dict[str, Any] = {
 
 
 def desk() -> Catalogue:
-    return catalogue_for("desk")
+    return catalogue_for(load("desk"))
 
 
 def planned(*turns: Sequence[str], story: dict[str, str] | None = None) -> Plan:

@@ -8,36 +8,33 @@ from dataclasses import replace
 import pytest
 
 from rods.composing import bind, planning, states, task_types, wording
-from rods.composing.catalogue import Got, Known, Recipe, Said, catalogue_for, source, step
-from rods.composing.plan_search import Shape
+from rods.composing.catalogue import Recipe, RecipeStep, catalogue_for
+from rods.composing.plan_search import PlanShape
+from rods.composing.recipes import source
 from rods.composing.records import ComposeError
 from rods.composing.soundness import faults
-from rods.environments import load
 from rods.gates import drafts
 from rods.tasks import TASK_TYPES
+from tests.environments import load
 from tests.rods.composing.drafts import desk
 
+DESK = load("desk")
 OWN = "tests.rods.composing.own_environment:environment"
 
 
 def test_desk_and_a_users_own_catalogue_are_sound() -> None:
-    assert faults(desk()) == []
-    assert faults(catalogue_for(OWN)) == []
+    assert faults(desk(), DESK) == []
+    assert faults(catalogue_for(load(OWN)), load(OWN)) == []
 
 
 def test_environment_without_a_catalogue_is_no_prompts() -> None:
     with pytest.raises(ComposeError) as caught:
-        catalogue_for("tests.rods.composing.own_environment:bare")
+        catalogue_for(load("tests.rods.composing.own_environment:bare"))
     assert caught.value.type == "no_prompts"
 
 
-def test_short_notation_of_sources() -> None:
-    assert source("name:contact") == Said("name", "contact")
-    assert source("0.mails.0") == Got(0, ("mails", 0))
-    assert source("^event") == Known("event")
-    for text in ("name", "0", "x.y"):
-        with pytest.raises(ValueError, match="neither"):
-            source(text)
+def step(tool: str, **sources: str) -> RecipeStep:
+    return RecipeStep(tool, {parameter: source(text) for parameter, text in sources.items()})
 
 
 @pytest.mark.parametrize(
@@ -57,7 +54,7 @@ def test_short_notation_of_sources() -> None:
 )
 def test_unsound_recipe_is_named(recipe: Recipe, fault: str) -> None:
     broken = replace(desk(), recipes={**desk().recipes, "r": recipe})
-    assert any(fault in line for line in faults(broken))
+    assert any(fault in line for line in faults(broken, DESK))
 
 
 def test_unsound_phrase_book_is_named() -> None:
@@ -68,24 +65,48 @@ def test_unsound_phrase_book_is_named() -> None:
         (replace(book, frames={1: ("Please.",)}), "must hold 1 requests"),
         (replace(book, stories=()), "needs a story"),
     ):
-        assert any(fault in line for line in faults(replace(desk(), book=changed)))
+        assert any(fault in line for line in faults(replace(desk(), book=changed), DESK))
+
+
+def test_lists_that_name_what_there_is_not_are_named() -> None:
+    ours = desk()
+    for changed, fault in (
+        (replace(ours, families={"dance": "day"}), "families names the unknown domain 'dance'"),
+        (replace(ours, thematic=frozenset({"dance"})), "thematic names the unknown domain 'dance'"),
+        (replace(ours, silent=frozenset({"dance"})), "silent names the unknown thing 'dance'"),
+        (replace(ours, common=frozenset({"dance"})), "common names the unknown tool 'dance'"),
+        (replace(ours, book=replace(ours.book, again={"dance": ("it",)})), "again names the unknown family 'dance'"),
+    ):
+        assert fault in faults(changed, DESK)
 
 
 @pytest.mark.parametrize("type", TASK_TYPES)
 def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
-    catalogue = catalogue_for(OWN)
+    catalogue = catalogue_for(load(OWN))
     environment = load(OWN)
     counts = {"miss_func": (1, 0, 2), "miss_param": (0, 1, 2)}.get(type, (1, 2, 1))
     accepted = 0
     for seed in range(12):
         rng = random.Random(seed)
         try:
-            plan = planning.sketch(catalogue, Shape(counts), type, rng=rng)  # type: ignore[arg-type]
+            plan = planning.sketch(catalogue, environment, PlanShape(counts), type, rng=rng)  # type: ignore[arg-type]
             state = states.fresh_state(catalogue, plan, None, rng)
             draft = bind.realise(environment, catalogue, plan, state, bind.by_chance(rng))
             texts = wording.rewrite(catalogue, draft, narrative=True, rng=rng)
             task = task_types.apply(catalogue, environment, draft, texts, type, rng)  # type: ignore[arg-type]
         except ComposeError:
             continue
-        accepted += not drafts.judge(catalogue, task, draft)
+        accepted += not drafts.judge(catalogue, environment, task, draft)
     assert accepted >= 6
+
+
+def test_the_content_id_follows_recipes_and_words_alone() -> None:
+    ours = desk()
+    assert replace(ours, shown=3).content_id == ours.content_id
+    first, *others = ours.recipes.values()
+    for changed in (
+        replace(ours, recipes={each.name: each for each in (*others, first)}),
+        replace(ours, recipes={**ours.recipes, first.name: replace(first, phrases=(*first.phrases, "again"))}),
+        replace(ours, book=replace(ours.book, longest=3)),
+    ):
+        assert changed.content_id != ours.content_id

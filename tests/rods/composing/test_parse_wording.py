@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from rods.calls import Call
-from rods.environments import load
 from rods.environments.base import Environment, Features, reference
 from rods.gates import grounding, leaks, missing, requests
-from rods.gates.replay import run
+from rods.gates.ground_truth import run
 from rods.tasks import RETURN_SENTENCE, Task
+from tests.environments import load
 from tests.rods.toy_environment import Toy, World, environment
 
 TOY = environment()

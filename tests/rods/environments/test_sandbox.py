@@ -12,10 +12,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rods import dialects, environments
+from rods import dialects
 from rods.calls import Call
 from rods.config import Sandbox
 from rods.environments.base import reference
+from rods.environments.loading import Environments
 from rods.environments.sandbox import confined as module
 from rods.environments.sandbox import tiers
 from rods.environments.sandbox.confined import confined, confinement
@@ -23,12 +24,14 @@ from rods.environments.sandbox.environment import Sandboxed
 from rods.environments.sandbox.host import TARGET as HOST
 from rods.environments.sandbox.tiers import TIERS, Offer, Tier, probe, reaches
 from rods.environments.workers.child import Child, Order, start
+from rods.environments.workers.worker import Worker
 from rods.episode.drivers import Job, run_lockstep
-from rods.episode.engine import Reply
+from rods.episode.engine import Reply, Trace
 from rods.episode.goals import GroundTruth
 from rods.errors import InfrastructureError, Unsupported, UserError
-from rods.gates.replay import replay
+from rods.gates.ground_truth import replay
 from rods.tasks import Task
+from tests.environments import load
 from tests.faults.hostile import FACTORY as HOSTILE
 from tests.rods import toy_environment
 from worlds.desk import fresh_tasks
@@ -174,7 +177,7 @@ def test_what_it_says_can_be_written_down_and_what_it_is_told_is_told_exactly(ho
 
 def test_ground_truths_hold_and_episodes_run_in_it() -> None:
     desk = confined("worlds.desk:environment", seconds=30.0, workers=1)
-    assert reference(desk) == reference(environments.load("desk"))
+    assert reference(desk) == reference(load("desk"))
     tasks = [task for task, _ in zip((each for each, _ in fresh_tasks(3, "sandbox")), range(3), strict=False)]
     assert not any(replay(desk, task) for task in tasks)
     traces = _played(desk, tasks)
@@ -183,7 +186,7 @@ def test_ground_truths_hold_and_episodes_run_in_it() -> None:
     desk.close()
 
 
-def _played(environment: Sandboxed, tasks: list[Task]) -> list[object]:
+def _played(environment: Sandboxed, tasks: list[Task]) -> list[Trace]:
     """Episodes of a policy that writes the ground truth."""
     dialect = dialects.load("compact")
     jobs = [Job(task, environment, dialect, GroundTruth(environment, task)) for task in tasks]
@@ -223,7 +226,7 @@ def test_a_process_killed_from_outside_is_replaced_unnoticed(hostile: Sandboxed)
     for cell in hostile._cells:
         assert cell.worker.pid is not None
         os.kill(cell.worker.pid, signal.SIGKILL)
-        assert select.select([cell.worker._child._pipe], [], [], 30)[0]  # it is gone
+        assert select.select([_child(cell.worker)._pipe], [], [], 30)[0]  # it is gone
     assert world.call(COUNT).value == 2
 
 
@@ -233,12 +236,17 @@ def test_all_processes_may_be_lost_at_once_and_then_those_that_wait(hostile: San
     workers = [cell.worker for cell in hostile._cells]
     before = [world.call(COUNT).value for world in worlds.values()]
     waiting = [each.result() for each in hostile._spares._waiting]
-    _kill([worker._child for worker in workers])
+    _kill([_child(worker) for worker in workers])
     assert [world.call(COUNT).value for world in worlds.values()] == [value + 1 for value in before]
     assert {worker._child for worker in workers} == set(waiting)  # nothing had to be started
     _kill([each.result() for each in hostile._spares._waiting])
-    _kill([worker._child for worker in workers])
+    _kill([_child(worker) for worker in workers])
     assert [world.call(COUNT).value for world in worlds.values()] == [value + 2 for value in before]
+
+
+def _child(worker: Worker) -> Child:
+    assert worker._child is not None
+    return worker._child
 
 
 def _kill(children: list[Child]) -> None:
@@ -335,18 +343,15 @@ def test_a_process_that_cannot_be_started_is_told_with_what_bubblewrap_says() ->
         confined(TOY + "environment", tier="bubblewrap", workers=1, readable=["/nowhere"])
 
 
-def test_the_configuration_says_which_environments_are_confined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environments, "_sandbox", None)
+def test_the_configuration_says_which_environments_are_confined() -> None:
     name = TOY + "environment"
-    assert not isinstance(environments.load(name), Sandboxed)
-    environments.use(Sandbox(environments=(name,), workers=1))
-    loaded = environments.load(name)
-    assert isinstance(loaded, Sandboxed) and environments.load(name) is loaded
-    assert not isinstance(environments.load("desk"), Sandboxed)
-    environments.use(Sandbox(environments=("bfcl",)))
+    assert not isinstance(load(name), Sandboxed)
+    with Environments(Sandbox(environments=(name,), workers=1)) as environments:
+        confined = environments.load(name)
+        assert isinstance(confined, Sandboxed) and environments.load(name) is confined
+        assert not isinstance(environments.load("desk"), Sandboxed) and not isinstance(load(name), Sandboxed)
     with pytest.raises(UserError, match="in this process only"):
-        environments.load("bfcl")
-    loaded.close()
+        Environments(Sandbox(environments=("bfcl",))).load("bfcl")
 
 
 def test_a_machine_that_can_do_too_little_is_refused_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,7 +364,7 @@ def test_a_machine_that_can_do_too_little_is_refused_unless_told_otherwise(monke
 
 
 def test_the_probe_tries_bubblewrap_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiers.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     assert "not installed" in tiers.probe.__wrapped__().missing["bubblewrap"]
-    monkeypatch.setattr(tiers.shutil, "which", lambda name: "/usr/bin/false")
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/false")
     assert "refused" in tiers.probe.__wrapped__().missing["bubblewrap"]

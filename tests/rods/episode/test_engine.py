@@ -7,13 +7,13 @@ import pytest
 
 from rods.calls import Call
 from rods.dialects import load as load_dialect
-from rods.environments import load
 from rods.environments.base import Result, reference
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Reply
 from rods.episode.goals import GroundTruth, SharedGroundTruth
 from rods.errors import InfrastructureError
 from rods.tasks import RETURN_SENTENCE, Task
+from tests.environments import load
 
 TAGS = load_dialect("tags")
 WRITE = Call("write", {"title": "plan", "body": "go north"})
@@ -179,7 +179,11 @@ def test_a_ground_truth_that_could_not_be_run_blames_no_rollout(toy, task, kind)
         def call(self, call):
             return Result("no answer in time", error=kind)
 
-    stuck = SimpleNamespace(reset=lambda state: made.append(1) or Stuck())
+    def reset(state):
+        made.append(1)
+        return Stuck()
+
+    stuck = SimpleNamespace(reset=reset)
     with pytest.raises(InfrastructureError, match=f"{task.id} could not be run: no answer in time"):
         GroundTruth(stuck, task)
     made.clear()

@@ -12,7 +12,6 @@ from dataclasses import replace
 import pytest
 
 from rods.dialects.compact import Compact
-from rods.environments import load
 from rods.environments.base import reference
 from rods.episode import drivers
 from rods.episode import watchdog as module
@@ -22,6 +21,7 @@ from rods.episode.goals import GroundTruth, SharedGroundTruth
 from rods.episode.watchdog import Alarm, Lanes
 from rods.errors import InfrastructureError
 from tests.daemon import hanging_environment as hanging
+from tests.environments import load
 from trainer.signals import GraceOver, StopRequest
 from worlds import desk
 

@@ -10,8 +10,8 @@ import pytest
 from bench.fixtures.corruptions import KINDS, Corruptions, objections
 from rods.canonical import keyed_random
 from rods.composing.catalogue import catalogue_for
-from rods.environments import load
 from rods.tasks import Task
+from tests.environments import load
 from tests.worlds.bfcl import writing
 from worlds import desk
 
@@ -30,7 +30,7 @@ def accepted(name: str) -> Sequence[Task]:
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_untouched_tasks_pass(name: str) -> None:
     tasks = accepted("bfcl") if name == "bfcl" else desk.generate(5, 48, 0)
-    refused = [objections(load(name), task, catalogue_for(name)) - {"missing"} for task in tasks]
+    refused = [objections(load(name), task, catalogue_for(load(name))) - {"missing"} for task in tasks]
     assert sum(map(bool, refused)) <= KEPT * len(tasks), refused
 
 
@@ -39,7 +39,7 @@ def test_untouched_tasks_pass(name: str) -> None:
 def test_spoilt_tasks_are_refused(name: str, kind: str) -> None:
     corruptions = Corruptions(load(name), accepted(name))
     spoilt = [corruptions.corrupt(task, kind, keyed_random(2, kind, task.id)) for task in accepted(name)]
-    found = [objections(load(name), task, catalogue_for(name)) for task in spoilt if task is not None]
+    found = [objections(load(name), task, catalogue_for(load(name))) for task in spoilt if task is not None]
     assert len(found) >= 24
     assert sum(map(bool, found)) >= REFUSED * len(found)
     if kind in ("name leaked", "raw JSON"):

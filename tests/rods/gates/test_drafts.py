@@ -13,9 +13,9 @@ import pytest
 from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.composing.records import Draft
-from rods.gates.drafts import Fault, judge
+from rods.gates.drafts import DraftFault, judge
 from rods.tasks import RETURN_SENTENCE, Task
-from tests.rods.composing.drafts import desk, made, planned
+from tests.rods.composing.drafts import DESK, desk, made, planned
 from worlds import desk as desk_environment
 
 TASK, DRAFT = made(planned(["plan_event"], ["room_for_it", "pay_vendor"], ["take_in"]))
@@ -34,8 +34,8 @@ def _text(task: Task, turn: int, change: Callable[[str], str]) -> Task:
     return _changed(task, script=tuple(script))
 
 
-def _judged(task: Task, draft: Draft) -> list[Fault]:
-    return judge(desk(), task, draft)
+def _judged(task: Task, draft: Draft) -> list[DraftFault]:
+    return judge(desk(), DESK, task, draft)
 
 
 def test_what_desk_composes_is_accepted() -> None:

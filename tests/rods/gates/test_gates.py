@@ -4,15 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from rods import environments
 from rods.analysis.profile import profile
 from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import Result, reference
 from rods.errors import InfrastructureError
-from rods.gates import GateRejection, Reason, SimilarityIndex, abridged, arguments, check, replay, tools
-from rods.gates.replay import run
+from rods.gates import Reason, SimilarityIndex, abridged, arguments, check, replay, tools
+from rods.gates.ground_truth import run
+from rods.gates.records import GateRejection
 from rods.tasks import EnvironmentRef, Task
+from tests.environments import load
 from tests.rods.toy_environment import Toy, World, environment
 
 TOY = environment()
@@ -55,7 +56,7 @@ def test_replay_must_reproduce_recorded_results():
     other = replace(long, calls=((Call("write", {"title": "milk", "body": "c" * 60}),), long.calls[1]), id="")
     assert "recorded was 'sha256:" in replay(TOY, replace(other, provenance=kept.provenance))[0].text
     assert "one list of texts" in replay(TOY, task(provenance={"results": 5}))[0].text
-    honest = environments.load("tests.rods.toy_environment:honestly_nondeterministic")
+    honest = load("tests.rods.toy_environment:honestly_nondeterministic")
     drifting = task(environment=reference(honest), calls=((), (Call("total"),)), provenance={"results": [[], ["1"]]})
     assert replay(honest, drifting) == []
 

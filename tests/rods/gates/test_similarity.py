@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,8 @@ def test_equal_ground_truth_matches_whatever_is_said():
 def test_equal_states_match_unless_empty():
     known = task(["a"], state={"files": {"x": 1}})
     assert found(known, task(["b"], state={"files": {"x": 1}})) == Match("state", known.id)
-    for empty in (None, {}, {"Math": {}}, {"files": [], "user": None}):
+    empties: list[dict[str, Any] | None] = [None, {}, {"Math": {}}, {"files": [], "user": None}]
+    for empty in empties:
         assert found(task(["a"], state=empty), task(["b"], state=empty)) is None
 
 

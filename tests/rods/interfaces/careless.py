@@ -6,13 +6,14 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from rods import dialects, environments
+from rods import dialects
 from rods.calls import Call
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import GroundTruth
 from rods.interfaces.base import IDENTITY, Interface
 from rods.tasks import Task
+from tests.environments import load
 
 
 def spoilt(call: Call, task: Task, rng: random.Random) -> Call:
@@ -46,7 +47,7 @@ def play(tasks: Sequence[Task], interface: Interface = IDENTITY, dialect: str = 
     form = dialects.load(dialect)  # type: ignore[arg-type]
     jobs, scripts = [], []
     for number, task in enumerate(tasks):
-        world = environments.load(task.environment.name)
+        world = load(task.environment.name)
         jobs.append(Job(task, world, form, GroundTruth(world, task), interface=interface))
         scripts.append([text for turn in replies(task, form, random.Random(f"{seed}-{number}")) for text in turn])
 

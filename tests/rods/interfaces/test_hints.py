@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from rods import environments, interfaces
+from rods import interfaces
 from rods.analysis.flows import Text, is_small, leaves
 from rods.calls import Call
 from rods.canonical import content_id
@@ -21,6 +21,7 @@ from rods.errors import UserError
 from rods.interfaces.base import IDENTITY, Identity, Shown
 from rods.interfaces.hints import VERSION, Hints, hint
 from rods.tasks import Task
+from tests.environments import load
 from tests.rods.interfaces.careless import play
 from worlds import bfcl as bfcl_environment
 from worlds import desk
@@ -36,14 +37,14 @@ def bfcl_tasks() -> list[Task]:
 
 
 def shown(environment: str, *results: tuple[Call, Result], hidden: tuple[str, ...] = ()) -> Shown:
-    tools = environments.load(environment).tools()
-    return Shown(environment, {name: tool for name, tool in tools.items() if name not in hidden}, results)
+    world = load(environment)
+    return Shown(world, {name: tool for name, tool in world.tools().items() if name not in hidden}, results)
 
 
 def failed(environment: str, name: str, error: str = "", state: Any = None, **arguments: Any) -> str:
     """The hint after a call in a fresh world, which must have failed with that kind of error."""
     call = Call(name, arguments)
-    result = environments.load(environment).reset(state).call(call)
+    result = load(environment).reset(state).call(call)
     assert result.error == (error or "tool"), result
     return hint(shown(environment), call, result)
 
@@ -124,7 +125,7 @@ def test_a_success_is_shown_as_it_is_and_a_failure_keeps_its_text_and_kind() -> 
     good = Result('{"day":"monday"}', {"day": "monday"})
     assert Hints().observation(shown("desk"), Call("find_event", {"title": "x"}), good) is good
     call = Call("move_event", {"event": "e99", "day": "monday", "hour": 9})
-    told = Hints().observation(shown("desk"), call, environments.load("desk").reset(None).call(call))
+    told = Hints().observation(shown("desk"), call, load("desk").reset(None).call(call))
     assert orjson.loads(told.text) == told.value
     assert (told.error, told.value["error"]) == ("tool", "no such event") and "`find_event`" in told.value["hint"]
     plain = Hints().observation(shown(TOY), Call("reads"), Result("no tool named reads", error="unknown_tool"))
@@ -137,7 +138,7 @@ def test_no_hint_says_a_ground_truth_value_that_the_policy_has_not_seen(dialect:
     tasks = [*DESK, *(bfcl_tasks if dialect == "tags" else ())]
     hinted = 0
     for task, trace in zip(tasks, play(tasks, Hints(), dialect), strict=True):
-        tools = environments.load(task.environment.name).tools()
+        tools = load(task.environment.name).tools()
         documents = orjson.dumps([tools[name].schema() for name in task.tools]).decode()
         secret = [
             value
@@ -186,14 +187,14 @@ def test_whatever_a_policy_writes_its_hint_is_short_and_no_exception() -> None:
     odd: list[Any] = [None, "", "x" * 20_000, 10**400, 1e308, -0.0, [], [[]], {}, {"a": [None]}, ["`"], True, "\ud800"]
     before = tuple((Call("find_event", {"title": value}), Result(str(value), value)) for value in odd)
     for name in ("desk", TOY):
-        tools = environments.load(name).tools()
+        tools = load(name).tools()
         for place, tool in enumerate(tools.values()):
             for kind in ("unknown_tool", "bad_arguments", "bounds", "tool", "timeout", "too_large"):
                 value = odd[place % len(odd)]
                 arguments = {**dict.fromkeys(tool.parameter_names, value), "y" * 5000: value}
                 refusal = Result(f"invalid {value}, no such event", {"error": value}, kind)
                 for call in (Call(tool.name, arguments), Call("z" * 5000, arguments)):
-                    assert len(hint(Shown(name, tools, before), call, refusal)) < 1000
+                    assert len(hint(Shown(load(name), tools, before), call, refusal)) < 1000
 
 
 class Terse(Identity):
@@ -221,7 +222,7 @@ def test_a_stage_chooses_its_interface_and_its_feedback() -> None:
 def test_a_hint_that_changes_needs_a_new_version() -> None:
     said = []
     for name in ("desk", TOY):
-        world = environments.load(name)
+        world = load(name)
         for tool in world.tools().values():
             spoilt: list[dict[str, Any]] = [{}, {"x": 1}]
             for value in ("e99", 10**6):

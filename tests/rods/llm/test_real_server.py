@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from rods.config import Endpoint
-from rods.llm import Client, Request, Usage, modeljson
+from rods.llm import Client, Request, Usage
 from rods.llm.probe import probe
+from rods.model_json import read_exact
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -52,7 +53,7 @@ async def test_many_constrained_answers_at_once_all_keep_the_schema(served: Endp
             for number in range(32)
         ]
         found = await asyncio.gather(*map(client.complete, asked))
-    whole = [modeljson.read(one.text) for one in found if one.whole]
+    whole = [read_exact(one.text) for one in found if one.whole]
     assert len(whole) >= 24, "the others were cut at max_tokens"
     assert all(one.constrained for one in found)
     for value in whole:

@@ -17,7 +17,7 @@ from rods import logs
 from rods.config import Endpoint, read_config
 from rods.errors import RodsError, UserError
 from rods.llm import Client, EndpointError
-from rods.llm.keys import Key, read_key
+from rods.llm.connections import Key, read_key
 from tests.rods.llm.conftest import ask, endpoint
 
 KEY = "sk-planted-5e1f0c77a9"

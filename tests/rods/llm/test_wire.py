@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from rods.llm import Request, modeljson, wire
+from rods.llm import Request, wire
 from rods.llm.wire import NotAnAnswer
+from rods.model_json import find
 
 SENT = wire.Sent("backbone", "asked", 40, constrained=False, retries=0)
 HALF = "\ud83d"  # half of a surrogate pair
@@ -141,7 +142,7 @@ def test_another_refusal_is_not_taken_for_a_prompt_that_does_not_fit(reply: byte
     ],
 )
 def test_json_is_found_amid_a_model_s_prose(text: str) -> None:
-    assert modeljson.find(text) == {"a": [1, 2.5, "x"]}
+    assert find(text) == {"a": [1, 2.5, "x"]}
 
 
 @pytest.mark.parametrize(
@@ -164,16 +165,16 @@ def test_json_is_found_amid_a_model_s_prose(text: str) -> None:
 )
 def test_what_a_model_wrote_is_refused_rather_than_rounded(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        modeljson.find(text)
+        find(text)
 
 
 def test_brackets_in_a_text_are_no_nesting() -> None:
-    assert modeljson.read('{"a": "\\"' + "[" * 5000 + '"}') == {"a": '"' + "[" * 5000}
+    assert find('{"a": "\\"' + "[" * 5000 + '"}') == {"a": '"' + "[" * 5000}
 
 
 def test_what_is_read_can_always_be_written_again() -> None:
     import orjson
 
-    value = modeljson.read('{"a\\ud800": ["\\ud83d\\ude00", "\\udc00", -9223372036854775808, 18446744073709551615]}')
+    value = find('{"a\\ud800": ["\\ud83d\\ude00", "\\udc00", -9223372036854775808, 18446744073709551615]}')
     assert value == {"a�": ["😀", "�", -(2**63), 2**64 - 1]}
     assert orjson.loads(orjson.dumps(value)) == value

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from rods.config import Pool
+from rods.config import PoolRules
 from rods.rules.retirement import burn_in, capacity, drift, revived, unsampled
 from rods.rules.tracker import Standing
 
-RULES = Pool()
+RULES = PoolRules()
 
 
 def standing(mean: float, groups: int = 2, variance: float = 0.1, latest: str | None = "boundary") -> Standing:
@@ -22,8 +22,8 @@ def test_burn_in_judges_a_variant_once_by_its_first_rewards() -> None:
     assert burn_in("v", standing(0.2, groups=1), 0, RULES) is None
     assert burn_in("v", standing(0.1, groups=2), 1, RULES) is None
     assert burn_in("v", standing(0.0, groups=0), 0, RULES) is None
-    assert burn_in("v", standing(0.1, groups=1), 0, Pool(burn_in=False)) is None
-    two = Pool(burn_in_observations=2)
+    assert burn_in("v", standing(0.1, groups=1), 0, PoolRules(burn_in=False)) is None
+    two = PoolRules(burn_in_observations=2)
     assert burn_in("v", standing(0.1, groups=1), 0, two) is None
     assert burn_in("v", standing(0.1, groups=2), 1, two) is not None
 
@@ -44,7 +44,7 @@ def test_drift_retires_both_ends_after_enough_groups() -> None:
     for mean in (0.2, 0.5, 0.95):
         assert drift("v", standing(mean), RULES) is None
     assert drift("v", standing(0.99, groups=1), RULES) is None
-    assert drift("v", standing(0.99), Pool(drift=False)) is None
+    assert drift("v", standing(0.99), PoolRules(drift=False)) is None
 
 
 def test_a_truncated_task_is_never_retired_as_too_hard() -> None:
@@ -66,7 +66,7 @@ def test_what_was_active_for_three_epochs_without_a_group_goes() -> None:
     assert unsampled("v", nothing, 3, None, 5, 41, RULES) is None
     assert unsampled("v", nothing, 2, 40, 5, 41, RULES) is not None
     assert unsampled("v", nothing, 2, 41, 5, 41, RULES) is None
-    assert unsampled("v", nothing, 2, None, 5, 41, Pool(unsampled_epochs=0)) is None
+    assert unsampled("v", nothing, 2, None, 5, 41, PoolRules(unsampled_epochs=0)) is None
 
 
 def test_over_capacity_the_lowest_variance_goes_first_and_ties_go_by_id() -> None:

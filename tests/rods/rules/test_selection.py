@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rods.config import Config, parse_config
-from rods.observations import End, Group, Rollout
+from rods.faults import End
+from rods.observations import Group, Rollout
 from rods.rules.curriculum import stage_rules
 from rods.rules.selection import (
     TaskFacts,
@@ -94,7 +95,7 @@ def test_cut_rollouts_and_infrastructure_failures_stay_out_of_the_statistics() -
     mixed = group("a", [1, 3, 0, 0], ends=["finished", "finished", "finished", "infrastructure"])
     found = moments(mixed, "progress")
     assert found is not None and found.mean == round(4 / 12, 12)
-    broken = group("b", [1, 3, 0, 0, 0], ends=["finished", "finished", *["infrastructure"] * 3])  # type: ignore[list-item]
+    broken = group("b", [1, 3, 0, 0, 0], ends=["finished", "finished", *["infrastructure"] * 3])
     assert picked([broken], base("b"), config()) == []
 
 

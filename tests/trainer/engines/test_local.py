@@ -109,7 +109,7 @@ def test_a_folder_without_a_model_is_refused_with_its_path(tmp_path: Path):
 class OnGpu(torch.Tensor):
     """Numbers on the CPU that pass for a GPU's, of which torch refuses running sums in deterministic mode."""
 
-    is_cuda = True  # type: ignore[assignment]
+    is_cuda = True
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -18,13 +18,13 @@ from rods.episode.watchdog import Lanes
 from rods.errors import InfrastructureError
 from tests.trainer.nano_parts import engine, jobs
 from tests.trainer.served_stub import Served, served
-from trainer.engines import vllm_server
+from trainer.engines import served as served_engine
 from trainer.engines.choose import by_disk
-from trainer.engines.local import Engine
+from trainer.engines.local import LocalEngine
 from trainer.engines.served import ServedEngine
 
 
-def through(state: Served, local: Engine, **settings: Any) -> ServedEngine:
+def through(state: Served, local: LocalEngine, **settings: Any) -> ServedEngine:
     return ServedEngine(local.chat, local.limits, Endpoint(model="nano", urls=(state.url,), **settings))
 
 
@@ -93,7 +93,7 @@ def test_a_policy_that_computes_in_bfloat16_sends_half_the_bytes(tmp_path: Path)
 def test_weights_count_as_loaded_once_no_prefix_of_older_ones_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vllm_server, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(served_engine, "WAIT_SECONDS", 0.0)
     local = engine()
     with served(deepcopy(local.model).eval()) as state:
         state.busy = 2
@@ -161,7 +161,7 @@ def test_slow_environments_do_not_hold_up_the_other_episodes() -> None:
     local, go = engine(), threading.Event()
     quick = jobs()[4]  # it gets through its first turn
     slow = replace(quick, environment=_Held(quick.environment, go))  # type: ignore[arg-type]
-    judged = replace(quick, goal=_Judged(quick.goal, go))  # type: ignore[arg-type]
+    judged = replace(quick, goal=_Judged(quick.goal, go))
     with served(deepcopy(local.model).eval()) as state:
         found = through(state, local).rollouts([slow] * 20 + [judged], random_seed=1, greedy=True)
     assert len(found[0].spans) > 1 and all(one == found[0] for one in found)

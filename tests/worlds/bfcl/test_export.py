@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from rods.errors import UserError
+from rods.tasks import TaskType
 from tests.worlds.bfcl.writing import variants
 from worlds import desk
 from worlds.bfcl import export, fetch, tasks, wheel
@@ -17,7 +18,8 @@ from worlds.bfcl.tasks import records
 
 def test_the_benchmarks_own_tasks_come_out_as_they_went_in() -> None:
     file = fetch()
-    for kind, start in (("base", 0), ("miss_func", 400)):
+    kinds: tuple[tuple[TaskType, int], ...] = ("base", 0), ("miss_func", 400)
+    for kind, start in kinds:
         theirs, answers = records(file, kind)
         for place in range(0, 200, 23):
             task = tasks()[start + place]

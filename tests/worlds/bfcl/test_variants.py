@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from evaluation.bfcl.parity import oracle
+from evaluation.bfcl.parity import official
 from rods.analysis.profile import profile
-from rods.environments import load
 from rods.environments.workers.worker import Worker
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task
+from tests.environments import load
 from tests.worlds.bfcl.writing import seeds, variant, variants, written
 from worlds.bfcl import export, wheel
 
@@ -77,7 +77,7 @@ def test_the_official_checker_accepts_every_ground_truth_and_refuses_it_with_a_t
         last = max(turn for turn, calls in enumerate(truth) if calls)
         true.append([entry, truth, turns])
         false.append([entry, truth, [*turns[:last], [], *turns[last + 1 :]]])
-    judge = Worker(oracle.TARGET, seconds=120, memory=1 << 33, reply_bytes=1 << 24)
+    judge = Worker(official.ORACLE, seconds=120, memory=1 << 33, reply_bytes=1 << 24)
     request = {"do": "check", "wheel": str(wheel.path())}
     try:
         assert all(judge.call({**request, "rollouts": true}))

@@ -14,8 +14,8 @@ from evaluation.bfcl.parity.mutations import Mutations
 from rods.calls import Call, parse_python_call
 from tests.worlds.bfcl import transcript
 from worlds.bfcl.classes import MODULES
-from worlds.bfcl.copies import Dice, encode
-from worlds.bfcl.effects import CHANGED_IN_PLACE, FILE_SYSTEM, READING, SCRATCH
+from worlds.bfcl.copies import RecordedRandom, encode
+from worlds.bfcl.ownership import CHANGED_IN_PLACE, FILE_SYSTEM, READING, SCRATCH
 from worlds.bfcl.trees import encode_system
 
 FILES = {
@@ -340,9 +340,9 @@ def test_dice_draw_what_random_draws_however_often_they_are_copied():
     draws = [("randint", 1, 6), ("uniform", 0.0, 1.0), ("randint", 10, 99)] * 4
     for start in range(8):  # every way through the outcomes that are kept, and past them
         order = draws[start:] + draws[:start]
-        generator, dice = random.Random(7), Dice(7)
+        generator, dice = random.Random(7), RecordedRandom(7)
         for name, low, high in order:
-            dice = dice.copy() if start % 2 else Dice.from_json(dice.as_json())
+            dice = dice.copy() if start % 2 else RecordedRandom.from_json(dice.as_json())
             assert getattr(dice, name)(low, high) == getattr(generator, name)(low, high)
 
 

@@ -6,13 +6,13 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from daemon.authors.procedural import procedural_author
+from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import VariantJob
 from daemon.pipeline import Pipeline
 from rods.config import Config
-from rods.environments import load
 from rods.gates import held_out_index
 from rods.tasks import TASK_TYPES, Task
+from tests.environments import load
 from worlds.bfcl import fetch, tasks
 
 
@@ -47,7 +47,7 @@ def variant(seed: Task, random_seed: int = 0) -> Task | str:
     config = Config.model_validate({"random_seeds": {"daemon": random_seed}})
     pipeline = Pipeline(config, held_out_index([task for task in tasks() if task.split != "train"]), threads)
     job = VariantJob(f"1-{seed.id}", 0, seed, seed, 1)
-    who = procedural_author("bfcl", threads)
+    who = ProceduralAuthor.of(load("bfcl"), threads)
     try:
         return asyncio.run(pipeline.write(job, who, load("bfcl"), lambda _: [], lambda _: None))
     finally:

@@ -15,12 +15,12 @@ import orjson
 import pytest
 
 from rods import dialects
-from rods.environments import load
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import GroundTruth
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import TASK_TYPES, Task, task_lines
+from tests.environments import load
 from worlds import desk
 from worlds.desk.vocabulary import WORD
 

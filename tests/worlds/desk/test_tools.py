@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rods.calls import Call
-from rods.environments import load
+from tests.environments import load
 from tests.worlds.desk.transcript import CALLS, GOLDEN, STATE, transcript
 from worlds.desk import environment
 from worlds.desk.registry import REFUSALS
@@ -48,11 +48,11 @@ def test_hash_is_the_same_in_every_process() -> None:
 def test_hash_changes_with_behaviour_schemas_and_data(monkeypatch: pytest.MonkeyPatch) -> None:
     from worlds.desk import pools, world
 
-    before = environment().hash
+    before = world.Desk().hash
     monkeypatch.setattr(world, "BEHAVIOUR", world.BEHAVIOUR + 1)
-    raised = environment().hash
+    raised = world.Desk().hash
     monkeypatch.setattr(pools, "ROOMS", (*pools.ROOMS, "attic"))
-    assert len({before, raised, environment().hash}) == 3
+    assert len({before, raised, world.Desk().hash}) == 3
 
 
 def test_has_at_least_24_typed_tools_in_five_classes() -> None:

@@ -1,72 +1,56 @@
-"""BFCL's catalogue for `rods/composing`: one module an API class, put together here."""
+"""BFCL's catalogue for `rods/composing`: the tables and the code of its API classes, put together."""
 
 from __future__ import annotations
 
 import random
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from rods.composing.catalogue import Catalogue, PhraseBook, Recipe
+from rods.composing.catalogue import Catalogue, Recipe, Story
+from rods.composing.recipes import merged
 from rods.composing.records import ComposeError, Draft
 from rods.composing.states import deep_merge
-from worlds.bfcl.catalogue import (
-    calculator,
-    crossing,
-    file_system,
-    messages,
-    phrases,
-    pools,
-    tickets,
-    trading,
-    travel,
-    tweets,
-    vehicle,
-)
-from worlds.bfcl.catalogue.notation import Part, Wish
+from worlds.bfcl.catalogue.calculator import CALCULATOR
+from worlds.bfcl.catalogue.files import FILES
+from worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables
+from worlds.bfcl.catalogue.social import MESSAGES, TICKETS, TWEETS
+from worlds.bfcl.catalogue.trading import TRADING
+from worlds.bfcl.catalogue.travel import TRAVEL
+from worlds.bfcl.catalogue.vehicle import VEHICLE
 from worlds.bfcl.classes import MODULES, STATELESS
-from worlds.bfcl.effects import READING
+from worlds.bfcl.ownership import READING
 
-PARTS: tuple[Part, ...] = tuple(
-    module.PART for module in (file_system, vehicle, trading, travel, calculator, messages, tweets, tickets, crossing)
-)
+CLASSES: tuple[ClassCatalogue, ...] = (FILES, VEHICLE, TRADING, TRAVEL, CALCULATOR, MESSAGES, TWEETS, TICKETS)
 SHOWN = 64  # BFCL shows every tool of a task's classes
-# Tool names that are ordinary words, too.
-ORDINARY = frozenset(
-    (
-        *("find", "sort", "comment", "mention", "mean", "power", "percentage", "logarithm"),
-        *("add", "subtract", "multiply", "divide"),
-    )
-)
 
 
 @cache
 def catalogue() -> Catalogue:
-    return Catalogue(
-        environment="bfcl",
-        recipes=_merged(part.recipes for part in PARTS),
-        domains=_merged(part.domains for part in PARTS),
-        book=_book(),
+    whole = merged([*(each.tables for each in CLASSES), tables("crossing"), WORDS])
+    whole = replace(whole, stories=tuple(map(_often_quiet, whole.stories)))
+    return whole.catalogue(
+        "bfcl",
+        domains={name: domain for each in CLASSES for name, domain in each.domains.items()},
         make_state=make_state,
         patch=patch,
         pad=pad,
         topics=_topics,
-        families={
-            domain: family for part in PARTS for family, domains in part.families.items() for domain in domains.split()
-        },
-        siblings={one: other for part in PARTS for pair in part.siblings for one, other in (pair, pair[::-1])},
-        swaps=_merged(part.swaps for part in PARTS),
-        lookups=READING & {tool for part in PARTS for recipe in part.recipes.values() for tool in recipe.tools},
+        lookups=READING & {tool for recipe in whole.recipes.values() for tool in recipe.tools},
         shown=SHOWN,
-        ordinary=ORDINARY,
-        silent=frozenset(kind for part in PARTS for kind in part.silent),
         present=_present,
-        common=frozenset(tool for part in PARTS for tool in part.common.split()),
         repeated=0.1,
         missing_first=True,
         closed=True,
     )
+
+
+def _often_quiet(story: Story) -> Story:
+    """Users do not comment on everything: every other later turn and every third last one go without a lead."""
+    later, closing = story.later, story.closing
+    return replace(story, later=later + ("",) * len(later), closing=closing + ("",) * (len(closing) // 2))
 
 
 def make_state(
@@ -76,9 +60,9 @@ def make_state(
     called = {_groups()[tool] for recipe in recipes for tool in recipe.tools}
     classes = list(avoid["classes"]) if avoid else []
     classes += [name for name in MODULES if name in called and name not in classes]
-    wish = Wish(recipes, frozenset(_words(avoid)), narrative, rng)
-    makers = {part.group: part.make for part in PARTS}
-    config = {name: make(wish) for name in classes if (make := makers.get(name)) is not None}
+    request = ScenarioRequest(recipes, frozenset(_words(avoid)), narrative, rng)
+    makers = {each.group: each.make for each in CLASSES}
+    config = {name: make(request) for name in classes if (make := makers.get(name)) is not None}
     for name in classes:  # a class without recipes keeps the seed's scenario
         if name not in config and name not in STATELESS and avoid:
             config[name] = avoid["config"].get(name, {})
@@ -93,9 +77,9 @@ def patch(state: Mapping[str, Any], error: ComposeError, rng: random.Random) -> 
 def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
     """The draft's world, padded as BFCL pads (by its flag) and with more entries of our own."""
     state = deep_merge(draft.state, {"long_context": True})
-    for part in PARTS:
-        if part.pad is not None and part.group in state["config"]:
-            part.pad(state["config"][part.group], spoken, rng)
+    for each in CLASSES:
+        if each.pad is not None and each.group in state["config"]:
+            each.pad(state["config"][each.group], spoken, rng)
     return state
 
 
@@ -105,37 +89,14 @@ def _present(state: Mapping[str, Any]) -> Collection[str]:
 
 
 def _topics(rng: random.Random) -> dict[str, str]:
-    return {"topic": rng.choice(pools.TOPICS), "friend": rng.choice(pools.FIRST_NAMES)}
-
-
-def _book() -> PhraseBook:
-    return PhraseBook(
-        phrases.FRAMES,
-        phrases.LINKS,
-        tuple(story for part in PARTS for story in part.stories) + phrases.STORIES,
-        _merged(part.things for part in PARTS),
-        _merged(part.vague for part in PARTS),
-        _merged(part.supply for part in PARTS),
-        _merged(part.again for part in PARTS),
-        longest=phrases.LONGEST,
-    )
-
-
-def _merged(tables: Iterator[Mapping[str, Any]] | Any) -> dict[str, Any]:
-    """One table of several. Raises ValueError when two of them hold the same key."""
-    whole: dict[str, Any] = {}
-    for table in tables:
-        if twice := whole.keys() & table.keys():
-            raise ValueError(f"two classes define {sorted(twice)}")
-        whole |= table
-    return whole
+    return {"topic": rng.choice(WORDS.pools["topics"]), "friend": rng.choice(FIRST_NAMES)}
 
 
 @cache
 def _groups() -> Mapping[str, str]:
-    from rods.environments import load
+    from worlds.bfcl.world import environment
 
-    return {name: tool.group for name, tool in load("bfcl").tools().items()}
+    return {name: tool.group for name, tool in environment().tools().items()}
 
 
 def _words(value: Any) -> Iterator[str]:

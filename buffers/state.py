@@ -1,0 +1,237 @@
+"""Where a run stands: the one way to read its logs together.
+
+`read_state` answers once; a `RunState` that is kept follows the run by `poll`. Nothing is written or locked, and no
+process is asked, so anybody may read at any time.
+
+**What it reads**, in this order: observations.jsonl (attempts, live steps, the tracker), pool.jsonl (who is active, who
+has left), the expanded log (what is staged). The order makes it consistent, since what a record names is durable before
+the record: the pool knows the attempt of every merge that counts, and whoever reads a step finds the record of its
+epoch. What has not arrived on this host yet is read by a later poll; a merge of an attempt whose `start` was not read
+yet waits for it. After a start that dropped steps or epochs everything is folded anew.
+
+**What it costs**: a first read parses the logs once, or only what follows the latest snapshot of the observations when
+no steps are asked for (`every_step=False`); a poll reads what is new. In memory stay some 0.7 kB for each task that was
+ever observed, 0.3 kB for each variant that was ever injected, 10 bytes a step, and the contents of active variants that
+were asked for; other contents are read from the disk when they are (docs/decisions/history.md).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from buffers.folds.observations import ClosedStep, Lineage, Observations, known_starts
+from buffers.folds.pool import Member, Pool, initial, live_merges, merges
+from buffers.folds.staging import Staging
+from buffers.log.records import Record
+from buffers.log.tail import Tail, read
+from buffers.run.run import Run
+from rods.errors import CorruptLogError
+from rods.rules.tracker import Tracker
+from rods.rules.zones import ZONES
+from rods.runfolder import OBSERVATIONS, POOL
+from rods.tasks import Task
+
+__all__ = ["ClosedStep", "Lineage", "LostVariant", "RunState", "lineage", "read_state"]
+
+
+class LostVariant(CorruptLogError):
+    """A variant is in the pool, and damage took the record that holds it."""
+
+
+def read_state(run: Run, *, strict: bool = True) -> RunState:
+    """Where `run` stands now. `strict`: damage is an error in every form, also where it might be a write that is under
+    way. Raises CorruptLogError."""
+    state = RunState(run, strict=strict, every_step=False)
+    state.poll()
+    return state
+
+
+def lineage(folder: Path) -> Lineage:
+    """Which attempts' steps count in the run at `folder`; reads the log without folding it, which takes a tenth of the
+    time."""
+    return known_starts(folder / OBSERVATIONS)
+
+
+class RunState:
+    """A run's state, empty until the first `steps` or `poll`."""
+
+    pool: Pool
+    staging: Staging
+    merged: int  # live merges that the last look has met
+
+    def __init__(
+        self, run: Run, *, strict: bool = False, every_step: bool = True, keep_snapshots: bool = False
+    ) -> None:
+        """`strict`: as for `read_state`. `every_step`: whether `steps` is to yield them from the first on.
+        `keep_snapshots`: for the owner of the observations."""
+        self.run = run
+        self.observations = Observations(run, strict=strict, every_step=every_step, keep=keep_snapshots)
+        self.fixed: dict[int, int] = {}  # epoch number → the expanded_seq that its first closed record fixed
+        self._strict = strict
+        self._given = {task.id: task for task in run.tasks}
+        self._attempt = 0  # the latest when pool.jsonl was last read
+        self._ahead = False
+        self._begin_pool()
+
+    @property
+    def attempt(self) -> int:
+        """The latest attempt; 0 before the first start."""
+        return self.observations.lineage.attempt
+
+    @property
+    def last_step(self) -> int:
+        """The last live closed step; 0 before the first."""
+        return self.observations.last_step
+
+    @property
+    def tracker(self) -> Tracker:
+        """What the live steps say about each task; another object after a rewind."""
+        return self.observations.tracker
+
+    @property
+    def rewound(self) -> bool:
+        """Whether the last look met a start that dropped steps."""
+        return self.observations.rewound
+
+    @property
+    def active(self) -> dict[str, Member]:
+        return self.pool.active
+
+    @property
+    def epoch(self) -> int:
+        """The number of the latest live epoch; -1 before the first merge."""
+        return len(self.pool.epochs) - 1
+
+    @property
+    def stage(self) -> int:
+        """The curriculum stage of that epoch, counted from 1."""
+        return self.pool.epochs[-1].stage if self.pool.epochs else 1
+
+    def epoch_of(self, step: int) -> int:
+        """The number of the epoch that a live step, or the next one, belongs to."""
+        return bisect_left(self.pool.epochs, step, key=lambda one: one.step) - 1
+
+    def live(self, attempt: int, step: int) -> bool:
+        """Whether `step` is closed, counts, and was made by `attempt`: then its checkpoint may be resumed."""
+        return self.observations.live(attempt, step)
+
+    def steps(self) -> Iterator[ClosedStep]:
+        """Reads on, and yields the live steps closed since the last look, one by one: when one is yielded, the tracker
+        is as it stood after it. Take it to its end: pool and staging follow then."""
+        yield from self.observations.steps()
+        self.read_merges()
+
+    def poll(self) -> None:
+        """Reads on. Cheaper than `steps` where nobody looks at them."""
+        self.observations.catch_up()
+        self.read_merges()
+
+    def read_merges(self) -> None:
+        """Reads pool and staging on, but not the observations: for a merge, which must not learn of later steps."""
+        if self._ahead or self._rewound():
+            self._begin_pool()
+        self.merged = 0
+        for group in merges(self._tail.records()):
+            closing = group[-1]
+            self.fixed.setdefault(closing["epoch"], closing["expanded_seq"])
+            if not self.observations.lineage.keeps(closing["attempt"], closing["step"]):
+                continue
+            if closing["epoch"] != len(self.pool.epochs):
+                self._ahead = True  # of observations: a start that drops epochs is there and was not read yet
+                break
+            for record in group:
+                self.pool.apply(record)
+                if "expanded" in record:
+                    self.staging.decide(record["expanded"])
+                self._variants.pop(record.get("task", ""), None)
+            self.merged += 1
+        self.staging.poll(self.pool.decided)
+
+    def task(self, task_id: str) -> Task:
+        """A given task or a variant that was injected. Raises KeyError for any other id, LostVariant."""
+        known = self._given.get(task_id) or self._variants.get(task_id)
+        if known is not None:
+            return known
+        seq = self.pool.injected[task_id]
+        try:
+            task = self.staging.task(seq)
+        except KeyError as error:
+            raise LostVariant(
+                f"variant {task_id} of the pool was lost to damage (record {seq})",
+                where=str(self.staging.path),
+                remedy="start a new run from this one with `rods fork`, which leaves it out",
+            ) from error
+        if task_id in self.pool.active:
+            self._variants[task_id] = task
+        return task
+
+    def variants(self) -> Iterator[Task]:
+        """The variants that are active or may be revived, but for those that were lost to damage."""
+        for task_id in (*self.pool.active, *self.pool.revivable):
+            if task_id not in self._given:
+                with suppress(LostVariant):
+                    yield self.task(task_id)
+
+    def decisions(self) -> Iterator[Record]:
+        """The live records of pool.jsonl, read from the beginning. Poll first."""
+        for group in live_merges(self.run, self.observations.lineage):
+            yield from group
+
+    def pool_at(self, epoch: int) -> Pool:
+        """The live pool behind the record of `epoch`. Raises KeyError when there is none."""
+        if epoch == self.epoch >= 0:
+            return self.pool
+        pool = Pool(initial(self.run))
+        for record in self.decisions():
+            pool.apply(record)
+            if record["kind"] == "epoch" and record["epoch"] == epoch:
+                return pool
+        raise KeyError(epoch)
+
+    def records(self, log: str) -> Iterator[Record]:
+        """The records of the run's log of that name (rods.runfolder) that count, read from the beginning."""
+        return read(self.run.path / log)
+
+    def follow(self, log: str) -> Tail:
+        """The same for a reader who polls."""
+        return Tail(self.run.path / log)
+
+    def tails(self) -> tuple[Tail, Tail, Tail]:
+        """What the next look reads, in this order: for who reads ahead (daemon.watching)."""
+        return self.observations.tail, self._tail, self.staging.tail
+
+    def zones(self) -> dict[str, int]:
+        """Active tasks by the zone of their latest group; tasks without one are in none."""
+        counts: Counter[str | None] = Counter(self.tracker.zone(task) for task in self.active)
+        return {zone: counts[zone] for zone in ZONES}
+
+    def gauges(self) -> dict[str, int]:
+        """For dashboards, in tasks: `zone/<zone>`, `pool/originals`, `pool/generated`, `pool/retired`,
+        `staging/waiting`."""
+        generated = len(self.pool.generated)
+        return {
+            **{f"zone/{zone}": count for zone, count in self.zones().items()},
+            "pool/originals": len(self.active) - generated,
+            "pool/generated": generated,
+            "pool/retired": self.pool.retired,
+            "staging/waiting": len(self.staging),
+        }
+
+    def _rewound(self) -> bool:
+        """Whether epochs that were folded do not count any more."""
+        attempt, self._attempt = self._attempt, self.attempt
+        keeps = self.observations.lineage.keeps
+        return attempt != self._attempt and not all(keeps(one.attempt, one.step) for one in self.pool.epochs)
+
+    def _begin_pool(self) -> None:
+        self.pool = Pool(initial(self.run))
+        # Never strict: the daemon may be writing, and what has not arrived will.
+        self.staging = Staging(self.run.path)
+        self.merged = 0
+        self._tail = Tail(self.run.path / POOL, strict=self._strict)
+        self._ahead = False
+        self._variants: dict[str, Task] = {}  # active ones that were asked for

@@ -1,0 +1,321 @@
+"""What the user says: each turn for itself (stage II, 004 Appendix D), all turns at once from the plan's narrative
+(stage III, Appendix C.3), and one turn anew (the refinement of stage IV, C.6).
+
+A text is taken only when it says what only the user can know, does not say what calls find out, names no function and
+is written in sentences. What is wrong is told to the model, which then tries again. Queries written one by one are
+also verified by the model: do they say what the calls do? Batched, all turns are written in one call and verified in
+another; in the paper's form each turn for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from daemon.authors.base import Assignment, Defect, Texts
+from daemon.authors.llm import showing
+from daemon.authors.llm.asking import AnswerForm, Context, Unreadable
+from prompts import load
+from rods.analysis.flows import Text, is_small
+from rods.analysis.words import tells
+from rods.canonical import canonical, content_id
+from rods.composing.catalogue import Slot
+from rods.composing.records import BoundCall, ComposeError, Draft
+from rods.environments.base import Environment, Parameter, Tool, reference
+from rods.gates import leaks
+from rods.gates.drafts import unnatural
+from rods.tasks import Task
+
+AGAIN = 1  # times that queries which failed their verification are written anew
+LONGEST = 80  # words of a turn; BFCL's own users need as many for seven calls
+TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1, "maxLength": 700}
+VERDICT = {"type": "string", "enum": ["aligned", "misaligned"]}
+GENERAL = "query_class_any"  # the query template of API classes that have none of their own
+
+
+async def queries(context: Context, given: Assignment, draft: Draft) -> Texts:
+    """One text a turn; "" where no call is right. Raises ComposeError: `query_gen_failed` for texts that never have the
+    form or leave out a value, `query_verify_failed` for texts that do not say what the calls do, `query_verify_no_tag`
+    for a verification that cannot be read."""
+    turns = [turn for turn, calls in enumerate(draft.turns) if calls]
+    texts = [""] * len(draft.turns)
+    groups = [turns] if context.settings.calls == "batched" else [[turn] for turn in turns]
+    for group in groups:
+        for turn, text in zip(group, await _verified(context, given, draft, group, texts), strict=True):
+            texts[turn] = text
+    return tuple(texts)
+
+
+async def rewrite(context: Context, given: Assignment, draft: Draft, worded: Texts = ()) -> Texts:
+    """All turns at once; `worded` are the queries that they start from in the paper's form. Raises ComposeError:
+    `query_verify_failed` for a text that never gets its values right, `query_gen_failed` for one that cannot be read or
+    is no user's."""
+    count, tools = len(draft.turns), given.environment.tools()
+
+    def read(answer: dict[str, Any]) -> Texts:
+        texts = tuple(text.strip() for text in answer["queries"])
+        _check(given, draft, texts, range(count))
+        return texts
+
+    def shown(turn: int, calls: Sequence[BoundCall]) -> str:
+        before = f"\nworded for itself: {worded[turn]}" if worded else ""
+        return f"Turn {turn + 1}:\n{with_values(tools, calls)}{before}"
+
+    return await context.asker.ask(
+        given,
+        "rewrite_turns",
+        stage="rewrite",
+        fields={
+            "narrative": showing.narrative(draft.plan.narrative),
+            "count": str(count),
+            "functions": showing.functions(tools, draft),
+            "voices": _query_templates(context, given.environment, draft.turns),
+            "turns": "\n\n".join(shown(turn, calls) for turn, calls in enumerate(draft.turns)),
+            "longest": str(LONGEST),
+        },
+        form=AnswerForm({"queries": _list_schema(TEXT, count)}),
+        read=read,
+        error="query_gen_failed",
+        max_tokens=512 + 256 * count,
+    )
+
+
+async def reword(context: Context, given: Assignment, draft: Draft, texts: Texts, defect: Defect) -> Texts:
+    """The turn of `defect` in new words, the others as they are. Raises ComposeError as `rewrite` does."""
+    turn, tools = defect.turn or 0, given.environment.tools()
+
+    def read(answer: dict[str, Any]) -> Texts:
+        mended = (*texts[:turn], answer["query"].strip(), *texts[turn + 1 :])
+        _check(given, draft, mended, [turn])
+        return mended
+
+    return await context.asker.ask(
+        given,
+        "refine_rewrite",
+        stage="refine",
+        fields={
+            "conversation": showing.turns(draft, texts),
+            "turn": str(turn + 1),
+            "query": texts[turn],
+            "issue": defect.reason,
+            "functions": showing.functions(tools, draft),
+            "voices": _query_templates(context, given.environment, draft.turns[turn : turn + 1]),
+            "calls": with_values(tools, draft.turns[turn]),
+            "longest": str(LONGEST),
+        },
+        form=AnswerForm({"query": TEXT}),
+        read=read,
+        error="query_gen_failed",
+        turn=turn,
+    )
+
+
+async def _verified(
+    context: Context, given: Assignment, draft: Draft, turns: Sequence[int], before: Sequence[str]
+) -> list[str]:
+    """The texts of `turns`, found aligned. `before` has the texts of all turns so far."""
+    problem = ""
+    for number in range(AGAIN + 1):
+        texts = await _written(context, given, draft, turns, before, problem)
+        verdicts, problem = await _verdicts(context, given, draft, turns, texts)
+        wrong = [turn for turn, verdict in zip(turns, verdicts, strict=True) if verdict == "misaligned"]
+        if not wrong:
+            return texts
+        if number == AGAIN:
+            name = draft.turns[wrong[0]][0].recipe
+            detail = f"{texts[turns.index(wrong[0])]!r} does not say what its calls do: {problem}"
+            raise ComposeError("query_verify_failed", detail, function=name, turn=wrong[0])
+    raise AssertionError("unreachable")
+
+
+async def _written(
+    context: Context, given: Assignment, draft: Draft, turns: Sequence[int], before: Sequence[str], problem: str
+) -> list[str]:
+    tools = given.environment.tools()
+    calls = [draft.turns[turn] for turn in turns]
+
+    def read(answer: dict[str, Any]) -> list[str]:
+        texts = [text.strip() for text in answer["query"]]
+        said = list(before)
+        for turn, text in zip(turns, texts, strict=True):
+            said[turn] = text
+            form, values = faults(given, draft, said, turn)
+            if form or values:
+                raise Unreadable("; ".join(form + values))
+        return texts
+
+    earlier = [f"turn {number + 1}: {text}" for number, text in enumerate(before) if text]
+    return await context.asker.ask(
+        given,
+        "query",
+        stage="query",
+        fields={
+            "story": showing.narrative(draft.plan.narrative),
+            "voices": _query_templates(context, given.environment, calls),
+            "earlier": "\n".join(earlier) or "(nothing)",
+            "turns": "\n\n".join(f"Turn {turn + 1}:\n{with_values(tools, draft.turns[turn])}" for turn in turns),
+            "count": str(len(turns)),
+            "problem": problem,
+        },
+        sections=["mend"] if problem else [],
+        form=AnswerForm({"query": _list_schema(TEXT, len(turns))}),
+        read=read,
+        error="query_gen_failed",
+        turn=turns[0],
+        function=calls[0][0].recipe,
+        max_tokens=256 + 200 * len(turns),
+    )
+
+
+async def _verdicts(
+    context: Context, given: Assignment, draft: Draft, turns: Sequence[int], texts: Sequence[str]
+) -> tuple[list[str], str]:
+    shown = [
+        f"Turn {turn + 1}\nuser: {text}\n{showing.turn_lines(draft.turns[turn])}"
+        for turn, text in zip(turns, texts, strict=True)
+    ]
+    fields = {"verdict": _list_schema(VERDICT, len(turns)), "problem": {"type": "string", "maxLength": 300}}
+    return await context.asker.ask(
+        given,
+        "query_verification",
+        stage="verification",
+        fields={"turns": "\n\n".join(shown), "count": str(len(turns))},
+        form=AnswerForm(fields, optional=frozenset({"problem"})),
+        read=lambda answer: (answer["verdict"], answer.get("problem", "") or answer["reason"]),
+        error="query_verify_no_tag",
+        turn=turns[0],
+        function=draft.turns[turns[0]][0].recipe,
+    )
+
+
+def check_query_templates(context: Context, given: Assignment) -> None:
+    """Raises ComposeError("no_prompts") when a class of the root has no template and the general one is off."""
+    for group in given.profile.classes:
+        query_template(given.environment, group, fallback=context.settings.fallback_prompt)
+
+
+def query_template(environment: Environment, group: str, *, fallback: bool) -> tuple[str, str, str]:
+    """Name, text and hash of the query template of an API class: the environment's own (`query_templates`, a mapping
+    from classes to texts), the project's, or the general one. Raises ComposeError("no_prompts")."""
+    own = getattr(environment, "query_templates", {})
+    if group in own:
+        return f"{environment.name} {group}", own[group], content_id(own[group])[:12]
+    for name in (f"query_class_{group}", *([GENERAL] if fallback else [])):
+        try:
+            template = load(name)
+        except (FileNotFoundError, ValueError, OSError):
+            continue
+        return name, template.text, template.hash
+    raise ComposeError("no_prompts", f"no query template for the API class {group!r}, and the general one is off")
+
+
+def _query_templates(context: Context, environment: Environment, turns: Iterable[Sequence[BoundCall]]) -> str:
+    """The query templates of the API classes that these turns call, one a line; they count as used from now on."""
+    tools = environment.tools()
+    groups = sorted({tools[bound.call.name].group for calls in turns for bound in calls})
+    found = [query_template(environment, group, fallback=context.settings.fallback_prompt) for group in groups]
+    context.asker.hashes.update((name, hash) for name, _, hash in found)
+    return "\n".join(f"- {text}" for text in dict.fromkeys(text for _, text, _ in found))
+
+
+@dataclass(frozen=True, slots=True)
+class UserValue:
+    """An argument that only the user can know, and the words for it. `free`: a listed option or a truth value, for
+    which a user has words of their own that no rule can check. `needed`: the call cannot be made without it."""
+
+    bound: BoundCall
+    argument: str
+    slot: Slot
+    free: bool
+    needed: bool
+
+    @property
+    def value(self) -> Any:
+        return self.bound.call.arguments[self.argument]
+
+    def said_in(self, texts: Iterable[str]) -> bool:
+        """Whether one of `texts` says it, as it is or in the slot's words."""
+        return any(tells(Text.of(text), words) for text in texts for words in (self.value, self.slot.text))
+
+
+def user_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[UserValue]:
+    """What the user has to say for `calls`, each value once. What a recipe implies, what calls find out and what
+    earlier turns have named is left out."""
+    found: dict[bytes, UserValue] = {}
+    for bound in calls:
+        parameters = {parameter.name: parameter for parameter in tools[bound.call.name].parameters}
+        words = {canonical(slot.value): slot for slot in bound.slots.values() if not slot.thing}
+        for argument, flow in bound.flows.items():
+            value = bound.call.arguments.get(argument)
+            key = canonical(value)
+            if flow.source in ("user", "earlier") and key in words:
+                parameter = parameters[argument]
+                free = _is_listed(parameter) or value is None or isinstance(value, bool)
+                found.setdefault(key, UserValue(bound, argument, words[key], free, parameter.required))
+    return list(found.values())
+
+
+def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
+    """What calls find out for later ones, each value once: a user who says it would spare the policy the looking up,
+    and the task would have another shape than its root."""
+    found = {
+        canonical(bound.call.arguments[argument]): bound.call.arguments[argument]
+        for bound in calls
+        for argument, flow in bound.flows.items()
+        if flow.origin is not None
+    }
+    return [found[key] for key in sorted(found)]
+
+
+def with_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> str:
+    """The calls of a turn as prompts show them; what must be said, and what must not because calls find it out."""
+    values = ", ".join(showing.compact(one.slot.text) for one in user_values(tools, calls))
+    hidden = ", ".join(map(showing.compact, looked_up(calls)))
+    lines = [showing.turn_lines(calls), f"must say: {values or '(nothing in particular)'}"]
+    return "\n".join([*lines, *([f"never say: {hidden}"] if hidden else [])])
+
+
+def form_faults(environment: Environment, calls: Sequence[BoundCall], text: str) -> list[str]:
+    """Why no user would say `text` for `calls`: names of functions, artefacts, no sentence, too long."""
+    truth = tuple(bound.call for bound in calls)
+    tools = tuple(dict.fromkeys(call.name for call in truth))
+    alone = Task(reference(environment), "base", (text,), (truth,), tools)
+    return [reason.text for reason in leaks(environment, alone)] + unnatural(text, LONGEST)
+
+
+def faults(given: Assignment, draft: Draft, texts: Sequence[str], turn: int) -> tuple[list[str], list[str]]:
+    """What the model should put right in the text of `turn`, in its form and in its values: those of its calls that
+    neither it nor an earlier text says, and those that its calls are to find out and that it says."""
+    tools, calls, now = given.environment.tools(), draft.turns[turn], Text.of(texts[turn])
+    missing = [
+        f"turn {turn + 1} must say {showing.compact(one.slot.text)}"
+        for one in user_values(tools, calls)
+        if not one.free and not one.said_in(texts[: turn + 1])
+    ]
+    own = [one for earlier in draft.turns[: turn + 1] for one in user_values(tools, earlier)]
+    revealed = [
+        f"turn {turn + 1} must not say {showing.compact(value)}, which is found out by a call"
+        for value in looked_up(calls)
+        if not is_small(value) and tells(now, value) and not any(one.value == value for one in own)
+    ]
+    return form_faults(given.environment, calls, texts[turn]), missing + revealed
+
+
+def _check(given: Assignment, draft: Draft, texts: Texts, turns: Iterable[int]) -> None:
+    """Raises Unreadable, with all that the model should put right in these turns."""
+    forms, values = [], []
+    for turn in turns:
+        form, found = faults(given, draft, texts, turn)
+        forms += [f"turn {turn + 1}: {reason}" for reason in form]
+        values += found
+    if forms or values:
+        raise Unreadable("; ".join(forms + values), error=None if forms else "query_verify_failed")
+
+
+def _is_listed(parameter: Parameter) -> bool:
+    return "enum" in parameter.schema or "enum" in parameter.schema.get("items", {})
+
+
+def _list_schema(schema: Any, count: int) -> dict[str, Any]:
+    return {"type": "array", "items": schema, "minItems": count, "maxItems": count}

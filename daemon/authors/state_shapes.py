@@ -1,0 +1,142 @@
+"""The shape of a world's state, read off the state itself, and what a patch may change in it (004 Appendix F).
+
+A state is made of *records*, whose fields are fixed, and *maps* from names or numbers to entries of one kind. A patch
+may change fields and add entries to maps. It may not bring fields that the world does not know, change a type, replace
+an object by something else, or use a word as a key where numbers are keys. An empty object tells nothing about its
+entries: there only the environment knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rods.analysis import flows
+from rods.canonical import canonical
+
+RefusalKind = Literal[
+    "unknown_class", "unknown_field", "changed_type", "clobbers", "bad_key", "preempts", "no_change", "too_large"
+]
+Path = tuple[str, ...]
+LARGEST = 20_000  # characters of one text in a patch, and entries of one list or object: no world needs more
+KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (bool, "boolean"),
+    (int, "integer"),
+    (float, "number"),
+    (str, "text"),
+    ((list, tuple), "list"),
+    (Mapping, "object"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PatchRefusal:
+    """Why a part of a patch is refused, and where."""
+
+    kind: RefusalKind
+    where: Path
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {'.'.join(self.where) or 'the top'}: {self.text}"
+
+
+def is_map(value: Mapping[str, Any], *, record: bool) -> bool:
+    """Whether an object maps keys to entries of one kind. `record`: it is known to be a record, being the top of a
+    state or itself an entry of a map."""
+    return not record and len({_kind(item) for item in value.values()}) == 1
+
+
+def refusals(state: Mapping[str, Any], patch: Mapping[str, Any]) -> list[PatchRefusal]:
+    """Where `patch` has another shape than `state`; empty when it fits."""
+    return list(_in_object(state, patch, (), record=True))
+
+
+def leaves(value: Any, where: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """(path, value) of every leaf of a state or a patch; an empty object is a leaf."""
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from leaves(item, (*where, key))
+    else:
+        yield where, value
+
+
+def contents(value: Any) -> set[bytes]:
+    """Every key and leaf of a JSON value as canonical JSON; keys that are numbers also as such."""
+    return {canonical(leaf) for _, leaf in flows.leaves(value, keys=True)}
+
+
+def at(state: Any, path: Sequence[str]) -> Any:
+    """The value at `path`. Raises KeyError."""
+    for key in path:
+        if not isinstance(state, Mapping):
+            raise KeyError(key)
+        state = state[key]
+    return state
+
+
+def nested(path: Path, value: Any) -> dict[str, Any]:
+    """The patch that sets `value` at `path` (at least one name)."""
+    for key in reversed(path):
+        value = {key: value}
+    patch: dict[str, Any] = value
+    return patch
+
+
+def _in_object(
+    old: Mapping[str, Any], patch: Mapping[str, Any], where: Path, *, record: bool
+) -> Iterator[PatchRefusal]:
+    if len(patch) > LARGEST:
+        yield PatchRefusal("too_large", where, f"{len(patch)} entries")
+        return
+    keyed = is_map(old, record=record)
+    numbers = bool(old) and all(key.isdecimal() for key in old)
+    for key, value in patch.items():
+        here = (*where, key)
+        if key in old:
+            yield from _in_value(old[key], value, here, record=keyed)
+        elif not old and where:
+            continue  # an empty object: nothing is known about its entries
+        elif not keyed and not numbers:
+            kind: RefusalKind = "unknown_field" if where else "unknown_class"
+            yield PatchRefusal(kind, here, f"the state knows {', '.join(list(old)[:12])}")
+        elif numbers and not key.isdecimal():
+            yield PatchRefusal("bad_key", here, f"keys are numbers here, such as {next(iter(old))}")
+        else:
+            yield from _in_new_entry(old, value, here)
+
+
+def _in_new_entry(old: Mapping[str, Any], value: Any, where: Path) -> Iterator[PatchRefusal]:
+    """A new entry of a map must be like one of those that are there, with all its fields."""
+    for model in old.values():
+        if isinstance(model, Mapping) and isinstance(value, Mapping):
+            if set(model) == set(value) and not list(_in_object(model, value, where, record=True)):
+                return
+        elif _kind(model) == _kind(value):
+            return
+    model = next(iter(old.values()))
+    like = f"with the fields {', '.join(model)}" if isinstance(model, Mapping) else f"of type {_kind(model)}"
+    yield PatchRefusal("changed_type", where, f"a new entry must be like the others, {like}")
+
+
+def _in_value(old: Any, new: Any, where: Path, *, record: bool) -> Iterator[PatchRefusal]:
+    if isinstance(old, Mapping):
+        if isinstance(new, Mapping):
+            yield from _in_object(old, new, where, record=record)
+        else:
+            yield PatchRefusal("clobbers", where, f"an object stands there, not {_kind(new)}")
+    elif old is None:
+        return
+    elif _kind(old) != _kind(new) and not (_kind(old) == "number" and _kind(new) == "integer"):
+        yield PatchRefusal("changed_type", where, f"{_kind(old)} stands there, not {_kind(new)}")
+    elif isinstance(new, (str, list)) and len(new) > LARGEST:
+        yield PatchRefusal("too_large", where, f"{len(new)} characters or elements")
+    elif isinstance(old, list) and old:
+        kinds = {_kind(item) for item in old}
+        if odd := [item for item in new if _kind(item) not in kinds]:
+            yield PatchRefusal("changed_type", where, f"the list holds {', '.join(sorted(kinds))}, not {_kind(odd[0])}")
+
+
+def _kind(value: Any) -> str:
+    return next((name for kind, name in KINDS if isinstance(value, kind)), "null")

@@ -1,0 +1,189 @@
+"""What an evaluation is: tasks, protocol, policy and sampling. Its folder remembers them, and refuses others.
+
+Where the policy is reached (addresses, keys, concurrency, budgets) is no part of it and may change at every start.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from buffers.log.disk import replace
+from buffers.log.tail import read
+from buffers.log.writer import LogWriter, record
+from evaluation.bfcl.decoding import Form
+from evaluation.bfcl.dialects import Documents
+from evaluation.bfcl.results import check_version, data_version
+from rods.canonical import keyed_random
+from rods.config import Rollouts
+from rods.errors import RefusedError, UserError
+from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, Split, Task, TaskType
+from worlds.bfcl.world import Bfcl
+
+SETTINGS = "evaluation.json"
+Protocol = Literal["official", "tags", "hermes", "compact"]
+SystemPrompt = Literal["plain", "resourceful"]
+Part = Literal["held-out", "test", "validation", "train", "all"]
+COLDEST = 0.001  # the harness's own temperature
+PARTS: dict[Part, tuple[Split, ...]] = {
+    "held-out": HELD_OUT_SPLITS,  # the 400 of the papers
+    "test": ("test",),  # the 300 of them that no transition between curriculum stages has seen
+    "validation": ("validation",),
+    "train": ("train",),
+    "all": SPLITS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`policy` says what is evaluated; `tasks_per_type` 0 takes all; `samples` are episodes a task."""
+
+    policy: dict[str, Any]
+    part: Part = "held-out"
+    types: tuple[TaskType, ...] = TASK_TYPES
+    tasks_per_type: int = 0
+    samples: int = 1
+    protocol: Protocol = "official"
+    system_prompt: SystemPrompt = "plain"  # of the tags dialect
+    form: Form = "prompt"
+    documents: Documents = "full"
+    temperature: float = COLDEST
+    top_p: float = 1.0
+    max_tokens: int = 4096  # of one output
+
+    @property
+    def greedy(self) -> bool:
+        """Whether outputs are all but determined: the temperature is at most the harness's own."""
+        return self.temperature <= COLDEST
+
+    @property
+    def results_form(self) -> Form:
+        """The form in which outputs are recorded; the calls of a training dialect are kept as native ones."""
+        return self.form if self.protocol == "official" else "native"
+
+    def limits(self, max_context: int) -> Rollouts:
+        """The limits of an episode of local weights; `max_context` in tokens."""
+        return Rollouts(
+            temperature=max(self.temperature, COLDEST),
+            top_p=self.top_p,
+            max_reply_tokens=self.max_tokens,
+            max_context_tokens=max_context,
+        )
+
+    def choose(self, tasks: Sequence[Task]) -> list[Task]:
+        """The tasks of the evaluation, in BFCL's order; fewer of a type by a draw that never changes."""
+        found: list[Task] = []
+        for kind in self.types:
+            fitting = [task for task in tasks if task.type == kind and task.split in PARTS[self.part]]
+            if 0 < self.tasks_per_type < len(fitting):
+                drawn = _draw(kind).sample(range(len(fitting)), len(fitting))[: self.tasks_per_type]
+                fitting = [fitting[index] for index in sorted(drawn)]
+            found += fitting
+        return found
+
+    def identity(self, bfcl: Bfcl) -> dict[str, Any]:
+        """What the folder remembers: these settings, the version of the data, the environment's hash."""
+        record: dict[str, Any] = orjson.loads(orjson.dumps(asdict(self)))
+        return {"format": 1, "data": data_version(), "environment": bfcl.hash, **record}
+
+
+def open_folder(folder: Path, settings: Settings, bfcl: Bfcl) -> None:
+    """Opens `folder` for `settings`: makes it, or finds it made for the same. Raises RefusedError with what differs,
+    UserError for a folder that is something else."""
+    ours = settings.identity(bfcl)
+    if not (folder / SETTINGS).exists():
+        if folder.exists() and any(folder.iterdir()):
+            raise UserError("is no evaluation, and not empty", where=str(folder), remedy="name a new folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        replace(folder / SETTINGS, orjson.dumps(ours, option=orjson.OPT_INDENT_2) + b"\n")
+        return
+    theirs = recorded_settings(folder)
+    different = [key for key in sorted(ours.keys() | theirs.keys()) if ours.get(key) != theirs.get(key)]
+    if different:
+        shown = "; ".join(f"{key} is {theirs.get(key)!r} there, {ours.get(key)!r} now" for key in different)
+        raise RefusedError(
+            f"was made with other settings: {shown}",
+            where=str(folder),
+            remedy="name a new folder, or the same settings",
+        )
+
+
+def recorded_settings(folder: Path) -> dict[str, Any]:
+    """What an evaluation's folder remembers. Raises UserError when it is none, RefusedError for other data."""
+    try:
+        found: dict[str, Any] = orjson.loads((folder / SETTINGS).read_bytes())
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise UserError("is no evaluation", where=str(folder), remedy="`rods-eval run` makes one") from error
+    check_version(found.get("data", {}), folder / SETTINGS)
+    return found
+
+
+def load_settings(folder: Path) -> Settings:
+    """The settings of the evaluation in `folder`."""
+    found = recorded_settings(folder)
+    fields = {name: found[name] for name in Settings.__dataclass_fields__}
+    return Settings(**{**fields, "types": tuple(found["types"])})
+
+
+def _draw(kind: str) -> random.Random:
+    return keyed_random(0, "evaluation", kind)
+
+
+EPISODES = "episodes.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One finished episode. `task` is BFCL's id, `result` what its result files hold, `end` how it ended; `cut` counts
+    outputs that were cut at the token limit and yet taken as they were."""
+
+    task: str
+    sample: int
+    form: Form
+    result: Any
+    end: str = "finished"
+    cut: int = 0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.task, self.sample
+
+
+class Journal:
+    """The one writer of an evaluation's episodes. Knows which are `done`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._writer = LogWriter(folder / EPISODES)  # which moves aside a line that a kill has cut short
+        self.done = {episode.key for episode in episodes(folder)}
+
+    def add(self, episode: Episode) -> None:
+        """Records an episode; on the disk when this returns. One that is done already is left as it is."""
+        if episode.key in self.done:
+            return
+        fields = {
+            "task": episode.task,
+            "sample": episode.sample,
+            "form": episode.form,
+            "end": episode.end,
+            "cut": episode.cut,
+            "result": json.dumps(episode.result),
+        }
+        self._writer.append([record("episode", **fields)])
+        self.done.add(episode.key)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def episodes(folder: Path) -> Iterator[Episode]:
+    """The episodes on record, in the order in which they ended."""
+    if (folder / EPISODES).exists():
+        for found in read(folder / EPISODES):
+            result = json.loads(found["result"])
+            yield Episode(found["task"], found["sample"], found["form"], result, found["end"], found["cut"])

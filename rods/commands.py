@@ -1,0 +1,82 @@
+"""What the four command lines share: parsing by cyclopts, one line a mistake, and the exit codes of `rods.errors`.
+
+A program builds its `App` with `application`, registers its commands and answers with `run`. A command returns its exit
+code, or None for 0.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from cyclopts import App, CycloptsError, Parameter
+
+from rods.errors import EXIT_OK, EXIT_USER, RodsError, complain, disk_error
+from rods.signals import Interrupted
+
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
+
+BROKEN_PIPE = 141  # 128 + SIGPIPE, as shells have it
+_Error = TypeVar("_Error", bound=BaseException)
+
+
+def application(name: str, text: str) -> App:
+    """The command line of the program `name`; `text` is the first line of its help. Of an option given twice the last
+    counts, so that a script can add to what it was given; lists grow."""
+    return App(
+        name=name,
+        help=text,
+        help_format="plaintext",
+        version=lambda: metadata.version("rods"),
+        default_parameter=Parameter(allow_repeating=True),
+    )
+
+
+def _plain(stopped: Interrupted) -> tuple[str, int]:
+    return "interrupted", 128 + stopped.number
+
+
+def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted], tuple[str, int]] = _plain) -> int:
+    """Parses `arguments`, calls the command that they name, and returns the exit code.
+
+    A wrong command line, a RodsError and an OSError (a full disk, a folder without permission), alone or in an
+    exception group, are one line on standard error each. `interrupted` gives that line and the code when the command
+    raises Interrupted. Anything else is a bug and passes.
+    """
+    program, code = app.name[0], EXIT_OK
+    try:
+        found = app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+        code = found if isinstance(found, int) else EXIT_OK
+    except* CycloptsError as group:
+        text = " ".join(str(_first(group)).split())
+        code = _said(program, f"{text} → `{program} --help` lists verbs and options", EXIT_USER)
+    except* RodsError as group:
+        error = _first(group)
+        code = _said(program, str(error), error.exit_code)
+    except* Interrupted as group:
+        code = _said(program, *interrupted(_first(group)))
+    except* BrokenPipeError:  # the reader of our output has left (`rods status … | head`)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = BROKEN_PIPE
+    except* OSError as group:
+        refused = _first(group)
+        known = disk_error(refused, Path(refused.filename or " ".join(arguments) or "."))
+        code = _said(program, str(known), known.exit_code)
+    return code
+
+
+def _first(group: BaseExceptionGroup[_Error]) -> _Error:
+    error: _Error | BaseExceptionGroup[_Error] = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _said(program: str, text: str, code: int) -> int:
+    complain(program, text)
+    return code

@@ -1,0 +1,82 @@
+"""Finds environments by name: `desk`, `bfcl`, or a user's own `package.module:factory`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from rods.environments.base import Environment
+from rods.errors import UserError
+from rods.functions import made_by
+
+if TYPE_CHECKING:
+    from rods.config import Sandbox
+    from rods.environments.sandbox.environment import Sandboxed
+
+BUILT_IN = ("desk", "bfcl")  # "NAME" is short for "worlds.NAME:environment"
+
+
+class Environments:
+    """The environments of one program or one run, each made when it is first asked for.
+
+    Those that `sandbox` names live in confined worker processes (docs/sandbox.md), the others in this process. Two
+    objects with different settings can be used side by side. As a context manager it ends the processes at the end;
+    otherwise they end with this process.
+    """
+
+    def __init__(self, sandbox: Sandbox | None = None) -> None:
+        self._sandbox = sandbox
+        self._made: dict[str, Environment] = {}
+        self._confined: list[Sandboxed] = []
+
+    def load(self, name: str) -> Environment:
+        """The environment called `name`, the same object at every call. Raises UserError when it cannot be found, made,
+        or confined as well as the settings demand."""
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def close(self) -> None:
+        """Ends the worker processes of confined environments; these cannot be used any more."""
+        self._made.clear()
+        while self._confined:
+            self._confined.pop().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def _make(self, name: str) -> Environment:
+        factory = f"worlds.{name}:environment" if name in BUILT_IN else name
+        where = f"environment {name!r}"
+        if ":" not in factory:
+            raise UserError(
+                "unknown environment",
+                where=where,
+                remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory'",
+            )
+        if self._sandbox is not None and name in self._sandbox.environments:
+            return self._confine(name, factory, self._sandbox)
+        environment: Environment = made_by(factory, Environment, where=where)
+        return environment
+
+    def _confine(self, name: str, factory: str, sandbox: Sandbox) -> Environment:
+        from rods.environments.sandbox.confined import confined
+
+        if name == "bfcl":
+            raise UserError(
+                "bfcl runs in this process only: it starts a worker of its own",
+                where="operation.sandbox.environments",
+                remedy="leave it out; its tools are bounded and its data checked by their hash",
+            )
+        made = confined(
+            factory,
+            lowest_tier=sandbox.lowest_tier,
+            workers=sandbox.workers,
+            seconds=sandbox.seconds,
+            memory=sandbox.memory_bytes,
+            readable=sandbox.readable,
+        )
+        self._confined.append(made)
+        return made

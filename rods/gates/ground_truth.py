@@ -1,0 +1,150 @@
+"""What holds for a ground truth by itself (004 Appendix G, gates 1 to 3): `replay` runs it again, from the task's own
+state, in a fresh instance; `tools` are visible where they are called; `arguments` are no larger than a policy writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rods.config import Gates
+from rods.environments.base import Environment, Results, reference
+from rods.errors import InfrastructureError
+from rods.gates.records import Reason
+from rods.tasks import Task
+
+DIGEST = "sha256:"
+
+
+class StateRejected(Exception):
+    """The environment does not accept the task's initial state."""
+
+
+def run(environment: Environment, task: Task) -> Results:
+    """The results of all ground-truth calls of `task` in a fresh instance.
+
+    Raises StateRejected, and InfrastructureError when the machinery broke (that is never the task's fault).
+    """
+    try:
+        instance = environment.reset(task.state)
+    except ValueError as error:
+        raise StateRejected(f"the initial state is rejected: {error}") from error
+    results = tuple(tuple(instance.call(call) for call in turn) for turn in task.calls)
+    for turn in results:
+        for result in turn:
+            if result.error == "infrastructure":
+                raise InfrastructureError(f"while replaying task {task.id}: {result.text}")
+    return results
+
+
+def faults(environment: Environment, task: Task, results: Results) -> list[Reason]:
+    """What is wrong with `results`: calls that failed, and texts other than those that the task's provenance records
+    (`results`, one list of texts a turn, each whole or `brief`). A record counts only where the environment is
+    deterministic."""
+    recorded = task.provenance.get("results") if environment.features.deterministic else None
+    if recorded is not None and not _texts(recorded):
+        return [Reason("provenance.results must be one list of texts a turn")]
+    reasons = []
+    for turn, (calls, seen) in enumerate(zip(task.calls, results, strict=True)):
+        for index, (call, result) in enumerate(zip(calls, seen, strict=True)):
+            if result.error is not None:
+                reasons.append(Reason(f"{call.name} fails ({result.error}): {result.text[:200]}", turn, index))
+            elif recorded is not None and _at(recorded, turn, index) not in (result.text, brief(result.text)):
+                expected = _at(recorded, turn, index)
+                told = "nothing" if expected is None else repr(expected[:200])
+                reasons.append(Reason(f"{call.name} gave {result.text[:200]!r}, recorded was {told}", turn, index))
+    return reasons
+
+
+def abridged(task: Task) -> Task:
+    """`task` as logs keep it: its recorded results `brief`. Those of padded worlds run to hundreds of kilobytes, and a
+    replay only asks whether they come again."""
+    results = task.provenance.get("results")
+    if results is None or not _texts(results):
+        return task
+    short = [[brief(text) for text in turn] for turn in results]
+    return replace(task, provenance={**task.provenance, "results": short})
+
+
+def brief(text: str) -> str:
+    """`text`, or its SHA-256 where that is shorter."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return text if len(text) <= len(DIGEST) + len(digest) else DIGEST + digest
+
+
+def replay(environment: Environment, task: Task) -> list[Reason]:
+    """Why the task's ground truth does not hold; empty when it does. Raises InfrastructureError, see `run`."""
+    return replayed(environment, task)[1]
+
+
+def replayed(environment: Environment, task: Task) -> tuple[Results | None, list[Reason]]:
+    """`replay`'s reasons, and the results for whoever needs them next; None when nothing could run."""
+    if strange := foreign(environment, task):
+        return None, strange
+    try:
+        results = run(environment, task)
+    except StateRejected as error:
+        return None, [Reason(str(error))]
+    return results, faults(environment, task, results)
+
+
+def foreign(environment: Environment, task: Task) -> list[Reason]:
+    """Whether the task was written for another environment, or another version of it."""
+    own = reference(environment)
+    if own == task.environment:
+        return []
+    told = f"written for {task.environment.name} {task.environment.hash}, but this is {own.name} {own.hash}"
+    return [Reason(told)]
+
+
+def _at(recorded: Sequence[Sequence[str]], turn: int, index: int) -> str | None:
+    return recorded[turn][index] if turn < len(recorded) and index < len(recorded[turn]) else None
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(turn, list) and all(isinstance(text, str) for text in turn) for turn in value
+    )
+
+
+def tools(environment: Environment, task: Task) -> list[Reason]:
+    """Why the task's tools do not fit; empty when they do. A held-out tool counts from the turn of its return."""
+    known = environment.tools()
+    reasons = [Reason(f"the environment has no tool {name!r}") for name in task.tools if name not in known]
+    until = {name: turn for turn, names in task.held_out.items() for name in names}
+    for turn, calls in enumerate(task.calls):
+        visible = set(task.tools_at(turn))
+        for index, call in enumerate(calls):
+            if call.name in visible:
+                continue
+            why = (
+                f"is held out until turn {until[call.name]}" if call.name in until else "is not among the task's tools"
+            )
+            reasons.append(Reason(f"{call.name} {why}", turn, index))
+    return reasons
+
+
+def arguments(task: Task, gates: Gates) -> list[Reason]:
+    """Why the arguments are too large; empty when none is. Texts and lists inside lists and objects count too."""
+    return [
+        Reason(f"{call.name}: {name} {fault}", turn, index)
+        for turn, calls in enumerate(task.calls)
+        for index, call in enumerate(calls)
+        for name, value in call.arguments.items()
+        for fault in _oversized(value, gates)
+    ]
+
+
+def _oversized(value: Any, gates: Gates) -> Iterator[str]:
+    if isinstance(value, str) and len(value) > gates.max_string:
+        yield f"has {len(value)} characters, at most {gates.max_string} are allowed"
+    elif isinstance(value, (list, tuple)):
+        if len(value) > gates.max_list:
+            yield f"has {len(value)} elements, at most {gates.max_list} are allowed"
+        for item in value:
+            yield from _oversized(item, gates)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _oversized(item, gates)

@@ -1,0 +1,241 @@
+"""What may help after a failed call: from documents, the environment's catalogue, the words of the refusal (000 §3.3,
+Appendix C: `parameter_constraint`, `format_mismatch`, `dependency_missing`, `state_prerequisite`).
+
+- `misuse`: what a tool's document asks of arguments that it did not get. Needs nothing but the document.
+- `lookups`: the catalogue knows which arguments its recipes take from the result of an earlier call.
+- `constraints`, `related`: where it knows nothing, or there is none, the words of the refusal are compared with those
+  of the tool's document, and of the other tools of its class.
+
+Only tools that the policy sees are named, and never a value that no document has.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from rods.analysis.flows import Output, Text, is_small
+from rods.analysis.schemas import Checker, limits
+from rods.analysis.words import stems
+from rods.calls import Call
+from rods.composing.catalogue import Got, Known, Source, catalogue_for
+from rods.composing.records import ComposeError
+from rods.environments.base import Environment, Parameter, Result, Tool, kept
+from rods.interfaces.base import Shown
+
+MOST = 3  # names in one hint
+LISTED = 12  # allowed values that are still listed
+LONGEST = 60  # characters of a name that a policy made up
+_UNITS = {"imum": "", "Length": " characters", "Items": " entries", "Properties": " entries"}
+
+# Refusals whose cause may be a value that does not exist.
+LACKING = re.compile(
+    r"\b(no such|not found|not registered|does not exist|invalid|unknown|expired|no available|not initialized)\b",
+    re.IGNORECASE,
+)
+# Refusals whose cause is a value that the tool does not take.
+WRONG = re.compile(r"\b(invalid|not supported|bad|wrong|must be|cannot be)\b", re.IGNORECASE)
+
+LOG_IN = re.compile(r"\blog(?:ged)?[ -]in\b", re.IGNORECASE)  # one word, unlike "log out"
+NOISE = frozenset(stems("available required current currently specified given"))  # stand in many refusals
+
+
+def misuse(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+    """A sentence for each argument that breaks the document of `tool`; none where all of them keep to it."""
+    found: list[str] = []
+    known = {parameter.name: parameter for parameter in tool.parameters}
+    for unknown in arguments.keys() - known.keys():
+        name = unknown[:LONGEST]
+        close = named(alike(name, [free for free in known if free not in arguments]))
+        takes = f"it takes {named(known)}" if known else "it takes none"
+        found.append(f"`{tool.name}` has no argument `{name}`; " + (f"did you mean {close}?" if close else f"{takes}."))
+    for name, parameter in known.items():
+        if name not in arguments:
+            if parameter.required:
+                found.append(f"`{name}` is missing{_about(parameter)}.")
+        elif wrong := _wrong(arguments[name], parameter):
+            found.append(f"`{name}` must be {wrong}{_about(parameter)}.")
+    return sorted(found)
+
+
+def alike(name: str, others: Iterable[str]) -> list[str]:
+    """At most `MOST` of `others` that are spelled like `name` or share a word with it, the likest first."""
+    known = list(others)
+    close = difflib.get_close_matches(name[:LONGEST], known, MOST)
+    words = set(stems(name[:LONGEST]))
+    shared = {other: len(words.intersection(stems(other))) for other in known if other not in close}
+    sharing = sorted((other for other, count in shared.items() if count), key=lambda other: (-shared[other], other))
+    return (close + sharing)[:MOST]
+
+
+def named(names: Iterable[str]) -> str:
+    """The names in backticks: `a`, `b` or `c`."""
+    *first, last = [f"`{name}`" for name in names] or [""]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _about(parameter: Parameter) -> str:
+    """What its document says of it."""
+    about = parameter.description.partition("\n")[0].strip().rstrip(".")
+    return f" ({about})" if about and about != parameter.name else ""
+
+
+def _wrong(value: Any, parameter: Parameter) -> str:
+    """What the value should have been; empty where it conforms, or where that takes too long to say."""
+    checker = Checker(limits(parameter))
+    for error in checker.errors(value):
+        keyword, deep, schema = error.kind.name, len(error.instance_path), checker.at(error)
+        if keyword == "type" and not deep:
+            kind = schema["type"] if isinstance(schema["type"], str) else " or ".join(schema["type"])
+            return f"{'an' if kind[0] in 'aio' else 'a'} {kind}"
+        if keyword == "enum" and deep < 2 and len(schema["enum"]) <= LISTED:
+            return f"one of {', '.join(map(str, schema['enum']))}"
+        if not deep and keyword[:3] in ("min", "max"):
+            low, high = schema.get(f"min{keyword[3:]}"), schema.get(f"max{keyword[3:]}")
+            unit = _UNITS[keyword[3:]]
+            if low is not None and high is not None:
+                return f"between {low} and {high}{unit}"
+            return f"at most {high}{unit}" if low is None else f"at least {low}{unit}"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What a catalogue says of an environment's tools. `suppliers`: (tool, parameter) → the tools whose results recipes
+    take its value from, the commonest first. `readers`: tools that only read."""
+
+    suppliers: Mapping[tuple[str, str], tuple[str, ...]]
+    readers: frozenset[str]
+
+
+@kept
+def dependencies(environment: Environment) -> Dependencies:
+    """The dependencies of an environment; empty for one without a catalogue. A parameter that no recipe of
+    its tool looks up has the suppliers of parameters of that name in the other tools of its class."""
+    try:
+        catalogue = catalogue_for(environment)
+    except ComposeError:
+        return Dependencies({}, frozenset())
+    recipes = catalogue.recipes.values()
+    givers: dict[str, Counter[str]] = {}  # kind of thing → the tools whose results it comes from
+    for recipe in recipes:
+        for kind, gift in recipe.gives.items():
+            if isinstance(gift.value, Got):
+                givers.setdefault(kind, Counter())[recipe.tools[gift.value.step]] += 1
+    tools = environment.tools()
+    found: dict[tuple[str, str], Counter[str]] = {}
+    for recipe in recipes:
+        for step in recipe.steps:
+            for parameter, source in step.arguments.items():
+                suppliers = _sources(source, recipe.tools, givers)
+                for place in (step.tool, parameter), (tools[step.tool].group, parameter):
+                    found.setdefault(place, Counter()).update(suppliers)
+    known = {
+        (tool.name, parameter): tuple(sorted(counts, key=lambda name: (-counts[name], name)))
+        for tool in tools.values()
+        for parameter in tool.parameter_names
+        if (counts := found.get((tool.name, parameter)) or found.get((tool.group, parameter)))
+    }
+    return Dependencies(known, catalogue.lookups)
+
+
+def _sources(source: Source, tools: Sequence[str], givers: Mapping[str, Counter[str]]) -> Collection[str]:
+    if isinstance(source, Got):
+        return (tools[source.step],)
+    return tuple(givers.get(source.kind, ())) if isinstance(source, Known) else ()
+
+
+def lookups(shown: Shown, call: Call, refusal: str) -> list[str]:
+    """A sentence for each argument that should perhaps have been looked up: tools that supply it are visible, and no
+    call so far has returned its value. Where the refusal speaks of some arguments, only these; at most two."""
+    if not LACKING.search(refusal):
+        return []
+    known = dependencies(shown.environment).suppliers
+    returned = [Output((0, place), one, result) for place, (one, result) in enumerate(shown.results)]
+    open_ones: dict[str, list[str]] = {}
+    for name, value in call.arguments.items():
+        tools = [tool for tool in known.get((call.name, name), ()) if tool in shown.tools and tool != call.name]
+        if tools and not any(output.brought(name, value) or output.mentions(value) for output in returned):
+            open_ones[name] = tools[:MOST]
+    tool = shown.tools[call.name]
+    blamed = _spoken_of(tool, call, refusal, beside=tool) or _spoken_of(tool, call, refusal) or list(open_ones)
+    return [
+        f"`{name}` may be a value that has to be looked up or made first: see {named(open_ones[name])}."
+        for name in blamed
+        if name in open_ones
+    ][:2]
+
+
+def constraints(shown: Shown, call: Call, refusal: str) -> list[str]:
+    """What the document says of the argument that the refusal speaks of, where it says that it is wrong."""
+    if not WRONG.search(refusal):
+        return []
+    tool = shown.tools[call.name]
+    about = {parameter.name: parameter.description for parameter in tool.parameters}
+    spoken = [name for name in _spoken_of(tool, call, refusal, beside=tool) if about.get(name)]
+    return [f"Of `{name}` the document says: {about[name]}" for name in spoken[:1]]
+
+
+def _spoken_of(tool: Tool, call: Call, refusal: str, beside: Tool | None = None) -> list[str]:
+    """The arguments that the refusal means: those whose value it repeats, else those whose name and description share
+    the most words with it; words about the tool `beside` do not count."""
+    text, words = Text.of(refusal), set(stems(refusal))
+    by_value = [name for name, value in call.arguments.items() if not is_small(value) and text.says(value)]
+    if by_value:
+        return by_value
+    if beside is not None:
+        words -= _vocabulary(beside.name, beside.summary)
+    shared = {
+        parameter.name: len(words.intersection(stems(f"{parameter.name} {parameter.description}")))
+        for parameter in tool.parameters
+        if parameter.name in call.arguments
+    }
+    most = max(shared.values(), default=0)
+    return [name for name, count in shared.items() if count == most] if most else []
+
+
+def related(shown: Shown, call: Call, refusal: str) -> list[str]:
+    """A sentence naming the other tools of the call's class that speak of the same as the refusal, if they are few.
+    Where something is lacking, these are tools that look for it."""
+    tool, readers = shown.tools[call.name], dependencies(shown.environment).readers
+    lacking = bool(readers and LACKING.search(refusal))
+    words = set(stems(LOG_IN.sub("login", refusal))) - NOISE
+    words -= {word for value in call.arguments.values() for word in stems(str(value))}
+    if not lacking:
+        words -= set(stems(call.name))  # "before starting the engine": what was tried, not what it takes
+    others = [
+        other
+        for other in shown.tools.values()
+        if other.group == tool.group and other.name != tool.name and (other.name in readers or not lacking)
+    ]
+    by_all = _rarities(words, {other.name: _vocabulary(other.name, other.summary) for other in others})
+    by_name = _rarities(words, {other.name: frozenset(stems(other.name)) for other in others})
+    scores = {other.name: (by_all[other.name], by_name[other.name]) for other in others}
+    most = max(scores.values(), default=(0.0, 0.0))
+    best = [name for name, score in scores.items() if score == most]
+    if most[0] == 0 or len(best) > MOST:
+        return []
+    return [f"Something may have to be {'looked up' if lacking else 'done'} first, perhaps with {named(best)}."]
+
+
+def _rarities(words: Collection[str], vocabularies: Mapping[str, Collection[str]]) -> dict[str, float]:
+    """How much each vocabulary shares with `words`: a word that few vocabularies hold counts more."""
+    shared = {name: sorted(set(words).intersection(held)) for name, held in vocabularies.items()}
+    holders = Counter(word for held in shared.values() for word in held)
+    return {name: round(sum(1 / holders[word] for word in held), 9) for name, held in shared.items()}
+
+
+@cache
+def _vocabulary(name: str, summary: str) -> frozenset[str]:
+    return frozenset((*stems(name), *stems(LOG_IN.sub("login", summary))))
+
+
+def refusal_text(result: Result) -> str:
+    """What the tool said when it refused: the text of `error` where the result is an object."""
+    value: Any = result.value
+    return str(value["error"]) if isinstance(value, dict) and "error" in value else result.text

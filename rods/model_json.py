@@ -1,0 +1,120 @@
+"""JSON that a model wrote: `read_exact` for a policy's calls, `find` for the answers of models that write tasks.
+
+Neither drops, rounds or invents anything: numbers that other readers would round, keys that come twice, NaN and deep
+nesting are errors that say what is wrong. Whatever is read can be written again by orjson.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NoReturn
+
+import orjson
+
+MAX_DEPTH = 40  # brackets inside of brackets in a policy's text; parsers recurse into the C stack
+MAX_ANSWER_DEPTH = 60  # the same in an answer
+MAX_ANSWER = 1 << 20  # characters of an answer
+_QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
+_LONG_NUMBER = re.compile(r"[0-9]{19}")  # 2^63 has as many digits
+
+
+def read_exact(text: str) -> Any:
+    """The JSON value that is the whole of `text`, which may hold nothing else. Raises JSONDecodeError where it is none,
+    and ValueError saying what to write instead where orjson would read something else: it takes the last of two values
+    of one key, and rounds integers over 64 bits."""
+    if _nested_deeper(text, MAX_DEPTH):
+        raise ValueError(f"nested deeper than {MAX_DEPTH}: write it flatter")
+    value = orjson.loads(text)
+    # A key that came twice leaves its quotes out of what is written again; escapes (\u0022) could make up for them.
+    doubtful = "\\u" in text or text.count('"') != orjson.dumps(value).count(b'"')
+    if doubtful or _LONG_NUMBER.search(text):
+        _DECODER.decode(text)
+    return value
+
+
+def find(text: str) -> Any:
+    """The JSON value in `text`: all of it, the only fenced block, or the first object or list amid prose. Lone
+    surrogates become U+FFFD. Raises ValueError when there is none, or when what stands there is broken."""
+    try:
+        return _read(text)
+    except ValueError as error:
+        whole = error
+    fenced = text.split("```")
+    if len(fenced) == 3:
+        return _read(fenced[1].lstrip().removeprefix("json"))
+    start = min((place for place in (text.find("{"), text.find("[")) if place >= 0), default=-1)
+    if start < 0 or len(text) > MAX_ANSWER or _nested_deeper(text[start:], MAX_ANSWER_DEPTH):
+        raise whole
+    # Only from the first bracket: a valid piece of something broken is not what the model meant.
+    value, _ = _DECODER.raw_decode(valid_unicode(text[start:]))
+    return _repaired(value)
+
+
+def valid_unicode(text: str) -> str:
+    """`text` with pairs of surrogates joined and lone ones replaced: it can be written as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _read(text: str) -> Any:
+    if len(text) > MAX_ANSWER:
+        raise ValueError(f"{len(text)} characters; at most {MAX_ANSWER} are read")
+    if _nested_deeper(text, MAX_ANSWER_DEPTH):
+        raise ValueError(f"nested deeper than {MAX_ANSWER_DEPTH}")
+    return _repaired(_DECODER.decode(valid_unicode(text)))
+
+
+def _repaired(value: Any) -> Any:
+    """Escaped lone surrogates come out of the decoder, so texts are made valid after it."""
+    if isinstance(value, str):
+        return valid_unicode(value)
+    if isinstance(value, dict):
+        return {valid_unicode(key): _repaired(item) for key, item in value.items()}
+    return [_repaired(item) for item in value] if isinstance(value, list) else value
+
+
+def _nested_deeper(text: str, limit: int) -> bool:
+    """Whether the JSON that `text` begins with is nested deeper than `limit`, found before it is parsed. Brackets in
+    its texts do not count: closing ones would hide as many open ones. May be True for what is no JSON."""
+    if text.count("[") + text.count("{") <= limit:
+        return False
+    depth = 0
+    for bracket in _BRACKET.findall(_QUOTED.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        if depth > limit:
+            return True
+    return False
+
+
+def _no_nan(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 20 or not -(1 << 63) <= int(digits) < 1 << 64:
+        raise ValueError(f"an integer over 64 bits: {digits[:40]}; write it in quotes, or a smaller one")
+    return int(digits)
+
+
+def _number(digits: str) -> float:
+    value = float(digits)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"a number too large: {digits[:40]}")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"an object names a key twice: {twice[:40]!r}; write each key once")
+    return found
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_nan, parse_int=_integer, parse_float=_number, object_pairs_hook=_object)

@@ -1,0 +1,96 @@
+"""The pool as a fold of decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from buffers.folds.observations import known_starts
+from buffers.folds.pool import Member, Pool, counts, initial, live_merges, merges
+from buffers.log.tail import read
+from buffers.run.run import Run
+from rods.runfolder import OBSERVATIONS, POOL
+
+
+def injected(task: str, seq: int, epoch: int, step: int) -> dict[str, Any]:
+    variant = {"type": "base", "generation": 1, "pick": "p"}
+    return {"kind": "injected", "task": task, "expanded": seq, "epoch": epoch, "step": step, **variant}
+
+
+def retired(task: str, rule: str, epoch: int, step: int) -> dict[str, Any]:
+    return {"kind": "retired", "task": task, "rule": rule, "epoch": epoch, "step": step}
+
+
+def closing(epoch: int, step: int, **made: int) -> dict[str, Any]:
+    return {"kind": "epoch", "attempt": 1, "epoch": epoch, "step": step, "stage": 1, "counts": made}
+
+
+def pool(*records: dict[str, Any]) -> Pool:
+    found = Pool([Member("original", "base", 0)])
+    for record in records:
+        found.apply(record)
+    return found
+
+
+def test_what_was_injected_is_active_since_its_merge() -> None:
+    found = pool(injected("v", 7, epoch=2, step=30), closing(2, 30, injected=1))
+    assert found.active["v"] == Member("v", "base", 1, epoch=2, since=30, seq=7)
+    assert [member.task_id for member in found.generated] == ["v"]
+    assert counts(found) == {"active": 2, "originals": 1, "generated": 1}
+    assert (found.injected, found.decided, found.epochs[-1].step) == ({"v": 7}, {7}, 30)
+
+
+def test_what_was_refused_is_decided_about_and_nothing_else() -> None:
+    found = pool({"kind": "refused", "task": "", "expanded": 3, "epoch": 1, "step": 9})
+    assert (found.decided, found.injected, list(found.active)) == ({3}, {}, ["original"])
+
+
+@pytest.mark.parametrize("rule", ["burn_in", "drift_too_hard", "drift_mastered", "unsampled", "capacity"])
+def test_what_was_too_hard_may_come_back_and_the_rest_is_gone(rule: str) -> None:
+    found = pool(injected("v", 7, 1, 10), retired("v", rule, 2, 20), closing(2, 20, injected=1, retired=1))
+    again = rule in ("burn_in", "drift_too_hard")
+    assert "v" not in found.active and ("v" in found.revivable) is again and found.gone("v") is not again
+    assert found.retired == 1 and found.injected == {"v": 7}
+    if again:
+        found.apply({"kind": "revived", "task": "v", "epoch": 3, "step": 30})
+        assert found.active["v"] == Member("v", "base", 1, epoch=3, since=20, seq=7)  # seen since it was retired
+        assert not found.revivable and not found.gone("v")
+    assert not found.gone("original") and not found.gone("never seen")
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    one = pool(injected("v", 7, 1, 10))
+    other = one.copy()
+    for record in (retired("v", "burn_in", 2, 20), injected("w", 8, 2, 20), closing(2, 20, injected=1)):
+        other.apply(record)
+    assert (list(one.active), one.revivable, one.injected, one.decided) == (["original", "v"], {}, {"v": 7}, {7})
+    assert one.epochs == [] and one.latest is None and not one.totals
+
+
+def test_a_given_variant_stays_a_variant(past: Run) -> None:
+    task = next(iter(past.training.values()))
+    assert Member.given(task).generation == 0
+    inherited = task.__class__.from_json({**task.as_json(), "provenance": {"origin": "variant", "generation": 2}})
+    assert Member.given(inherited).generated
+
+
+def folded(run: Run, groups: Iterable[list[dict[str, Any]]]) -> Pool:
+    found = Pool(initial(run))
+    for group in groups:
+        for record in group:
+            found.apply(record)
+    return found
+
+
+def test_merges_end_in_their_epoch_records_and_dropped_ones_are_left_out(past: Run) -> None:
+    every = list(merges(read(past.path / POOL)))
+    assert all(group[-1]["kind"] == "epoch" and all(one["kind"] != "epoch" for one in group[:-1]) for group in every)
+    live = list(live_merges(past, known_starts(past.path / OBSERVATIONS)))
+    assert len(live) < len(every)
+    assert [group[-1]["epoch"] for group in live] == list(range(len(live)))
+    found = folded(past, live)
+    assert len(found.epochs) == len(live) and found.latest == live[-1][-1]
+    said = live[-1][-1]["counts"]
+    assert counts(found) == {key: said[key] for key in ("active", "originals", "generated")}

@@ -1,0 +1,67 @@
+"""A catalogue from tools and schemas alone: what it offers for arguments, and how it pads."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from daemon.authors.catalogue_free import catalogue_with_tools, is_single_tool
+from rods.calls import Call
+from rods.composing.bind import by_chance, realise
+from rods.composing.catalogue import LEFT_OUT, Scene
+from rods.composing.records import Plan, PlannedTurn
+from rods.environments.base import Result
+from tests.environments import load
+
+TOY = "tests.rods.toy_environment:environment"
+STATE: dict[str, Any] = {
+    "notes": {
+        "7": {"title": "shopping list", "body": "milk and eggs and many more things"},
+        "9": {"title": "plan", "body": "x"},
+    },
+    "counters": {"visits": 3, "sales": 1},
+}
+
+
+def offered(tool: str, argument: str, *calls: tuple[Call, Result]) -> list[Any]:
+    scene = Scene(STATE, {}, {}, {}, calls)
+    return list(catalogue_with_tools(load(TOY)).domains[f"{tool}.{argument}"](scene))
+
+
+def test_identifiers_come_from_the_state_and_from_results() -> None:
+    assert offered("read", "note_id") == [7, 9]
+    assert offered("label", "note_ids") == [[7], [9]]
+    made = (Call("write", {"title": "a", "body": "b"}), Result('{"note_id":110}', {"note_id": 110}))
+    assert offered("read", "note_id", made) == [7, 9, 110]
+
+
+def test_options_defaults_and_own_words() -> None:
+    assert offered("label", "color") == ["red", "blue", LEFT_OUT]
+    assert LEFT_OUT in offered("count", "amount") and offered("count", "name") == ["visits", "sales"]
+    invented = offered("write", "title") + offered("write", "body")
+    assert invented and not {"shopping list", "plan", "x"}.intersection(invented)
+
+
+def test_single_tools_are_bound_and_run_like_recipes() -> None:
+    names = (("write", "read"), ("label",))
+    plan = Plan(tuple(PlannedTurn(turn, turn) for turn in names))
+    for number in range(20):
+        draft = realise(load(TOY), catalogue_with_tools(load(TOY)), plan, STATE, by_chance(random.Random(number)))
+        assert [[bound.result.error for bound in calls] for calls in draft.turns] == [[None, None], [None]]
+        assert {"note_ids"} <= set(draft.turns[1][0].call.arguments) <= {"note_ids", "color"}
+
+
+def test_an_environment_with_recipes_has_its_tools_beside_them() -> None:
+    recipes = catalogue_with_tools(load("desk")).recipes
+    assert is_single_tool(recipes["find_contact"]) and not is_single_tool(recipes["look_up_person"])
+    assert not is_single_tool(recipes["move_file"]), "a recipe may bear the name of its tool"
+    assert load("desk").tools().keys() <= recipes.keys()
+
+
+def test_padding_adds_entries_that_the_environment_accepts() -> None:
+    plan = Plan((PlannedTurn(("total",), ("total",)),))
+    draft = realise(load(TOY), catalogue_with_tools(load(TOY)), plan, STATE, by_chance(random.Random(0)))
+    longer = catalogue_with_tools(load(TOY)).pad(draft, frozenset({"visits_2"}), random.Random(1))
+    load(TOY).reset(longer)
+    assert len(longer["notes"]) > 6 and all(key.isdecimal() for key in longer["notes"])
+    assert STATE["notes"].items() <= longer["notes"].items() and "visits_2" not in longer["counters"]

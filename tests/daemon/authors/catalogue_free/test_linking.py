@@ -1,0 +1,60 @@
+"""Single tools that feed each other: which can, whether a plan's can, and how deep a draft got."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.fixtures.llm_stub import Stub
+from daemon.authors.catalogue_free import catalogue_with_tools, linking
+from daemon.authors.llm.planning import pattern
+from rods.analysis.profile import profile
+from rods.composing.records import ComposeError
+from tests.daemon.authors.catalogue_free import bare_environment
+from tests.daemon.authors.catalogue_free.test_own_environment import TOY, root
+from tests.daemon.authors.llm.early import early, planned
+from tests.daemon.authors.llm.world import assignment
+from tests.daemon.pipelines import seed
+from tests.environments import load
+
+NAME = f"{TOY}:environment"
+
+
+def test_a_tool_feeds_another_when_its_result_holds_what_the_other_s_argument_is_called_like() -> None:
+    given = assignment(root("environment", "base"), load(NAME))
+    found = linking.pairs(
+        catalogue_with_tools(load(NAME)), given, ["titles", "total", "write"], ["read", "label", "count"]
+    )
+    assert set(found) == {("titles", "read"), ("titles", "label"), ("write", "read"), ("write", "label")}
+
+
+def test_where_the_root_s_calls_feed_each_other_only_tools_that_can_are_offered() -> None:
+    given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
+    ((one, place), (two, other), _), *_ = given.profile.edges
+    found = pattern(catalogue_with_tools(load(bare_environment.NAME)), given, "other", given.rng("pattern"))
+    givers, takers = found.turns[one][place].options, found.turns[two][other].options
+    assert linking.pairs(catalogue_with_tools(load(bare_environment.NAME)), given, givers, takers)
+    assert "add_contact" not in givers and "list_team" not in takers
+
+
+async def test_a_plan_whose_calls_cannot_feed_each_other_is_refused_before_anything_else_is_asked(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = bare_environment.NAME
+    given = assignment(bare_environment.moved(seed("base")), load(name))
+    turns = [["list_team"] * count for count in given.profile.calls_per_turn]
+    fault = linking.unfed(catalogue_with_tools(load(name)), given, planned(name, *map(tuple, turns)))
+    assert "list_team in turn" in fault and "can use nothing that list_team returns" in fault
+    monkeypatch.setattr(linking, "pairs", lambda *_: [])  # offer what cannot feed, too
+    async with early(stub, "aloof", name, structured=False) as who:
+        with pytest.raises(ComposeError, match="can use nothing") as caught:
+            await who.author.plan(given, narrative=True, functions="other")
+        assert caught.value.type == "conversation_construct_failed" and set(who.stages()) == {"plan"}
+
+
+async def test_the_depth_of_a_draft_is_that_of_its_profile(stub: Stub) -> None:
+    async with early(stub, "good") as who:
+        variant = await who.write(seed("base"))
+        plan = planned("desk", ("mail_person", "pass_to_person"))
+        draft = await who.author.execute(assignment(), plan, await who.author.initial_state(assignment(), plan))
+    assert linking.depth(draft) == 2
+    assert profile(load("desk"), variant).depth == assignment().profile.depth  # type: ignore[arg-type]

@@ -1,0 +1,158 @@
+"""Roles of stages I and II with one bad habit each, kept until the prompt brings what the paper's recovery promises
+(004 Appendices E and F): guidance, another kind of function, a patch. After that they answer well."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from tests.daemon.authors.llm import later_roles
+from tests.daemon.authors.llm.early_roles import Fields, fields_of, good, open_values, role, written
+
+
+def _told(request: dict[str, Any], text: str) -> bool:
+    return text in later_roles.question(request)
+
+
+def speechless(request: dict[str, Any]) -> str:
+    """No values, until the planner's next plan has been made after a `param_gen_failed`."""
+    return good(request) if role(request) != "parameters" else "I cannot think of anything."
+
+
+def long_winded(request: dict[str, Any]) -> str:
+    """Plans functions of three calls, until it is told to use single tools."""
+    if role(request) != "planner" or _told(request, "Use single tools only"):
+        return good(request)
+    fields = fields_of(request)
+    return written(request, fields | {name: ["mail_lone_member"] * len(fields[name]) for name in _turns(fields)})
+
+
+def inventive(request: dict[str, Any]) -> str:
+    """Plans functions that nobody has, until it is told what failed."""
+    if role(request) != "planner" or _told(request, "- func_sample_failed"):
+        return good(request)
+    fields = fields_of(request)
+    return written(request, fields | {name: ["solve_everything"] * len(fields[name]) for name in _turns(fields)})
+
+
+def repetitive(request: dict[str, Any]) -> str:
+    """The same values wherever they can stand."""
+    fields = fields_of(request)
+    if role(request) == "parameters":
+        may = open_values(request)
+        fields["values"] = {key: min(one["one of"]) if "one of" in one else "same here" for key, one in may.items()}
+    return written(request, fields)
+
+
+def tongue_tied(request: dict[str, Any]) -> str:
+    """Writes no request, until the plan has changed after a `query_gen_failed`."""
+    return good(request) if role(request) != "query" else "<query></query>"
+
+
+def hard_to_please(request: dict[str, Any]) -> str:
+    if role(request) != "query_verification":
+        return good(request)
+    fields = fields_of(request)
+    return written(request, {"verdict": ["misaligned" for _ in fields["verdict"]], "problem": "It asks for more."})
+
+
+def pleased_at_last(request: dict[str, Any]) -> str:
+    """Rejects the first wordings, and takes those that were mended."""
+    if role(request) == "query" and _told(request, "It asks for more."):
+        return good(request).replace("Please see to", "Kindly see to")
+    return good(request) if "Kindly" in later_roles.question(request) else hard_to_please(request)
+
+
+def vague(request: dict[str, Any]) -> str:
+    return good(request) if role(request) != "query_verification" else "Well, that looks quite all right to me."
+
+
+def _turns(fields: Fields) -> list[str]:
+    return [name for name in fields if name.startswith("turn_")]
+
+
+def mending(request: dict[str, Any]) -> str:
+    """A critic that first proposes what must be refused, one fault a try, then the right thing."""
+    if role(request) != "config_patch":
+        return good(request)
+    state = json.loads(
+        re.findall(r"^The initial state, as JSON:\n(.*)$", later_roles.question(request), re.MULTILINE)[0]
+    )
+    file = next(iter(state["files"]))
+    proposals = [
+        ("", {"path": "fies.x", "value": 1}),
+        ("unknown_class", {"path": f"files.{file}.lockd", "value": False}),
+        ("unknown_field", {"path": f"files.{file}.locked", "value": "no"}),
+        ("changed_type", {"path": "files", "value": "a few files"}),
+        ("clobbers", {"path": f"files.{file}.locked", "value": False}),
+    ]
+    said = str(request["messages"][-1]["content"]) if len(request["messages"]) > 2 else ""
+    patch = next(proposal for word, proposal in reversed(proposals) if word in said)
+    return written(request, {"patch": [patch]})
+
+
+def fond_of_parties(request: dict[str, Any]) -> str:
+    """Takes the mail about the party wherever it is offered."""
+    fields = fields_of(request)
+    if role(request) == "parameters":
+        may = open_values(request)
+        fields["values"] |= {key: "party" for key, one in may.items() if "party" in one.get("one of", ())}
+    return written(request, fields)
+
+
+def aloof(request: dict[str, Any]) -> str:
+    """Plans tools of which none can use what another returns, whatever it is told."""
+    if role(request) != "planner":
+        return good(request)
+    fields = fields_of(request)
+    asked = later_roles.question(request)
+    places = dict(re.findall(r"^turn (\d+): (\[\[.*\]\])$", asked, re.MULTILINE))
+    for number, line in places.items():
+        options = json.loads(line)
+        fields[f"turn_{number}"] = [next((one for one in few if one in MUTE), few[0]) for few in options]
+    return written(request, fields)
+
+
+MUTE = ("share_file", "lock_file", "write_file", "remove_contact")
+
+
+def _decorating(state: Any) -> Any:
+    def answer(request: dict[str, Any]) -> str:
+        return written(request, {"state": state} if role(request) == "initial_state" else fields_of(request))
+
+    return answer
+
+
+redecorating = _decorating({"notes": {"101": {"title": "attic"}, "104": {"title": "cellar", "body": "empty it"}}})
+remodelling = _decorating({"notes": {"101": {"color": "red"}}, "shelves": {}})
+idle = _decorating({})
+repeating = _decorating({"notes": {"101": {"title": "garden"}}})
+forbidden = _decorating({"notes": {"cellar": {"title": "cellar", "body": "empty it"}}})  # keys are numbers
+
+
+def zealous(request: dict[str, Any]) -> str:
+    """A critic that also does what the user is going to ask for, until it is told."""
+    if role(request) != "config_patch":
+        return good(request)
+    patches = [{"path": "files.memo.locked", "value": False}]
+    if len(request["messages"]) == 2:
+        patches.append({"path": "contacts.paul.team", "value": "legal"})
+    return written(request, {"patch": patches})
+
+
+def lavish(request: dict[str, Any]) -> str:
+    """Invents amounts that nobody has."""
+    fields = fields_of(request)
+    if role(request) == "parameters":
+        may = open_values(request)
+        fields["values"] |= {key: 99_999 for key, one in may.items() if one.get("any", {}).get("type") == "integer"}
+    return written(request, fields)
+
+
+def insistent(request: dict[str, Any]) -> str:
+    """Plans a function again wherever it fits, or where it does not: the first name, as often as there are places."""
+    if role(request) != "planner":
+        return good(request)
+    fields = fields_of(request)
+    return written(request, fields | {name: fields[name][:1] * len(fields[name]) for name in _turns(fields)})

@@ -1,0 +1,116 @@
+"""One question, until its answer can be read: constrained, tagged, told what was wrong, given up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import prompts
+from bench.fixtures.llm_stub import Stub
+from daemon.authors.llm.asking import AnswerForm, Asker, Unreadable
+from rods.composing.records import ComposeError
+from rods.llm import EndpointError, Usage
+from tests.daemon.authors.llm.world import asker_at, assignment, playing
+
+VERDICT = {"type": "string", "enum": ["aligned", "misaligned"]}
+VERDICTS = {"type": "array", "items": VERDICT, "minItems": 1, "maxItems": 1}
+FORM = AnswerForm({"verdict": VERDICTS, "problem": {"type": "string"}}, optional=frozenset({"problem"}))
+
+
+async def ask(asker: Asker, **options: Any) -> Any:
+    fields = {"turns": "…", "count": "1"}
+    return await asker.ask(
+        assignment(),
+        "query_verification",
+        stage="verification",
+        fields=fields,
+        form=FORM,
+        read=lambda answer: answer["verdict"],
+        error="query_verify_no_tag",
+        turn=2,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("habit", ["obedient", "learning", "thinking", "wild", "parrot"])
+async def test_a_model_is_asked_until_its_answer_can_be_read(stub: Stub, habit: str) -> None:
+    stub.use(playing(habit))
+    calls: list[Usage] = []
+    async with asker_at(stub, calls=calls) as asker:
+        asker.tries = 4
+        assert await ask(asker) == ["aligned"]
+    assert len(calls) == {"obedient": 1, "learning": 2, "thinking": 1, "wild": 4, "parrot": 3}[habit]
+    assert {(call.stage, call.account) for call in calls} == {("verification", "1-x#0")}
+    assert {call.template for call in calls} == {f"query_verification@{prompts.load('query_verification').hash}"}
+
+
+async def test_an_endpoint_without_schemas_is_asked_for_tags(stub: Stub) -> None:
+    stub.use(playing("obedient"))
+    async with asker_at(stub, structured=False) as asker:
+        assert await ask(asker) == ["aligned"]
+        assert asker.hashes == {"query_verification": prompts.load("query_verification").hash}
+
+
+async def test_a_constrained_answer_that_is_cut_short_leads_to_tags(stub: Stub) -> None:
+    stub.use(playing("tags_only", rules=[("response_format", "length")]))
+    async with asker_at(stub) as asker:
+        assert await ask(asker) == ["aligned"]
+        assert asker.account.calls == 2
+
+
+async def test_a_schema_that_the_server_refuses_leads_to_tags(stub: Stub) -> None:
+    stub.use(playing("tags_only", refuse_schema=True))
+    async with asker_at(stub) as asker:
+        assert await ask(asker) == ["aligned"]
+
+
+async def test_what_never_fits_is_the_named_error_with_what_was_said(stub: Stub) -> None:
+    stub.use(playing("stubborn"))
+    async with asker_at(stub) as asker:
+        with pytest.raises(ComposeError) as caught:
+            await ask(asker, function="send_mail")
+        assert asker.account.calls == asker.tries
+    error = caught.value
+    assert (error.type, error.turn, error.function) == ("query_verify_no_tag", 2, "send_mail")
+    assert error.said == "I would rather not." and "no JSON object" in error.detail
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [("length", "cut short"), ("empty_choices", "empty"), ("huge", "characters"), ("no_room", "room")],
+)
+async def test_bad_answers_are_the_model_s_failure(stub: Stub, fault: str, told: str) -> None:
+    stub.use(playing("obedient", faults={fault: 1.0}))
+    async with asker_at(stub) as asker:
+        with pytest.raises(ComposeError, match=told):
+            await ask(asker)
+        assert asker.account.calls == (1 if fault == "no_room" else asker.tries)
+
+
+async def test_a_broken_endpoint_is_no_candidate_s_failure(stub: Stub) -> None:
+    stub.use(playing("obedient", faults={"500": 1.0}))
+    async with asker_at(stub) as asker:
+        with pytest.raises(EndpointError):
+            await ask(asker)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("<verdict>aligned</verdict>", ""),
+        ("<reason>a <verdict>x</verdict></reason> prose <verdict> aligned\n</verdict>", ""),
+        ("<verdict>aligned", "not closed"),
+        ("aligned</verdict>", "without"),
+        ("<verdict>aligned</verdict><verdict>aligned</verdict>", "2 elements"),
+        ("<verdict>maybe</verdict>", "must be one of"),
+        ("<verdict>aligned</verdict><problem>a</problem><problem>b</problem>", "2 times"),
+        ("", "0 elements"),
+    ],
+)
+def test_tags_are_read_strictly(text: str, problem: str) -> None:
+    if problem:
+        with pytest.raises(Unreadable, match=problem):
+            FORM.read(text, constrained=False)
+    else:
+        assert FORM.read(text, constrained=False)["verdict"] == ["aligned"]

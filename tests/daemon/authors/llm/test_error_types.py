@@ -1,0 +1,164 @@
+"""The twelve error types of 004 Appendix E: each is reached, recorded as data, and leads to its recovery. Nine come
+through the endpoint, `no_prompts` and `no_pattern` through environments, `pipeline_exception` through one that raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from bench.fixtures.llm_stub import Stub
+from rods.composing.records import ComposeError
+from rods.tasks import Task
+from tests.daemon.authors.catalogue_free import bare_environment
+from tests.daemon.authors.llm import unfit_environments
+from tests.daemon.authors.llm.early import Early, early, planned, with_plan
+from tests.daemon.authors.llm.world import assignment
+from tests.daemon.pipelines import seed
+from tests.environments import load
+
+UNFIT = "tests.daemon.authors.llm.unfit_environments"
+RAISING = "tests.daemon.raising_environment:environment"
+
+
+def shallow() -> Task:
+    """A seed of one turn with one call."""
+    root = seed()
+    turn, call = next((turn, call) for turn, calls in enumerate(root.calls) for call in calls[:1])
+    return replace(root, script=(root.script[turn],), calls=((call,),), id="", provenance={})
+
+
+def recorded(who: Early, error: str) -> dict[str, Any]:
+    """The first rejection of this type, whose evidence is structured."""
+    found = next(one for one in who.bench.rejections if one.error == error)
+    assert set(found.evidence) >= {"type", "function", "turn", "detail"} and found.evidence["type"] == error
+    evidence: dict[str, Any] = found.evidence
+    return evidence
+
+
+async def test_param_gen_failed_asks_the_critic_and_blocks_the_function(stub: Stub) -> None:
+    async with early(stub, "speechless", attempts=1) as who:
+        assert await who.write(seed()) == "param_gen_failed"
+        assert recorded(who, "param_gen_failed")["function"] and "patch" in who.stages()
+        assert "I cannot think of anything." in who.bench.rejections[0].raw
+
+
+async def test_decompose_failed_leads_to_single_tools(stub: Stub) -> None:
+    given = assignment()
+    async with early(stub, "long_winded", structured=False) as who:
+        plan = partial(who.author.plan, narrative=True, functions="other")
+        with pytest.raises(ComposeError, match="comes down to the 3 calls") as caught:
+            await plan(given)
+        assert caught.value.type == "decompose_failed" and "mail_lone_member" in caught.value.detail
+        for number in range(2, 9):  # chance may plan what cannot feed each other
+            with contextlib.suppress(ComposeError):
+                made = await plan(replace(given, plan_number=number, failures=(caught.value,)))
+                break
+        assert all(turn.recipes == turn.tools for turn in made.turns)
+
+
+async def test_func_sample_failed_is_told_to_the_next_plan(stub: Stub) -> None:
+    async with early(stub, "inventive", structured=False, attempts=1) as who:
+        await who.write(seed())
+        assert "'solve_everything' is no function" in recorded(who, "func_sample_failed")["detail"]
+        errors = [one.error for one in who.bench.rejections]
+        assert errors.count("func_sample_failed") == 1 and "parameters" in who.stages(), "once told, it planned better"
+
+
+async def test_vm_exec_failed_is_mended_by_a_patch_and_refused_patches_are_told(stub: Stub) -> None:
+    note = {"folder": "old", "text": "needs work", "locked": True, "shared": []}
+    async with early(stub, "mending", tries=5, attempts=1) as who:
+        with_plan(who, planned("desk", ("move_file",)), {"today": "monday", "files": {"memo": note}})
+        variant = await who.write(shallow())
+        assert isinstance(variant, Task), who.bench.rejections
+        evidence = recorded(who, "vm_exec_failed")
+        assert evidence["function"] == "move_file" and "file locked" in evidence["detail"]
+        assert who.stages().count("patch") == 5, "four proposals were refused, each for a reason of its own"
+        assert variant.state is not None and variant.state["files"]["memo"]["locked"] is False
+
+
+async def test_vm_exec_failed_without_a_patch_is_replanned_without_the_function(stub: Stub) -> None:
+    note = {"folder": "old", "text": "needs work", "locked": True, "shared": []}
+    async with early(stub, "good", attempts=1) as who:
+        planned_by = with_plan(who, planned("desk", ("move_file",)), {"today": "monday", "files": {"memo": note}})
+        assert await who.write(shallow()) == "vm_exec_failed"
+        assert len(planned_by.arguments("plan")) > 1 and "move_file" in planned_by.arguments("plan")[-1][0].blocked
+
+
+async def test_duplicate_func_is_rejected_and_replanned(stub: Stub) -> None:
+    async with early(stub, "repetitive", attempts=1) as who:
+        planned_by = with_plan(who, planned("desk", ("mail_address", "mail_address")))
+        assert await who.write(seed()) == "duplicate_func"
+        assert recorded(who, "duplicate_func")["function"] == "send_mail" and "patch" not in who.stages()
+        assert len(planned_by.arguments("plan")) == 3 and "send_mail" in planned_by.arguments("plan")[-1][0].blocked
+
+
+@pytest.mark.parametrize(
+    ("habit", "error"),
+    [
+        ("tongue_tied", "query_gen_failed"),
+        ("hard_to_please", "query_verify_failed"),
+        ("vague", "query_verify_no_tag"),
+    ],
+)
+@pytest.mark.parametrize("calls", ["batched", "per_turn"])
+async def test_query_errors_replan_with_guidance_and_never_patch(
+    stub: Stub, habit: str, error: str, calls: str
+) -> None:
+    async with early(stub, habit, attempts=2, rewrite=False, calls=calls) as who:
+        assert await who.write(seed()) == error
+        assert recorded(who, error)["turn"] == 0 and recorded(who, error)["function"]
+        assert who.stages().count("plan") >= 2 and "patch" not in who.stages()
+
+
+async def test_rejected_wordings_are_mended_before_they_are_given_up(stub: Stub) -> None:
+    async with early(stub, "pleased_at_last") as who:
+        plan, given, author = planned("desk", ("mail_person",), ("add_person",)), assignment(), who.author
+        draft = await author.execute(given, plan, await author.initial_state(given, plan))
+        texts = await author.queries(given, draft)
+        assert len(texts) == 2 and who.stages().count("query") == who.stages().count("verification") == 2
+
+
+async def test_conversation_construct_failed_when_no_turn_stands_on_an_earlier_one(stub: Stub) -> None:
+    name = bare_environment.NAME
+    async with early(stub, "good", name, attempts=1) as who:
+        root = bare_environment.moved(seed("base"))
+        with_plan(who, planned(name, ("list_team",), ("add_contact", "list_folder")))
+        assert await who.write(root) == "conversation_construct_failed"
+        assert "over 1 steps, it must be 2" in recorded(who, "conversation_construct_failed")["detail"]
+        assert "patch" not in who.stages()
+
+
+async def test_no_prompts_ends_the_seed_before_any_call_unless_the_general_template_may_be_used(stub: Stub) -> None:
+    name = f"{UNFIT}:nameless"
+    root = unfit_environments.moved(seed(), load(name))
+    async with early(stub, "good", name, fallback_prompt=False) as who:
+        assert await who.write(root) == "no_prompts"
+        assert [one.error for one in who.bench.rejections] == ["no_prompts"] and not who.calls
+        assert "Strange" in recorded(who, "no_prompts")["detail"]
+    async with early(stub, "good", name, rewrite=False) as who:
+        variant = await who.write(root)
+        assert isinstance(variant, Task) and "query_class_any" in variant.provenance["prompts"]
+
+
+async def test_no_pattern_where_the_recipes_cannot_give_the_root_s_shape(stub: Stub) -> None:
+    name = f"{UNFIT}:shallow"
+    async with early(stub, "good", name, attempts=1) as who:
+        assert await who.write(unfit_environments.moved(seed(), load(name))) == "no_pattern"
+        assert "depth 2" in recorded(who, "no_pattern")["detail"] and not who.calls
+
+
+async def test_pipeline_exception_is_recorded_in_full_and_the_next_attempt_is_made(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = unfit_environments.moved(seed(), load(RAISING))
+    async with early(stub, "good", RAISING, attempts=2) as who:
+        await who.bench.pipeline.shape(load(RAISING), root)
+        monkeypatch.setenv("RAISING", "1")
+        assert await who.write(root) == "pipeline_exception"
+        assert [one.error for one in who.bench.rejections] == ["pipeline_exception"] * 2
+        assert "a bug in" in str(who.bench.rejections[0].evidence) and "Traceback" in who.bench.rejections[0].evidence

@@ -1,0 +1,161 @@
+"""Stage II by a model: values asked for together or function by function, limited to what exists, asked again when they
+turn out impossible; numbers and truth values told apart; flows of single tools; worlds that break."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from bench.fixtures.llm_stub import Stub
+from daemon.authors.catalogue_free import catalogue_with_tools
+from daemon.authors.llm.executing import Answers, Blank, ValueChooser
+from rods.analysis.schemas import fits
+from rods.composing.bind import Choice, realise
+from rods.composing.catalogue import Recipe, RecipeStep, Said, Scene
+from rods.composing.records import ComposeError
+from rods.environments.base import Parameter, Result, Tool
+from rods.errors import InfrastructureError
+from tests.daemon.authors.catalogue_free import bare_environment
+from tests.daemon.authors.llm.early import early, planned
+from tests.daemon.authors.llm.world import assignment
+from tests.daemon.pipelines import seed
+from tests.environments import load
+
+STATE: dict[str, Any] = {
+    "today": "monday",
+    "contacts": {name: {"address": f"box{number}", "team": "sales"} for number, name in enumerate(("paul", "mina"), 1)},
+    "mail": {
+        "inbox": {
+            f"m{number}": {"sender": f"box{number}", "subject": subject, "text": "see you", "flagged": False}
+            for number, subject in enumerate(("audit", "party", "budget"), 1)
+        },
+        "sent": {},
+        "next": 9,
+    },
+    "files": {"memo": {"folder": "old", "text": "needs work", "locked": False, "shared": []}},
+}
+
+
+def blanks(*turns: tuple[str, ...], environment: str = "desk") -> dict[str, Any]:
+    """The blanks of a plan, by id."""
+    given, catalogue = assignment(), catalogue_with_tools(load(environment))
+    run = ValueChooser(load(environment).tools(), Answers(), given.rng("chance"))
+    realise(load(environment), catalogue, planned(environment, *turns), STATE, run)
+    return {blank.id: blank for blank in run.blanks.values()}
+
+
+def test_names_are_listed_and_phrases_may_be_invented() -> None:
+    found = blanks(("mail_person", "mark_found"), ("show_file", "add_person"))
+    assert found["1.1.name"].closed and set(found["1.1.name"].options) == {"paul", "mina"}
+    assert found["1.2.subject"].as_schema() == {"enum": ["audit", "budget", "party"]}
+    assert not found["1.1.text"].closed and found["1.1.text"].as_schema()["type"] == "string"
+    assert found["2.2.name"].closed, "names are limited to those that the environment has"
+    assert not {"paul", "mina"}.intersection(found["2.2.name"].options)
+    assert "2.1.file" not in found, "there is but one file"
+
+
+@pytest.mark.parametrize(("calls", "asked"), [("batched", 1), ("per_turn", 3)])
+async def test_values_are_asked_for_together_or_function_by_function(stub: Stub, calls: str, asked: int) -> None:
+    async with early(stub, "good", calls=calls) as who:
+        plan = planned("desk", ("mail_person", "show_file"), ("mark_found",), ("add_person",))
+        draft = await who.author.execute(assignment(), plan, STATE)
+        assert who.stages() == ["parameters"] * asked
+    names = [[bound.call.name for bound in turn] for turn in draft.turns]
+    assert names == [["find_contact", "send_mail", "read_file"], ["search_mail", "flag_mail"], ["add_contact"]]
+    assert all(bound.result.error is None for turn in draft.turns for bound in turn)
+    assert draft.turns[0][1].flows["address"].origin == (0, 0)
+
+
+async def test_values_that_are_gone_when_their_turn_comes_are_asked_for_again(stub: Stub) -> None:
+    """A model that names the same mail wherever it may: once it is deleted, the next turn needs another."""
+    plan = planned("desk", ("delete_found",), ("mark_found",))
+    async with early(stub, "fond_of_parties") as who:
+        for number in range(6):
+            draft = await who.author.execute(replace(assignment(), plan_number=number), plan, STATE)
+            subjects = [turn[0].call.arguments["subject"] for turn in draft.turns]
+            assert subjects[0] == "party" != subjects[1]
+        assert len(who.calls) > 6
+
+
+async def test_what_was_invented_and_refused_is_chosen_from_a_list_then(stub: Stub) -> None:
+    money = {"accounts": {"office": 900, "travel": 800}, "bills": {}, "next": 4}
+    async with early(stub, "lavish") as who:
+        plan = planned("desk", ("move_money",))
+        draft = await who.author.execute(assignment(), plan, {**STATE, "ledger": money})
+        assert len(who.calls) == 2
+    (transfer,) = draft.turns[0]
+    assert transfer.result.error is None and transfer.call.arguments["amount"] <= 400
+
+
+async def test_single_tools_feed_each_other_where_the_root_s_calls_do(stub: Stub) -> None:
+    name = bare_environment.NAME
+    given = assignment(bare_environment.moved(seed("base")), load(name))
+    assert given.profile.edges, "the seed has results that feed calls"
+    (producer, consumer, _), *_ = given.profile.edges
+    turns = [["list_team"] * count for count in given.profile.calls_per_turn]
+    turns[producer[0]][producer[1]] = "find_contact"
+    turns[consumer[0]][consumer[1]] = "forward_mail"
+    async with early(stub, "good", name) as who:
+        draft = await who.author.execute(given, planned(name, *map(tuple, turns)), STATE)
+    fed = draft.turns[consumer[0]][consumer[1]]
+    assert fed.flows["address"].origin == producer
+    assert fed.call.arguments["address"] in {"box1", "box2"}
+    assert {flow.source for turn in draft.turns for bound in turn for flow in bound.flows.values()} <= {
+        "user",
+        "result",
+    }
+
+
+async def test_a_world_that_breaks_is_no_candidate_s_fault(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Result("the worker died", error="infrastructure")
+    monkeypatch.setattr("worlds.desk.world.DeskInstance.call", lambda self, call: broken)
+    async with early(stub, "good") as who:
+        with pytest.raises(InfrastructureError, match="the worker died"):
+            await who.author.execute(assignment(), planned("desk", ("add_person",)), STATE)
+
+
+async def test_values_that_never_fit_are_given_up(stub: Stub) -> None:
+    async with early(stub, "speechless") as who:
+        with pytest.raises(ComposeError) as caught:
+            await who.author.execute(assignment(), planned("desk", ("mark_found",)), STATE)
+        assert (caught.value.type, caught.value.function, caught.value.turn) == ("param_gen_failed", "search_mail", 0)
+        assert len(who.calls) == 3
+
+
+KEY = (0, 0, "amount")
+
+
+def chosen(
+    options: list[Any], schema: dict[str, Any], answer: Any, *, legal: bool = True
+) -> tuple[Any, dict[Any, Blank]]:
+    """What is bound when a model answers `answer` for an argument with these options, and what is left to be asked."""
+    tool = Tool("pour", "Kitchen", "Pours.", (Parameter("amount", schema),))
+    recipe = Recipe("pour", (RecipeStep("pour", {"amount": Said("amount", "pour.amount")}),), ("pour {amount}",))
+    choice = Choice(0, 0, recipe, "amount", "pour.amount", options, Scene({}, {}, {}, {}), (), thematic=False)
+    asking = ValueChooser({"pour": tool}, Answers(), Random(1))
+    asking(choice)
+    blank = asking.blanks[KEY]
+    assert fits(blank.as_schema(), answer) == legal, "what the schema lets pass must be what is meant here"
+    binding = ValueChooser({"pour": tool}, Answers({KEY: blank.value(answer)}), Random(1))
+    return binding(choice), binding.blanks
+
+
+@pytest.mark.parametrize(("answer", "value"), [(5, 5.0), (5.0, 5.0), (2.5, 2.5), (7, 7), (7.0, 7)])
+def test_a_number_is_the_listed_one_whatever_its_form(answer: Any, value: Any) -> None:
+    found, asked = chosen([2.5, 5.0, 7], {"type": "number", "enum": [2.5, 5.0, 7]}, answer)
+    assert (found, type(found)) == (value, type(value)) and not asked
+
+
+@pytest.mark.parametrize(("options", "answer"), [([1, 2], True), ([1.0, 2.0], True), ([True, False], 1)])
+def test_a_truth_value_is_no_number(options: list[Any], answer: Any) -> None:
+    found, asked = chosen(options, {"enum": options}, answer, legal=False)
+    assert type(found) is type(options[0])
+    assert "is not to be had" in asked[KEY].problem
+
+
+def test_a_number_that_may_be_invented_stays_as_it_was_given() -> None:
+    found, asked = chosen([2.5, 5.0], {"type": "number", "maximum": 9}, 8)
+    assert (found, type(found)) == (8, int) and not asked

@@ -1,0 +1,192 @@
+"""Stage V: what is taken away is needed, what is left open is told nowhere, and both come back in the next turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from bench.fixtures.llm_stub import Stub
+from daemon.authors.llm import forming
+from rods.analysis.flows import Flow, Text
+from rods.calls import Call
+from rods.composing import task_types
+from rods.composing.catalogue import catalogue_for
+from rods.composing.records import BoundCall, ComposeError, Draft, Plan, PlannedTurn
+from rods.errors import UserError
+from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
+from tests.daemon.authors.llm.later import later
+from tests.daemon.authors.llm.world import assignment
+from tests.daemon.pipelines import seed, steady, tasks
+from tests.environments import load
+from worlds.bfcl import wheel
+from worlds.bfcl.tasks import tasks as bfcl_tasks
+
+MAKING = {  # the calls of stages III to V, in the joint form and in the paper's; the procedural author asks none
+    "base": (["rewrite", "judge"], ["rewrite", "judge"]),
+    "long_context": (["rewrite", "judge"], ["rewrite", "judge"]),
+    "miss_func": (["rewrite", "judge", "judge"], ["rewrite", "judge", "adversarial_verification", "judge"]),
+    "miss_param": (
+        ["rewrite", "judge", "adversarial", "judge"],
+        ["rewrite", "judge", "adversarial", "adversarial_verification", "judge"],
+    ),
+}
+
+
+def check_form(variant: Task) -> None:
+    """What must be true of a variant of each type."""
+    blanks = [turn for turn, calls in enumerate(variant.calls) if not calls]
+    if variant.type in ("base", "long_context"):
+        assert not blanks and not variant.held_out and RETURN_SENTENCE not in variant.script
+        return
+    (turn,) = blanks
+    (gap,) = variant.provenance["missing"]
+    assert gap["turn"] == turn
+    if variant.type == "miss_func":
+        assert variant.held_out == {turn + 1: (gap["tool"],)} and variant.script[turn + 1] == RETURN_SENTENCE
+        assert gap["tool"] in {call.name for call in variant.calls[turn + 1]}  # its calls cannot be made without it
+        assert gap["tool"] not in {call.name for calls in variant.calls[:turn] for call in calls}
+        assert gap["tool"] not in variant.tools_at(turn) and gap["tool"] in variant.tools_at(turn + 1)
+    else:
+        value = gap["value"]
+        assert any(call.arguments.get(gap["argument"]) == value for call in variant.calls[turn + 1])
+        results = [text for texts in variant.provenance["results"][: turn + 1] for text in texts]
+        assert not any(Text.of(text).says(value) for text in [*variant.script[: turn + 1], *results])
+        assert Text.of(variant.script[turn + 1]).says(value) and not variant.held_out
+
+
+@pytest.mark.parametrize("calls", ["batched", "per_turn"])
+@pytest.mark.parametrize("type", TASK_TYPES)
+async def test_each_type_is_written_with_as_few_calls_as_its_form_needs(stub: Stub, type: TaskType, calls: str) -> None:
+    async with later(stub, of=seed(type), calls=calls) as it:
+        variant = await it.bench.variant(seed(type), it.author)
+    check_form(variant)
+    assert it.stages() == MAKING[type][calls == "per_turn"]
+    assert set(variant.provenance["prompts"]) >= {"rewrite_turns", "judge_quality"}
+
+
+@pytest.fixture(scope="module")
+def bfcl_seeds() -> Iterator[dict[TaskType, Task]]:
+    """A training task of each type whose calls are the file system's."""
+    try:
+        wheel.path()
+    except UserError as error:
+        pytest.skip(str(error))
+    tools = load("bfcl").tools()
+
+    def fits(task: Task) -> bool:
+        groups = {tools[call.name].group for calls in task.calls for call in calls}
+        blanks = [turn for turn, calls in enumerate(task.calls) if not calls]
+        return groups == {"GorillaFileSystem"} and len(blanks) == task.type.startswith("miss") and bool(task.calls[-1])
+
+    yield {
+        type: next(task for task in bfcl_tasks() if task.type == type and task.split == "train" and fits(task))
+        for type in TASK_TYPES
+    }
+
+
+@pytest.mark.parametrize("type", TASK_TYPES)
+async def test_each_type_is_written_for_bfcl_s_file_system(
+    stub: Stub, bfcl_seeds: dict[TaskType, Task], type: TaskType
+) -> None:
+    async with later(stub, of=bfcl_seeds[type], calls="per_turn", attempts=6) as it:
+        variant = await it.bench.variant(bfcl_seeds[type], it.author)
+    check_form(variant)
+    assert variant.type == type
+    if type == "long_context":
+        assert variant.state is not None and variant.state["long_context"] is True
+
+
+@pytest.mark.parametrize("type", ["miss_func", "miss_param"])
+async def test_what_can_be_served_without_what_is_missing_is_dropped(stub: Stub, type: TaskType) -> None:
+    async with later(stub, "servable", of=seed(type), calls="per_turn") as it:
+        assert await it.bench.write(seed(type), it.author) == "query_verify_failed"
+    assert 1 <= it.stages().count("adversarial_verification") <= 2  # one other choice, where there is one
+    assert it.bench.failures() == [("adversarial", "query_verify_failed")]
+
+
+@pytest.mark.parametrize(
+    ("calls", "habit", "asked"),
+    [
+        ("batched", "good", ["adversarial"]),
+        ("per_turn", "good", ["adversarial", "adversarial_verification"]),
+        # the second choice is the only one left, so nobody needs to choose it
+        ("per_turn", "cancels_elsewhere", ["adversarial", "adversarial_verification", "adversarial_verification"]),
+    ],
+)
+async def test_a_model_chooses_among_the_functions_that_may_go_and_another_goes_when_the_first_is_not_missed(
+    stub: Stub, calls: str, habit: str, asked: list[str]
+) -> None:
+    root, choices = await two_to_choose_from()
+    async with later(stub, habit, of=root, calls=calls) as it:
+        variant = await it.bench.variant(root, it.author)
+    check_form(variant)
+    assert it.stages() == ["rewrite", "judge", *asked, "judge"]
+    assert list(variant.held_out.values()) == [(choices[habit == "cancels_elsewhere"],)]
+
+
+async def two_to_choose_from() -> tuple[Task, list[str]]:
+    """A seed with two functions that may be taken away, the first of them cancel_event."""
+    for task in tasks():
+        if task.type == "miss_func" and task.split == "train":
+            draft = (await steady(task)).draft
+            turn = next(turn for turn, calls in enumerate(draft.turns) if not calls)
+            choices = task_types.missable(catalogue_for(load("desk")), draft, turn + 1)
+            if len(choices) == 2 and choices[0] == "cancel_event":
+                return task, choices
+    raise AssertionError("no seed has two functions to choose from")
+
+
+@pytest.mark.parametrize(("habit", "told"), [("telling", "must not say"), ("dropping", "must still say")])
+async def test_a_value_left_open_is_gone_and_the_others_stay(stub: Stub, habit: str, told: str) -> None:
+    async with later(stub, habit, of=seed("miss_param")) as it:
+        assert await it.bench.write(seed("miss_param"), it.author) == "query_verify_failed"
+    (rejection,) = it.bench.rejections
+    assert rejection.stage == "adversarial" and told in rejection.evidence["detail"]
+    assert it.stages() == ["rewrite", "judge", *["adversarial"] * 3]
+
+
+async def test_a_judge_looks_at_the_adversarial_form_too_and_refines_it_no_more(stub: Stub) -> None:
+    async with later(stub, "no_refusals", of=seed("miss_func")) as it:
+        assert await it.bench.write(seed("miss_func"), it.author) == "judge_rejected"
+    assert it.stages() == ["rewrite", "judge", "judge"]
+    assert it.bench.failures() == [("adversarial", "judge_rejected")]
+
+
+@pytest.mark.parametrize("type", ["miss_func", "miss_param"])
+async def test_a_draft_that_its_form_cannot_be_made_of_is_told_before_it_is_worded(stub: Stub, type: TaskType) -> None:
+    stages = await steady(seed(type))
+    given, draft = stages.given, stages.draft
+    turn = next(turn for turn, calls in enumerate(draft.turns) if not calls) + 1
+    if type == "miss_func":  # everything that the turn needs is needed before, too
+        poor = replace(draft, turns=((*draft.turns[0], *draft.turns[turn]), *draft.turns[1:]))
+    else:  # nothing that the turn needs is the user's own
+        silent = tuple(replace(bound, slots={}) for bound in draft.turns[turn])
+        poor = replace(draft, turns=(*draft.turns[:turn], silent, *draft.turns[turn + 1 :]))
+    async with later(stub, of=seed(type)) as it:
+        await forming.check_form(it.author.context, given, draft)
+        with pytest.raises(ComposeError) as caught:
+            await forming.check_form(it.author.context, given, poor)
+    assert (caught.value.type, caught.value.turn) == ("no_pattern", turn) and it.stages() == []
+
+
+async def test_a_function_that_two_others_replace_is_not_taken_away(stub: Stub) -> None:
+    """Moving money is spending it here and getting it there; the balance of an account is nobody else's to tell."""
+    given, desk = assignment(seed("miss_func")), load("desk")
+    state = {"today": "monday", "ledger": {"accounts": {"cash": 500, "office": 200}, "bills": {}, "next": 1}}
+    moving = Call("transfer_money", {"amount": 80, "source": "cash", "target": "office"})
+    looking = Call("get_balance", {"account": "cash"})
+
+    def draft(call: Call) -> Draft:
+        bound = BoundCall(
+            call, desk.reset(state).call(call), {name: Flow("user") for name in call.arguments}, call.name
+        )
+        plan = Plan((PlannedTurn((), ()), PlannedTurn((call.name,), (call.name,))))
+        return Draft(plan, state, ((), (bound,)))
+
+    async with later(stub, of=seed("miss_func")) as it:
+        with pytest.raises(ComposeError, match="can be done without transfer_money"):
+            await forming.check_form(it.author.context, given, draft(moving))
+        await forming.check_form(it.author.context, given, draft(looking))
+    assert it.stages() == []

@@ -1,0 +1,162 @@
+"""Stage IV: rules without a call, five criteria, both classes of faults, and answers that are none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.fixtures.llm_stub import Stub
+from daemon.authors.base import Assignment
+from daemon.authors.llm.asking import Asker
+from rods.composing.records import Draft
+from rods.tasks import Task
+from tests.daemon.authors.llm.later import later
+from tests.daemon.authors.llm.later_roles import PASSED
+from tests.daemon.authors.llm.world import assignment
+from tests.daemon.pipelines import listening, seed, steady
+from tests.rods.composing.drafts import made, planned
+
+CRITERIA = [name for name in PASSED if name != "issue"]
+FIXABLE = {"alignment": 1, "naturalness": 0}  # turn at fault, where the stub's judge calls a fault query_fixable
+FORMS = pytest.mark.parametrize("calls", ["batched", "per_turn"])
+
+
+async def drafted() -> tuple[Assignment, Draft, Task]:
+    """A draft of the procedural author, and its task."""
+    stages = await steady(seed())
+    given, draft = stages.given, stages.draft
+    texts = await stages.rewrite(given, draft)
+    return given, draft, await stages.form(given, draft, texts, "base")
+
+
+@FORMS
+@pytest.mark.parametrize("criterion", CRITERIA)
+async def test_each_criterion_can_fail_a_sample_and_the_reason_is_recorded(
+    stub: Stub, criterion: str, calls: str
+) -> None:
+    async with later(stub, f"{criterion}_fails", calls=calls) as it:
+        outcome = await it.bench.write(seed(), it.author)
+    rejection = it.bench.rejections[0]
+    assert (rejection.stage, rejection.error) == ("judge", "judge_rejected")
+    (fault,) = rejection.evidence
+    assert fault["reason"] == f"fails {criterion}: {criterion} is poor"
+    classified = ["classify"] if calls == "per_turn" else []
+    if criterion in FIXABLE:  # the turn at fault is reworded, then gates and judge are asked again
+        assert (fault["verdict"], fault["turn"]) == ("query_fixable", FIXABLE[criterion])
+        assert it.stages() == ["rewrite", "judge", *classified, "refine", "judge"]
+        assert isinstance(outcome, Task)
+        reworded = [turn for turn, text in enumerate(outcome.script) if text.startswith("Kindly")]
+        assert reworded == [FIXABLE[criterion]]
+    else:
+        assert fault["verdict"] == "gt_unfixable" and outcome == "judge_rejected"
+        assert it.stages() == ["rewrite", "judge", *classified]
+
+
+@FORMS
+async def test_what_is_rejected_after_its_one_refinement_is_dropped(stub: Stub, calls: str) -> None:
+    async with later(stub, "never_pleased", calls=calls) as it:
+        assert await it.bench.write(seed(), it.author) == "judge_rejected"
+    classified = ["classify"] if calls == "per_turn" else []
+    assert it.stages() == ["rewrite", "judge", *classified, "refine", "judge", *classified]
+    assert it.bench.failures() == [("judge", "judge_rejected")] * 2
+
+
+async def test_the_next_attempt_knows_what_the_judge_held_against_this_one(stub: Stub) -> None:
+    async with later(stub, "consistency_fails", attempts=2) as it:
+        author = listening(it.author)
+        await it.bench.write(seed(), author)
+    seen = [given for (given,) in author.arguments("plan")]
+    learnt = [(error.type, error.turn, error.detail) for error in seen[-1].failures]
+    assert seen[0].failures == ()
+    assert ("conversation_construct_failed", 0, "fails consistency: consistency is poor") in learnt
+
+
+@FORMS
+async def test_a_judge_sees_what_the_calls_give_in_the_world_of_the_task(
+    stub: Stub, calls: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long context's is padded after the draft has run: what is ambiguous there shows in these results alone."""
+    task, draft = made(planned(["see_team"], ["see_day"]), "long_context", seed=1)
+    drafted_text, shown_text = draft.turns[0][0].result.text, task.provenance["results"][0][0]
+    assert drafted_text != shown_text
+    asked: dict[str, str] = {}
+    ask = Asker.ask
+
+    async def listening(self: Asker, given: Assignment, template: str, **options: Any) -> Any:
+        asked[template] = options["fields"]["conversation"]
+        return await ask(self, given, template, **options)
+
+    monkeypatch.setattr(Asker, "ask", listening)
+    async with later(stub, "consistency_fails", calls=calls) as it:
+        await it.author.judge(assignment(), draft, task)
+    assert asked.keys() == {"judge_quality"} | ({"refine_classify"} if calls == "per_turn" else set())
+    for shown in asked.values():
+        assert json.dumps(shown_text) in shown and json.dumps(drafted_text) not in shown
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        "Thought Process: the user wants it.",
+        "Construct Query for the mail.",
+        "Step 1: look it up.",
+        'Use {"name": "send_mail", "parameters": {}}.',
+        "Call transfer_money for me.",
+        "Please do it <now>.",
+    ],
+)
+async def test_a_leak_fails_by_rule_before_any_call(stub: Stub, leak: str) -> None:
+    given, draft, task = await drafted()
+    leaked = replace(task, script=(*task.script[:-1], leak), id="")
+    async with later(stub) as it:
+        judgement = await it.author.judge(given, draft, leaked)
+        assert [(fault.verdict, fault.turn) for fault in judgement.defects][:1] == [
+            ("query_fixable", len(task.script) - 1)
+        ]
+        assert (await it.author.judge(given, draft, task)).defects == ()
+    assert it.stages() == ["judge"]  # only the sample without a leak reached the model
+
+
+async def test_a_form_that_is_not_its_type_s_fails_by_rule_before_any_call(stub: Stub) -> None:
+    given, draft, task = await drafted()
+    async with later(stub) as it:
+        judgement = await it.author.judge(given, draft, replace(task, type="miss_func", id=""))
+    assert {fault.verdict for fault in judgement.defects} == {"gt_unfixable"} and it.stages() == []
+
+
+@pytest.mark.parametrize("structured", [True, False])
+@pytest.mark.parametrize("habit", ["tagless", "contradictory", "out_of_range"])
+async def test_a_verdict_that_cannot_be_read_is_a_typed_error(stub: Stub, habit: str, structured: bool) -> None:
+    async with later(stub, habit, structured=structured) as it:
+        assert await it.bench.write(seed(), it.author) == "query_verify_no_tag"
+    assert it.stages() == ["rewrite", "judge", "judge", "judge"]
+    rejection = it.bench.rejections[-1]
+    assert (rejection.stage, rejection.error) == ("judge", "query_verify_no_tag")
+    assert json.loads(rejection.raw)["said"]
+
+
+async def test_prose_around_an_answer_is_passed_over_and_a_wrong_type_is_asked_again(stub: Stub) -> None:
+    async with later(stub, "chatty") as it:
+        await it.bench.variant(seed(), it.author)
+    assert it.stages() == ["rewrite", "judge", "judge"]
+
+
+@pytest.mark.parametrize(("habit", "cycles", "refined"), [("inventive", 1, 1), ("twice_inventive", 2, 2)])
+async def test_what_a_gate_holds_against_the_words_of_a_turn_is_refined_like_what_the_judge_does(
+    stub: Stub, habit: str, cycles: int, refined: int
+) -> None:
+    async with later(stub, habit, refine_cycles=cycles) as it:
+        variant = await it.bench.variant(seed(), it.author)
+    assert it.stages() == ["rewrite", *["refine"] * refined, "judge"]
+    assert it.bench.failures() == [("judge", "requests")] * refined
+    assert "7712" not in " ".join(variant.script) and variant.provenance["attempts"] == 1
+
+
+async def test_faults_in_more_turns_than_may_be_refined_end_the_attempt(stub: Stub) -> None:
+    for habit, cycles in (("twice_inventive", 1), ("inventive", 0)):
+        async with later(stub, habit, refine_cycles=cycles) as it:
+            assert await it.bench.write(seed(), it.author) == "requests"
+        assert it.stages() == ["rewrite"]

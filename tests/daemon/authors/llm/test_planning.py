@@ -1,0 +1,89 @@
+"""Stage I by a model: the pattern, what is offered, what is refused, the story and its switch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+
+from bench.fixtures.llm_stub import Stub
+from daemon.authors.catalogue_free import catalogue_with_tools
+from daemon.authors.llm.planning import pattern
+from rods.composing.records import ComposeError
+from rods.tasks import TASK_TYPES, TaskType
+from tests.daemon.authors.catalogue_free import bare_environment
+from tests.daemon.authors.llm.early import early
+from tests.daemon.authors.llm.world import assignment
+from tests.daemon.pipelines import seed
+from tests.environments import load
+
+
+@pytest.mark.parametrize("type", TASK_TYPES)
+@pytest.mark.parametrize("structured", [True, False])
+async def test_a_plan_has_the_root_s_shape_and_other_functions(stub: Stub, type: TaskType, structured: bool) -> None:
+    given = assignment(seed(type))
+    async with early(stub, "good", structured=structured) as who:
+        made = await who.author.plan(given, narrative=True, functions="other")
+        assert made.narrative == {"story": "Somebody tidies up."}
+    tools = load("desk").tools()
+    for turn, wanted in zip(made.turns, given.profile.calls_per_turn, strict=True):
+        assert bool(turn.tools) == bool(wanted) and abs(len(turn.tools) - wanted) <= 1
+        assert all(name in tools for name in turn.tools)
+    assert Counter(name for turn in made.turns for name in turn.tools) != Counter(given.profile.tools)
+
+
+async def test_without_narrative_nobody_is_asked_for_a_story(stub: Stub) -> None:
+    async with early(stub, "good") as who:
+        made = await who.author.plan(assignment(), narrative=False, functions="other")
+    assert made.narrative == {}
+
+
+async def test_the_same_functions_may_be_demanded(stub: Stub) -> None:
+    given = assignment()
+    async with early(stub, "good") as who:
+        made = await who.author.plan(given, narrative=True, functions="same")
+    assert [turn.tools for turn in made.turns] == [tuple(call.name for call in calls) for calls in given.seed.calls]
+
+
+@pytest.mark.parametrize("environment", ["desk", bare_environment.NAME])
+@pytest.mark.parametrize("functions", ["other", "same"])
+def test_blocked_functions_are_never_offered(environment: str, functions: Literal["other", "same"]) -> None:
+    root = seed("long_context") if environment == "desk" else bare_environment.moved(seed("long_context"))
+    given, catalogue = assignment(root, load(environment)), catalogue_with_tools(load(environment))
+    for number in range(5):
+        try:
+            offered = pattern(catalogue, given, functions, given.rng(f"{number}")).names
+        except ComposeError as error:
+            assert error.type == "no_pattern" and number
+            return
+        assert offered and not given.blocked.intersection(offered)
+        assert not any(given.blocked.intersection(catalogue.recipes[name].tools) for name in offered)
+        given = replace(given, blocked=given.blocked | {offered[0]})
+
+
+def test_whatever_is_chosen_from_the_pattern_has_the_root_s_depth() -> None:
+    given, catalogue = assignment(seed("miss_func")), catalogue_with_tools(load("desk"))
+    for number in range(10):
+        found = pattern(catalogue, given, "other", given.rng(f"{number}"))
+        assert found.depth == given.profile.depth
+        for turn, places in enumerate(found.turns):
+            for place in places:
+                steps = {len(catalogue.recipes[name].steps) for name in place.options}
+                assert steps == {place.calls}, (turn, place)
+
+
+@pytest.mark.parametrize(
+    ("habit", "told"),
+    [
+        ("inventive", "is no function"),
+        ("long_winded", "comes down to the 3 calls"),
+        ("insistent", "twice"),
+    ],
+)
+async def test_a_plan_that_does_not_fit_is_said_why(stub: Stub, habit: str, told: str) -> None:
+    async with early(stub, habit, structured=False) as who:
+        with pytest.raises(ComposeError, match=told) as caught:
+            await who.author.plan(assignment(seed("long_context")), narrative=True, functions="other")
+        assert caught.value.said.startswith("<reason>") and who.stages() == ["plan"] * 3

@@ -1,0 +1,69 @@
+"""Stage III: one answer words all turns, and no text is taken that drops a value or names a function."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bench.fixtures.llm_stub import Stub
+from rods.analysis.flows import Text
+from rods.tasks import Task
+from tests.daemon.authors.llm.later import later
+from tests.daemon.pipelines import seed
+
+FORMS = [("batched", True), ("batched", False), ("per_turn", True), ("per_turn", False)]
+
+
+@pytest.mark.parametrize(("calls", "structured"), FORMS)
+async def test_one_call_words_all_turns_with_every_value_that_only_the_user_knows(
+    stub: Stub, calls: str, structured: bool
+) -> None:
+    async with later(stub, structured=structured, calls=calls) as it:
+        variant = await it.bench.variant(seed(), it.author)
+    assert it.stages() == ["rewrite", "judge"]
+    assert {call.constrained for call in it.calls} == {structured}
+    assert all(text.startswith("Please see to this matter") for text in variant.script)
+    for turn, flows in enumerate(variant.provenance["flows"]):
+        for call, of in zip(variant.calls[turn], flows, strict=True):
+            said = [call.arguments[name] for name, flow in of.items() if flow["source"] == "user"]
+            assert all(Text.of(variant.script[turn]).says(value) for value in said)
+
+
+async def test_a_dropped_value_is_told_to_the_model_and_the_rewrite_repeated(stub: Stub) -> None:
+    async with later(stub, "forgetful") as it:
+        variant = await it.bench.variant(seed(), it.author)
+    assert it.stages() == ["rewrite", "rewrite", "judge"] and "Please do what is due." not in variant.script
+
+
+async def test_what_a_call_finds_out_is_not_given_away(stub: Stub) -> None:
+    root = seed("miss_func")
+    async with later(stub, "telltale", of=root) as it:
+        variant = await it.bench.variant(root, it.author)
+    assert it.stages()[:3] == ["rewrite", "rewrite", "judge"] and "by which I mean" not in " ".join(variant.script)
+
+
+@pytest.mark.parametrize(
+    ("habit", "error", "told"),
+    [
+        ("stubbornly_forgetful", "query_verify_failed", "must say"),
+        ("leaking", "query_gen_failed", "names"),
+        ("few", "query_gen_failed", "elements"),
+    ],
+)
+async def test_a_rewrite_that_stays_wrong_is_a_typed_error_with_what_was_said(
+    stub: Stub, habit: str, error: str, told: str
+) -> None:
+    async with later(stub, habit) as it:
+        assert await it.bench.write(seed(), it.author) == error
+    assert it.stages() == ["rewrite"] * 3
+    rejection = it.bench.rejections[-1]
+    assert (rejection.stage, rejection.error) == ("rewrite", error) and told in rejection.evidence["detail"]
+    assert "queries" in json.loads(rejection.raw)["said"]
+
+
+async def test_in_the_paper_s_form_the_rewrite_starts_from_turns_worded_one_by_one(stub: Stub) -> None:
+    for calls, accepted in (("per_turn", True), ("batched", False)):
+        async with later(stub, "comparing", calls=calls) as it:
+            outcome = await it.bench.write(seed(), it.author)
+        assert isinstance(outcome, Task) is accepted

@@ -1,0 +1,39 @@
+"""Scoring a policy with weights: a tiny random model on desk tasks."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from evaluation.heldout import roll_out
+from rods.config import Config, Rollouts
+from rods.tasks import Task
+from tests.environments import ENVIRONMENTS
+from trainer.nano import model
+from worlds import desk
+
+CONFIG = Config(rollouts=Rollouts(rollouts_per_task=2, max_steps=2, max_reply_tokens=12, max_context_tokens=900))
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("policy")
+    words = model.build_tokenizer(" " + word for word in desk.words())
+    model.fresh(words, 0).save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tasks() -> list[Task]:
+    return [task for task in desk.generate(5, 4, 6) if task.split != "train"]
+
+
+def test_every_task_gets_its_rollouts_and_the_draws_repeat(policy: Path, tasks: list[Task]) -> None:
+    scored = list(roll_out(CONFIG, policy, ENVIRONMENTS, tasks, 3))
+    assert [task.id for task, _ in scored] == [task.id for task in tasks]
+    for task, rollouts in scored:
+        assert len(rollouts) == 3
+        assert {scored.rollout.expected for scored in rollouts} == {task.expected_turns}
+    assert list(roll_out(CONFIG, policy, ENVIRONMENTS, tasks, 3)) == scored

@@ -1,0 +1,332 @@
+"""Recipes as TOML: what each shorthand stands for, and what is refused with file, key and remedy."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rods.composing.catalogue import Gift, Got, Implied, Known, Recipe, RecipeStep, Said, Worded, Words
+from rods.composing.recipes import MOST_PHRASES, RecipeTables, alternatives, merged, read, source
+from rods.composing.soundness import faults
+from rods.errors import UserError
+from tests.environments import load
+from tests.rods.composing.drafts import desk
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "own.toml"
+
+
+def tables(file: Path, text: str) -> RecipeTables:
+    file.write_text(text, encoding="utf-8")
+    return read(file)
+
+
+def recipes(file: Path, text: str) -> dict[str, Recipe]:
+    return dict(tables(file, text).recipes)
+
+
+def test_a_recipe_reads_as_it_is_written(file: Path) -> None:
+    (made,) = recipes(
+        file,
+        """
+        [recipes.invite]
+        steps = ["find_event title=title:title", 'invite_guest event=0.event who=^person loud=!true how=!"a b" n=!1.0']
+        phrases = ["invite {person} to the {title}"]
+        gives = { event = "0.event/title", guest = "^person", card = "1.cards.0/the new card" }
+        ends = ["free"]
+        when = ["logged_in"]
+        unless = ["full"]
+        makes = ["invited"]
+        short = true
+        """,
+    ).values()
+    assert made.name == "invite" and made.phrases == ("invite {person} to the {title}",)
+    assert made.steps == (
+        RecipeStep("find_event", {"title": Said("title", "title")}),
+        RecipeStep(
+            "invite_guest",
+            {
+                "event": Got(0, ("event",)),
+                "who": Known("person"),
+                "loud": Implied(True),
+                "how": Implied("a b"),
+                "n": Implied(1.0),
+            },
+        ),
+    )
+    assert isinstance(made.steps[1].arguments["n"], Implied) and type(made.steps[1].arguments["n"].value) is float
+    assert made.gives == {
+        "event": Gift(Got(0, ("event",)), "title"),
+        "guest": Gift(Known("person"), ""),
+        "card": Gift(Got(1, ("cards", 0)), "the new card"),
+    }
+    assert (made.ends, made.when, made.unless, made.makes, made.short) == (
+        ("free",),
+        ("logged_in",),
+        ("full",),
+        ("invited",),
+        True,
+    )
+
+
+def test_short_notation_of_sources() -> None:
+    assert source("name:contact") == Said("name", "contact")
+    assert source("0.mails.0") == Got(0, ("mails", 0))
+    assert source("^event") == Known("event")
+    for text in ("name", "0", "x.y"):
+        with pytest.raises(ValueError, match="neither"):
+            source(text)
+
+
+def test_alternatives_are_multiplied_out() -> None:
+    assert alternatives("(show|print) {file} (now|)") == [
+        "show {file} now",
+        "show {file}",
+        "print {file} now",
+        "print {file}",
+    ]
+    many = "(a|b|c) (d|e|f) (g|h)"
+    assert len(alternatives(many)) == MOST_PHRASES and alternatives(many) == alternatives(many)
+    assert alternatives("as (it) is") == ["as (it) is"]
+
+
+def test_shared_entries_stand_in_lists_and_inside_steps(file: Path) -> None:
+    found = recipes(
+        file,
+        """
+        [shared]
+        day = "day=day:day hour=hour:hour"
+        plan = "create_event title=title:title @day"
+        both = ["@plan", "book_room event=0.event"]
+        gone = ["event", "person"]
+
+        [recipes.short]
+        steps = ["@plan"]
+        phrases = ["plan {title} for {day} at {hour}"]
+        ends = ["mail", "@gone"]
+
+        [recipes.long]
+        steps = ["@both", "move_event event=0.event @day"]
+        phrases = ["plan {title} for {day} at {hour}"]
+        """,
+    )
+    planned = RecipeStep(
+        "create_event", {"title": Said("title", "title"), "day": Said("day", "day"), "hour": Said("hour", "hour")}
+    )
+    assert found["short"].steps == (planned,) and found["short"].ends == ("mail", "event", "person")
+    assert found["long"].tools == ("create_event", "book_room", "move_event")
+    assert found["long"].steps[0] == planned and found["long"].says == {"title": "title", "day": "day", "hour": "hour"}
+
+
+def test_a_family_is_written_for_each_member_in_order(file: Path) -> None:
+    found = recipes(
+        file,
+        """
+        [recipes.orders]
+        each = [{ verb = "buy", type = "Buy", adds = { unless = ["poor"] } }, { verb = "sell", type = "Sell" }]
+
+        [recipes.orders.recipes."<verb>_it"]
+        steps = ['order type=!"<type>" stock=^stock']
+        phrases = ["<verb> {stock}"]
+        unless = ["closed"]
+
+        [recipes.orders.recipes."<verb>_more"]
+        steps = ['order type=!"<type>" stock=^stock']
+        phrases = ["<verb> more of {stock}"]
+
+        [recipes.last]
+        steps = ["wait"]
+        phrases = ["wait"]
+        """,
+    )
+    assert list(found) == ["buy_it", "buy_more", "sell_it", "sell_more", "last"]
+    assert [each.unless for each in found.values()] == [("closed", "poor"), ("poor",), ("closed",), (), ()]
+    assert found["sell_it"].phrases == ("sell {stock}",)
+    assert found["sell_it"].steps[0].arguments["type"] == Implied("Sell")
+
+
+def test_a_list_as_a_members_value_multiplies_the_phrases(file: Path) -> None:
+    found = recipes(
+        file,
+        """
+        [[shared.token]]
+        on = ""
+        token = "token:token"
+        said = [", token {token}", " (with|by) {token}"]
+        adds = { gives = { token = "token:token/token" } }
+
+        [[shared.token]]
+        on = "_on"
+        token = "^token"
+        said = ""
+
+        [recipes."list<on>"]
+        each = ["@token"]
+        steps = ["list token=<token>"]
+        phrases = ["list all<said>", "show all<said>"]
+        gives = { first = "0.0" }
+        """,
+    )
+    assert found["list"].phrases == (
+        "list all, token {token}",
+        "list all with {token}",
+        "list all by {token}",
+        "show all, token {token}",
+        "show all with {token}",
+        "show all by {token}",
+    )
+    assert list(found["list"].gives) == ["first", "token"] and list(found["list_on"].gives) == ["first"]
+    assert found["list_on"].phrases == ("list all", "show all") and found["list_on"].needs == {"token"}
+
+
+def test_the_other_tables(file: Path) -> None:
+    found = tables(
+        file,
+        """
+        links = ["(Next|Then),"]
+        longest = 12
+        siblings = [["copy", "move"]]
+        lookups = ["look"]
+        silent = ["token"]
+
+        [frames]
+        1 = ["(Please|Kindly) {0}."]
+
+        [stories.trip]
+        opening = ["Off to {topic}."]
+        later = ["On with (it|this)."]
+        closing = ["Done."]
+        groups = ["cars"]
+
+        [things]
+        file = { explicit = ["the {noun}"], back = ["that file"] }
+
+        [vague]
+        day = ["some day"]
+
+        [supply]
+        day = ["I mean {value}."]
+
+        [families]
+        day = ["lone_day"]
+
+        [swaps]
+        copy = ["source", "target"]
+
+        [domains]
+        unit = [{ value = "km", text = "kilometers" }, "miles", ["a", "b"]]
+
+        [pools]
+        names = ["Ada", "Ben"]
+        prices = { ABC = 3 }
+        """,
+    )
+    book = found.book
+    assert book.frames == {1: ("Please {0}.", "Kindly {0}.")} and book.links == ("Next,", "Then,")
+    assert book.longest == 12 and book.things == {"file": Words(("the {noun}",), ("that file",))}
+    (story,) = book.stories
+    assert story.later == ("On with it.", "On with this.") and story.groups == {"cars"}
+    assert found.siblings == {"copy": "move", "move": "copy"} and found.swaps == {"copy": ("source", "target")}
+    assert found.families == {"lone_day": "day"} and found.lookups == {"look"} and found.silent == {"token"}
+    assert found.domains == {"unit": (Worded("km", "kilometers"), "miles", ["a", "b"])}
+    assert found.pools == {"names": ("Ada", "Ben"), "prices": {"ABC": 3}}
+
+
+_HEAD = '[recipes.look]\nsteps = ["look"]\nphrases = ["look"]\n'
+_EACH = '[recipes."look<n>"]\neach = [{ n = "1" }]\nsteps = ["look"]\nphrases = ["look"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "what", "remedy"),
+    [
+        ("[recipe.look]", "recipe", "is no key", "use one of shared, recipes"),
+        ("recipes = 3", "recipes", "must be a table", "write [recipes]"),
+        ("[recipes]\nlook = 3", "recipes.look", "is no recipe", "steps = ["),
+        (_HEAD + "phrase = 3", "recipes.look.phrase", "is no key", "use one of steps, phrases, ends"),
+        ('[recipes.look]\nsteps = ["look"]', "recipes.look", "has no phrases", 'phrases = ["…"]'),
+        ('[recipes.look]\nphrases = ["look"]', "recipes.look", "has no steps", 'steps = ["…"]'),
+        ('[recipes.look]\nsteps = "look"\nphrases = ["x"]', "recipes.look.steps", "must be a list", '["…"]'),
+        ('[recipes.look]\nsteps = [3]\nphrases = ["x"]', "recipes.look.steps", "texts only", "tool name=source"),
+        ('[recipes.look]\nsteps = ["look"]\nphrases = [3]', "recipes.look.phrases", "texts only", '["…", "…"]'),
+        ('[recipes.a]\nsteps = ["look at"]\nphrases = ["x"]', "recipes.a.steps", "is no step", "name=source"),
+        ('[recipes.a]\nsteps = ["look n=x"]\nphrases = ["x"]', "recipes.a.steps", "neither", "write one of these"),
+        ('[recipes.a]\nsteps = ["look n=!x"]\nphrases = ["x"]', "recipes.a.steps", "is no JSON", "!true"),
+        ('[recipes.a]\nsteps = ["@lok"]\nphrases = ["x"]', "recipes.a.steps", "@lok is not shared", "[shared]"),
+        ('[recipes.a]\nsteps = ["look n=@ x"]\nphrases = ["x"]', "recipes.a.steps", "names no text", "[shared]"),
+        (_HEAD + "gives = 3", "recipes.look.gives", "must be a table", "source/noun"),
+        (_HEAD + "gives = { a = 3 }", "recipes.look.gives.a", "must be a text", "source/noun"),
+        (_HEAD + 'gives = { a = "b" }', "recipes.look.gives.a", "neither", "write one of these"),
+        (_HEAD + 'short = "yes"', "recipes.look.short", "true or false", "short = true"),
+        (_HEAD + 'ends = "file"', "recipes.look.ends", "must be a list", '["…"]'),
+        (_HEAD + "each = []", "recipes.look.each", "a table for each member", "each = [{"),
+        (_EACH.replace("look<n>", "look<m>"), "recipes.look<m>", "<m> stands for no text", "every member"),
+        (_EACH.replace('"1"', '"1", adds = { steps = [] }'), "recipes.look<n>.each.adds.steps", "is no key", "phrases"),
+        (_EACH.replace("look<n>", "look").replace("{ n", '{ n = "0" }, { n'), "recipes.look", "two recipes", "name"),
+        ("[frames]\none = []", "frames.one", "no number of requests", "frames.1"),
+        ('[stories.trip]\nopening = ["Off."]', "stories.trip", "misses opening, later or closing", "a line of each"),
+        ("[things]\nfile = 3", "things.file", "must be a table", "write [things.file]"),
+        ("[things]\nfile = { explicit = [], forth = [] }", "things.file.forth", "is no key", "explicit, back"),
+        ('[families]\na = ["x"]\nb = ["x"]', "families.b", "'x' has another family", "one of them"),
+        ('siblings = [["one"]]', "siblings", "is no pair", '["one", "other"]'),
+        ('siblings = "one"', "siblings", "a list of pairs", "siblings = [["),
+        ("[domains]\nday = []", "domains.day", "a list of values", "{ value ="),
+        ('longest = "40"', "longest", "a number of words", "longest = 40"),
+    ],
+)
+def test_whatever_is_not_of_the_format_is_named_with_its_remedy(
+    file: Path, text: str, key: str, what: str, remedy: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        tables(file, text)
+    assert caught.value.where == f"{file}, {key}"
+    assert what in caught.value.what and remedy in caught.value.remedy
+
+
+def test_a_family_inside_a_family_is_refused(file: Path) -> None:
+    inner = _EACH.replace("[recipes.", "[recipes.all.recipes.")
+    with pytest.raises(UserError, match="a family inside a family"):
+        tables(file, f'[recipes.all]\neach = [{{ n = "2" }}]\n{inner}')
+
+
+def test_what_is_no_toml_is_named_with_its_line(file: Path) -> None:
+    with pytest.raises(UserError, match=r"own\.toml: not TOML: .*line 2.* → mend that line"):
+        tables(file, "[recipes]\nlook = ]")
+    with pytest.raises(UserError, match=r"not TOML: .*look.*"):
+        tables(file, _HEAD + _HEAD)
+    with pytest.raises(UserError, match=r"cannot read .* → check the path"):
+        read(file.parent / "nowhere.toml")
+
+
+def test_two_files_make_one_catalogue_unless_they_share_a_name(file: Path) -> None:
+    one = tables(file, "longest = 9\n" + _HEAD + '[vague]\nday = ["some day"]')
+    other = tables(file.with_name("other.toml"), 'lookups = ["see"]\n[recipes.see]\nsteps = ["see"]\nphrases = ["see"]')
+    whole = merged([one, other])
+    assert list(whole.recipes) == ["look", "see"] and whole.lookups == {"see"}
+    assert whole.vague.keys() == {"day"} and whole.longest == 9
+    with pytest.raises(UserError, match=r"own\.toml, recipes: another file defines look too → keep one of them"):
+        merged([other, one, one])
+    with pytest.raises(UserError, match=r"own\.toml, longest: another file defines longest too"):
+        merged([replace(one, recipes={}, vague={}), one])
+
+
+def test_a_domain_has_one_definition(file: Path) -> None:
+    fixed = tables(file, '[domains]\nday = ["monday"]')
+    with pytest.raises(UserError, match=r"own\.toml, domains: the code defines day too → keep one of the two"):
+        fixed.catalogue("own", domains={"day": lambda scene: ()})
+
+
+def test_the_documented_file_makes_a_sound_catalogue_for_desk(file: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "composing.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    found = tables(file, example)
+    assert list(found.recipes)[-2:] == ["note_income", "note_expense"]
+    assert len(found.recipes["plan_event"].phrases) == 4
+    ours = desk()
+    domains = {name: ours.domains[name] for name in ("title", "day", "hour", "contact", "new_name", "account")}
+    made = {name: getattr(ours, name) for name in ("make_state", "patch", "pad", "topics")}
+    assert faults(found.catalogue("desk", domains=domains, **made), load("desk")) == []

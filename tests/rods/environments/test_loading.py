@@ -1,0 +1,62 @@
+"""Environments by name: one object a name, errors that help, and settings that stay with whoever holds them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rods.config import Sandbox
+from rods.environments.base import Environment, kept
+from rods.environments.loading import Environments
+from rods.environments.sandbox.environment import Sandboxed
+from rods.errors import UserError
+
+TOY = "tests.rods.toy_environment:"
+CONFINED = Sandbox(environments=("desk",), workers=1, lowest_tier="limits")
+
+
+def test_each_is_made_once_and_a_name_without_a_colon_is_one_of_ours() -> None:
+    environments = Environments()
+    assert environments.load("desk") is environments.load("desk")
+    assert environments.load(TOY + "environment") is not Environments().load(TOY + "environment")
+    assert environments.load("worlds.desk:environment").hash == environments.load("desk").hash
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nowhere", "unknown environment → use desk, bfcl or your own 'package.module:factory'"),
+        ("nowhere.at_all:environment", "no module 'nowhere'"),
+        (TOY + "nothing", "has no 'nothing'"),
+    ],
+)
+def test_what_cannot_be_found_is_told(name: str, told: str) -> None:
+    with pytest.raises(UserError) as refused:
+        Environments().load(name)
+    assert told in str(refused.value) and repr(name) in str(refused.value)
+
+
+def test_two_settings_live_side_by_side_and_what_was_started_is_ended() -> None:
+    plain = Environments()
+    with Environments(CONFINED) as confined:
+        inside, outside = confined.load("desk"), plain.load("desk")
+        assert isinstance(inside, Sandboxed) and not isinstance(outside, Sandboxed)
+        assert inside.hash == outside.hash
+        assert plain.load("desk") is outside and confined.load("desk") is inside
+        worker = inside._cells[0].worker
+        assert worker.pid is not None
+    assert worker.pid is None
+
+
+def test_what_is_derived_from_an_environment_is_kept_for_the_object() -> None:
+    asked: list[Environment] = []
+
+    @kept
+    def count(environment: Environment) -> int:
+        asked.append(environment)
+        return len(asked)
+
+    one, other = (Environments().load(TOY + "environment") for _ in range(2))
+    assert [count(one), count(one), count(other), count(one)] == [1, 1, 2, 1]
+    for _ in range(20):  # many others: the oldest are dropped
+        count(Environments().load(TOY + "environment"))
+    assert count(one) > 3

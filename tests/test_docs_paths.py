@@ -1,0 +1,67 @@
+"""What guides, configurations and docstrings name is in the tree: files, folders and modules."""
+
+import ast
+import importlib
+import importlib.util
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = "prompts|rods|worlds|buffers|daemon|trainer|evaluation|console|tests|bench|docs|experiments"
+PATH = re.compile(rf"(?<![\w/.~-])((?:{ROOMS})/[\w./-]*\w|(?:{ROOMS})/)(?![\w*<])")
+MODULE = re.compile(rf"(?<![\w/.-])((?:{ROOMS})(?:\.(?!NAME\b)[A-Za-z_]\w*)+)")
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+FILE_ENDINGS = ("toml", "py", "md", "json", "jsonl", "txt")  # rods.toml is a file, no module
+METRICS = ("rods/zone", "rods/pool", "rods/staging")  # names in dashboards (docs/training.md)
+
+
+def tracked(*patterns: str) -> list[Path]:
+    listed = subprocess.check_output(["git", "ls-files", *patterns], text=True, cwd=ROOT).split()
+    return [path for path in map(Path, listed) if path.name not in ("CHANGELOG.md", "pyproject.toml")]
+
+
+def resolves(dotted: str) -> bool:
+    """Whether `dotted` is a module, or something that a module has."""
+    parts = dotted.split(".")
+    for count in range(len(parts), 0, -1):
+        name = ".".join(parts[:count])
+        try:
+            found = importlib.util.find_spec(name)
+        except ModuleNotFoundError:
+            continue
+        if found is not None:
+            thing = importlib.import_module(name) if count < len(parts) else None
+            for part in parts[count:]:
+                thing = getattr(thing, part, None)
+            return count == len(parts) or thing is not None
+    return False
+
+
+def missing(text: str) -> list[str]:
+    """Paths and modules that `text` names and the tree does not have."""
+    paths = {name for name in PATH.findall(text) if not name.startswith(METRICS) and "NAME" not in name}
+    modules = {name for name in MODULE.findall(text) if name.rpartition(".")[2] not in FILE_ENDINGS}
+    return sorted(name for name in paths if not (ROOT / name).exists()) + sorted(
+        name for name in modules if not resolves(name)
+    )
+
+
+@pytest.mark.parametrize("page", tracked("*.md", "*.toml"), ids=str)
+def test_a_page_names_what_is_there(page: Path) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    gone = missing(text) + [link for link in LINK.findall(text) if not (ROOT / page.parent / link).exists()]
+    assert not gone, f"{page} names what is not there: {', '.join(gone)}"
+
+
+def test_docstrings_and_comments_name_what_is_there() -> None:
+    gone = []
+    for file in tracked("*.py"):
+        source = (ROOT / file).read_text(encoding="utf-8")
+        documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        said = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+        said += re.findall(r"#.*", source)
+        gone += [f"{file}: {name}" for name in missing("\n".join(said))]
+    assert not gone

@@ -1,0 +1,102 @@
+"""The catalogue as a whole, and what facts keep from happening: using an account after logging out, going up from the
+top, starting a running engine."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from rods.composing import planning
+from rods.composing.catalogue import Catalogue
+from rods.composing.plan_search import PlanShape
+from rods.composing.records import ComposeError, Plan
+from rods.composing.soundness import faults
+from tests.environments import load
+from worlds.bfcl import fetch
+from worlds.bfcl.catalogue import CLASSES, catalogue
+
+
+@pytest.fixture(scope="module")
+def book() -> Catalogue:
+    fetch()
+    return catalogue()
+
+
+def test_it_holds_together(book: Catalogue) -> None:
+    assert faults(book, load("bfcl")) == []
+
+
+def test_every_tool_that_can_succeed_is_in_a_recipe(book: Catalogue) -> None:
+    used = {tool for each in book.recipes.values() for tool in each.tools}
+    assert load("bfcl").tools().keys() - used == {"get_outside_temperature_from_weather_com"}
+
+
+def test_every_class_has_recipes_of_its_own_for_all_kinds_of_context(book: Catalogue) -> None:
+    groups = {name: tool.group for name, tool in load("bfcl").tools().items()}
+    for group in set(groups.values()):
+        own = [each for each in book.recipes.values() if {groups[tool] for tool in each.tools} == {group}]
+        assert len(own) >= 15 and sum(not each.short for each in own) >= 15
+
+
+def test_phrases_are_clean_and_many(book: Catalogue) -> None:
+    phrases = [phrase for each in book.recipes.values() for phrase in each.phrases]
+    assert len(phrases) > 2000 and len(set(phrases)) > 0.9 * len(phrases)
+    for phrase in phrases:
+        assert not re.search(r"  | ,|\(|\)|\|| \.|\b(\w+) \1\b", phrase), phrase
+
+
+def test_no_two_classes_define_one_domain() -> None:
+    names = [name for each in CLASSES for name in (*each.domains, *each.tables.domains)]
+    assert len(names) == len(set(names))
+
+
+def plans(book: Catalogue, group: str, count: int = 60) -> list[Plan]:
+    found = []
+    for seed in range(count):
+        try:
+            found.append(
+                planning.sketch(
+                    book,
+                    load("bfcl"),
+                    PlanShape((2, 2, 2, 1)),
+                    "base",
+                    usable=frozenset({group}),
+                    tries=1,
+                    rng=random.Random(seed),
+                )
+            )
+        except ComposeError:
+            continue
+    assert len(found) > count / 2
+    return found
+
+
+def order(plan: Plan) -> list[str]:
+    return [name for turn in plan.turns for name in turn.recipes]
+
+
+def test_nobody_logs_in_after_using_an_account_or_uses_it_after_logging_out(book: Catalogue) -> None:
+    for plan in plans(book, "TradingBot", 150):
+        names = order(plan)
+        inside = [name for name in names if "tr_in" in book.recipes[name].makes]
+        logins = [name for name in names if name.startswith("tr_login")]
+        assert logins in ([], inside[:1])
+        if "tr_logout" in names:
+            assert not set(names[names.index("tr_logout") + 1 :]) & set(inside)
+
+
+def test_one_goes_up_only_after_going_down(book: Catalogue) -> None:
+    for plan in plans(book, "GorillaFileSystem", 150):
+        level = 0
+        for name in order(plan):
+            for step in book.recipes[name].steps:
+                if step.tool == "cd":
+                    level += -1 if name == "fs_back" else 1
+            assert level >= 0
+
+
+def test_an_engine_starts_once(book: Catalogue) -> None:
+    for plan in plans(book, "VehicleControlAPI", 150):
+        assert sum("startEngine" in book.recipes[name].tools for name in order(plan)) <= 1

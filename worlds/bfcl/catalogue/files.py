@@ -1,0 +1,341 @@
+"""BFCL's file system: new trees with names and texts of their own, longer ones, and what may be chosen from one."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rods.composing.catalogue import Domain, Got, Implied, Known, Recipe, Scene
+from worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables
+
+GROUP = "GorillaFileSystem"
+_TABLES = tables("files")
+_POOLS: Mapping[str, tuple[str, ...]] = _TABLES.pools
+_NAMES: Mapping[str, tuple[str, ...]] = WORDS.pools
+_STEMS, _FOLDERS = _POOLS["stems"], _POOLS["folders"]
+_NEW_STEMS, _NEW_FOLDERS = _POOLS["new_stems"], _POOLS["new_folders"]
+_WORD = re.compile(r"[A-Za-z]{4,}")
+
+
+def make(request: ScenarioRequest) -> dict[str, Any]:
+    """A tree whose first directories lead as deep as the recipes go down."""
+    maker = TreeMaker(request)
+    root = request.fresh(_POOLS["roots"])[0]
+    contents = maker.folder(_deepest(request.recipes))
+    if request.rng.random() < 0.3:  # a hidden file
+        contents[f".{request.rng.choice(('profile', 'settings', 'history'))}"] = _file("mode=quiet")
+    return {"root": {root: {"type": "directory", "contents": contents}}}
+
+
+def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) -> None:
+    """Adds files and directories to every directory of the scenario, none of them with a `spoken` word in its name."""
+    maker = TreeMaker(ScenarioRequest((), spoken, {}, rng))
+    (root,) = list(scenario["root"].values())[:1]
+    waiting = [root["contents"]]
+    while waiting:
+        contents = waiting.pop()
+        waiting += [item["contents"] for item in contents.values() if item["type"] == "directory"]
+        if len(contents) > 1:  # where there is a single file, it stays single
+            maker.lengthen(contents, spoken)
+
+
+class TreeMaker:
+    """Makes directories with names that occur once in the tree."""
+
+    def __init__(self, request: ScenarioRequest) -> None:
+        self.request, self.rng = request, request.rng
+        self.stems = self._shuffled(_STEMS)
+        self.folders = self._shuffled(_FOLDERS)
+        self.topic = request.narrative.get("topic", "").split()
+        self.lone = request.says("lone_folder")
+        self.empty = request.says("empty_folder")
+        self.used: set[str] = set()
+
+    def folder(self, deeper: int) -> dict[str, Any]:
+        """A directory with files and directories; its first directory goes `deeper`."""
+        contents: dict[str, Any] = {self.name(): self.file(brief=False) for _ in range(self.rng.randint(2, 3))}
+        contents |= {self.name(): self.file(brief=True) for _ in range(self.rng.randint(1, 2))}
+        contents = self._in_order(contents)
+        inner: list[dict[str, Any]] = [self.folder(deeper - 1)] if deeper else []
+        for _ in range(self.rng.randint(1, 2)):
+            files = {self.name(): self.file(brief=False) for _ in range(2)}
+            inner.append(files)
+        if self.lone:
+            inner.append({self.name(): self.file(brief=False)})
+        if self.empty:
+            inner.append({})
+        self.rng.shuffle(inner)
+        for held in inner:
+            contents[self.folder_name()] = {"type": "directory", "contents": held}
+        return contents
+
+    def lengthen(self, contents: dict[str, Any], spoken: frozenset[str]) -> None:
+        """More files at the end, so that what came first stays first."""
+        for _ in range(self.rng.randint(4, 8)):
+            name = self.name(numbered=True)
+            if name not in contents and spoken.isdisjoint(re.findall(r"\w+", name.lower())):
+                contents[name] = self.file(brief=False)
+
+    def name(self, *, numbered: bool = False) -> str:
+        if not self.stems:
+            self.stems = self._shuffled(_STEMS)
+        stem = self.stems.pop()
+        if numbered:
+            stem = f"{stem}_{self.rng.randint(100, 999)}"
+        elif self.topic and self.rng.random() < 0.25:
+            stem = f"{self.topic[-1]}_{stem}"
+        elif self.rng.random() < 0.2:
+            stem = f"{stem}_{self.rng.choice(_POOLS['marks'])}"
+        name = stem + self.rng.choice(_POOLS["endings"])
+        while name in self.used:
+            name = f"{stem}_{self.rng.randint(2, 99)}.txt"
+        self.used.add(name)
+        return name
+
+    def folder_name(self) -> str:
+        if not self.folders:
+            self.folders = [f"{name}_{self.rng.randint(2, 99)}" for name in self._shuffled(_FOLDERS)]
+        return self.folders.pop()
+
+    def file(self, *, brief: bool) -> dict[str, Any]:
+        count = 1 if brief else self.rng.randint(3, 6)
+        return _file("\n".join(self._line() for _ in range(count)))
+
+    def _line(self) -> str:
+        person, other = self.rng.sample(FIRST_NAMES, 2)
+        return self.rng.choice(_POOLS["lines"]).format(
+            person=person,
+            other=other,
+            items=self.rng.choice(_NAMES["items"]),
+            firm=self.rng.choice(_NAMES["firms"]),
+            place=self.rng.choice(_NAMES["places"]),
+            day=self.rng.choice(_NAMES["weekdays"]),
+            month=self.rng.choice(_NAMES["months"]),
+            date=self.rng.randint(1, 28),
+            count=self.rng.randint(3, 48),
+            amount=self.rng.randint(12, 98) * 10,
+        )
+
+    def _shuffled(self, pool: Sequence[str]) -> list[str]:
+        """The pool in a random order, what the seed's state holds at the front (so that it is popped last)."""
+        names = self.rng.sample(pool, len(pool))
+        return sorted(names, key=lambda name: name not in self.request.taken)
+
+    def _in_order(self, contents: dict[str, Any]) -> dict[str, Any]:
+        names = self.rng.sample(list(contents), len(contents))
+        return {name: contents[name] for name in names}
+
+
+def _file(content: str) -> dict[str, Any]:
+    return {"type": "file", "content": content}
+
+
+def _deepest(recipes: Sequence[Recipe]) -> int:
+    """How many levels below the root the recipes go into directories that are there from the start."""
+    level = deepest = 0
+    for recipe in recipes:
+        for step in recipe.steps:
+            if step.tool != "cd":
+                continue
+            if isinstance(step.arguments["folder"], Implied):
+                level = max(level - 1, 0)
+            else:
+                level += 1
+                if not isinstance(step.arguments["folder"], (Known, Got)):  # else it was made or filled on the way
+                    deepest = max(deepest, level)
+    return deepest
+
+
+@dataclass(slots=True)
+class Folder:
+    """A directory with its files' contents and its directories, both in the order of the listing."""
+
+    name: str
+    files: dict[str, str] = field(default_factory=dict)
+    folders: dict[str, Folder] = field(default_factory=dict)
+
+    def names(self) -> set[str]:
+        return {*self.files, *self.folders}
+
+    def below(self) -> list[str]:
+        """The names of everything in it, at any depth."""
+        found = [*self.files]
+        for name, folder in self.folders.items():
+            found += [name, *folder.below()]
+        return found
+
+
+def current(state: Mapping[str, Any]) -> Folder:
+    """The directory in which one stands, in a state or a snapshot. Raises KeyError when it has no file system."""
+    record = state.get("objects", {}).get(GROUP)
+    if record is not None:
+        return _of_record(record, record["current"], frozenset())
+    scenario = state["config"].get(GROUP, {})
+    if not scenario.get("root"):
+        return Folder("/")
+    name, root = next(iter(scenario["root"].items()))
+    return of_scenario(name, root["contents"])
+
+
+def of_scenario(name: str, contents: Mapping[str, Any]) -> Folder:
+    folder = Folder(name)
+    for key, item in contents.items():
+        if item["type"] == "directory":
+            folder.folders[key] = of_scenario(key, item["contents"])
+        else:
+            folder.files[key] = item["content"]
+    return folder
+
+
+def _of_record(record: Mapping[str, Any], index: int, above: frozenset[int]) -> Folder:
+    name, _, held = record["directories"][index]
+    folder = Folder(name)
+    for key, sort, place in record["contents"][held]:
+        if sort == "file":
+            folder.files[key] = record["files"][place][1]
+        elif place not in above:  # a directory may have been copied into itself
+            folder.folders[key] = _of_record(record, place, above | {index})
+    return folder
+
+
+def _here(scene: Scene) -> Folder:
+    """Where the recipe's next call takes place: a recipe that first goes somewhere has chosen where."""
+    return current(scene.state)
+
+
+def _shown(names: Sequence[str]) -> list[str]:
+    return [name for name in names if not name.startswith(".")]
+
+
+def _files(scene: Scene) -> list[str]:
+    taken = {scene.chosen.get(slot) for slot in ("file", "text", "brief")}
+    return [name for name in _shown(list(_here(scene).files)) if name not in taken]
+
+
+def _texts(scene: Scene) -> list[str]:
+    """Files of several lines."""
+    files = _here(scene).files
+    return [name for name in _files(scene) if "\n" in files[name]]
+
+
+def _brief(scene: Scene) -> list[str]:
+    files = _here(scene).files
+    return [name for name in _files(scene) if files[name] and "\n" not in files[name] and len(files[name]) <= 120]
+
+
+def _enterable(scene: Scene) -> list[str]:
+    """Directories with something to do in them, the fullest kind first."""
+    folders = _here(scene).folders
+    good = [name for name, folder in folders.items() if len(folder.files) > 1]
+    return [name for name in good if folders[name].folders] or good
+
+
+def _targets(scene: Scene) -> list[str]:
+    """Directories that hold nothing called like what goes into them."""
+    moving = {scene.chosen.get(slot) for slot in ("file", "first")} - {None}
+    return [
+        name
+        for name, folder in _here(scene).folders.items()
+        if moving.isdisjoint(folder.names()) and (folder.files or folder.folders)
+    ]
+
+
+def _leaves(scene: Scene) -> list[str]:
+    return [name for name, folder in _here(scene).folders.items() if not folder.folders and len(folder.files) > 1]
+
+
+def _lone(scene: Scene) -> list[str]:
+    return [name for name, folder in _here(scene).folders.items() if len(folder.files) == 1 and not folder.folders]
+
+
+def _empty(scene: Scene) -> list[str]:
+    return [name for name, folder in _here(scene).folders.items() if not folder.names()]
+
+
+def _new_files(scene: Scene) -> list[str]:
+    taken = set(_here(scene).below())
+    topic = scene.narrative.get("topic", "").split()
+    stems = [*_NEW_STEMS, *(f"{topic[-1]}_{stem}" for stem in _NEW_STEMS[:9] if topic)]
+    return [name for stem in stems for ending in (".txt", ".md") if (name := stem + ending) not in taken]
+
+
+def _new_names(scene: Scene) -> list[str]:
+    """New names for the chosen file, with its ending."""
+    old = next((scene.chosen[slot] for slot in ("file", "first") if slot in scene.chosen), "")
+    stem, dot, ending = old.rpartition(".")
+    taken = set(_here(scene).below())
+    ending = dot + ending if dot else ".txt"
+    names = [f"{new}{ending}" for new in _NEW_STEMS]
+    if stem:
+        names += [
+            f"{stem}_{mark}{ending}"
+            for mark in ("final", "backup", "revised", "checked", "approved", "copy")
+            for _ in "ab"
+        ]
+    return [name for name in names if name not in taken]
+
+
+def _new_folders(scene: Scene) -> list[str]:
+    taken = set(_here(scene).below())
+    topic = scene.narrative.get("topic", "").split()
+    names = [*_NEW_FOLDERS, *(f"{topic[-1]}_{name}" for name in _NEW_FOLDERS[:6] if topic)]
+    return [name for name in names if name not in taken]
+
+
+def _words_of(content: str) -> Counter[str]:
+    return Counter(word for line in content.splitlines() for word in set(_WORD.findall(line)))
+
+
+def _patterns(scene: Scene) -> list[str]:
+    content = _here(scene).files[scene.chosen["text"]]
+    return sorted(_words_of(content))
+
+
+def _known_patterns(scene: Scene) -> list[str]:
+    content = _here(scene).files.get(scene.chosen.get("file", ""), "")
+    return sorted(_words_of(content))
+
+
+def _lone_patterns(scene: Scene) -> list[str]:
+    """Words that stand in exactly one line: a word inside a longer one would be found there too."""
+    lines = _here(scene).files[scene.chosen["text"]].splitlines()
+    words = {word for line in lines for word in _WORD.findall(line)}
+    return sorted(word for word in words if sum(word in line for line in lines) == 1)
+
+
+def _parts(scene: Scene) -> list[str]:
+    """Words in the names of what is here or below."""
+    return sorted(
+        {word for name in _shown(_here(scene).below()) for word in _WORD.findall(name.rpartition(".")[0] or name)}
+    )
+
+
+def _line_counts(scene: Scene) -> list[int]:
+    return list(range(2, len(_here(scene).files[scene.chosen["text"]].splitlines())))
+
+
+DOMAINS: Mapping[str, Domain] = {
+    "file": _files,
+    "other_file": _files,
+    "text_file": _texts,
+    "other_text": _texts,
+    "brief": _brief,
+    "folder": _enterable,
+    "target": _targets,
+    "leaf": _leaves,
+    "lone_folder": _lone,
+    "empty_folder": _empty,
+    "new_file": _new_files,
+    "new_name": _new_names,
+    "new_folder": _new_folders,
+    "pattern": _patterns,
+    "known_pattern": _known_patterns,
+    "lone_pattern": _lone_patterns,
+    "part": _parts,
+    "lines": _line_counts,
+}
+FILES = ClassCatalogue(GROUP, _TABLES, DOMAINS, make, pad)

@@ -1,0 +1,65 @@
+"""What the API classes share when a new state is made: the request for it, what each class adds, names of people."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rods.composing.catalogue import Domain, Recipe
+from rods.composing.recipes import RecipeTables, read
+
+_FOLDER = Path(__file__).parents[1] / "recipes"
+
+
+def tables(name: str) -> RecipeTables:
+    """The tables of `worlds/bfcl/recipes/<name>.toml`."""
+    return read(_FOLDER / f"{name}.toml")
+
+
+WORDS = tables("words")
+FIRST_NAMES: tuple[str, ...] = WORDS.pools["first_names"]
+LAST_NAMES: tuple[str, ...] = WORDS.pools["last_names"]
+MONTHS: tuple[str, ...] = WORDS.pools["months"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioRequest:
+    """What a new state is made for: the plan's recipes in order, the words of the seed's state, the plan's story."""
+
+    recipes: Sequence[Recipe]
+    taken: frozenset[str]
+    narrative: Mapping[str, str]
+    rng: random.Random
+
+    def fresh(self, pool: Sequence[str], count: int = 1) -> list[str]:
+        """`count` different entries of `pool`, none of them in the seed's state while there are others."""
+        free = [value for value in pool if value.lower() not in self.taken]
+        return self.rng.sample(free if len(free) >= count else list(pool), count)
+
+    def calls(self, tool: str) -> bool:
+        return any(tool in recipe.tools for recipe in self.recipes)
+
+    def says(self, *domains: str) -> bool:
+        """Whether a recipe lets the user choose from one of `domains`."""
+        return any(domain in domains for recipe in self.recipes for domain in recipe.says.values())
+
+
+@dataclass(frozen=True)
+class ClassCatalogue:
+    """What one API class adds to the catalogue. `make` gives its scenario in a new state, None for a class without one;
+    `pad` lengthens a scenario in place, adding nothing that the spoken words could mean."""
+
+    group: str
+    tables: RecipeTables
+    domains: Mapping[str, Domain]
+    make: Callable[[ScenarioRequest], dict[str, Any]] | None = None
+    pad: Callable[[dict[str, Any], frozenset[str], random.Random], None] | None = None
+
+
+def record_of(state: Mapping[str, Any], group: str) -> Mapping[str, Any]:
+    """The object of class `group` in a state or a snapshot: what has changed since the start, else its scenario."""
+    found: Mapping[str, Any] = state.get("objects", {}).get(group) or state["config"][group]
+    return found

@@ -1,0 +1,202 @@
+"""BFCL's messages, tweets and tickets: new workspaces, timelines and queues, and what may be chosen in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rods.composing.catalogue import Domain, Scene, Worded
+from worlds.bfcl.catalogue.scenario import FIRST_NAMES, LAST_NAMES, ClassCatalogue, ScenarioRequest, record_of, tables
+
+MESSAGE_API, TWITTER_API, TICKET_API = "MessageAPI", "TwitterAPI", "TicketAPI"
+_MESSAGES, _TWEETS, _TICKETS = tables("messages"), tables("tweets"), tables("tickets")
+_HANDLES: tuple[str, ...] = _TWEETS.pools["handles"]
+_TAGS: tuple[str, ...] = _TWEETS.pools["tags"]
+
+
+def make_workspace(request: ScenarioRequest) -> dict[str, Any]:
+    """Four to six people, some messages; logged in unless a recipe logs in."""
+    rng = request.rng
+    people = request.fresh(FIRST_NAMES, rng.randint(4, 6))
+    users = {name: f"USR{number:03d}" for number, name in enumerate(people, start=1)}
+    ids = list(users.values())
+    me = ids[0]
+    notes = rng.sample(_MESSAGES.domains["note"], 3)
+    inbox = [{person: note} for person, note in zip(rng.sample(ids[1:], 3), notes, strict=True)]
+    return {
+        "user_count": len(users),
+        "user_map": users,
+        "inbox": inbox,
+        "message_count": len(inbox),
+        "current_user": None if request.calls("message_login") else me,
+        "random_seed": rng.randint(10_000, 999_999),
+    }
+
+
+def make_timeline(request: ScenarioRequest) -> dict[str, Any]:
+    """Some tweets, people to follow; signed in unless a recipe signs in."""
+    rng = request.rng
+    me, *others = request.fresh(_HANDLES, 5)
+    posts = rng.sample(_TWEETS.domains["post"], 3)
+    tweets = {
+        str(number): {
+            "id": number,
+            "username": rng.choice((me, others[0])),
+            "content": post,
+            "tags": rng.sample(_TAGS, rng.randint(1, 2)),
+            "mentions": [],
+        }
+        for number, post in enumerate(posts, start=rng.randint(3, 40))
+    }
+    return {
+        "username": me,
+        "password": request.fresh(_TICKETS.domains["ticket_password"])[0],
+        "authenticated": not request.calls("authenticate_twitter"),
+        "tweets": tweets,
+        "comments": {},
+        "retweets": {},
+        "following_list": others[:3],
+        "tweet_counter": max(map(int, tweets)) + rng.randint(1, 3),
+    }
+
+
+def make_queue(request: ScenarioRequest) -> dict[str, Any]:
+    """Some open tickets; logged in unless a recipe logs in."""
+    rng = request.rng
+    me = f"{request.fresh(FIRST_NAMES)[0]} {request.fresh(LAST_NAMES)[0]}"
+    first = rng.randint(120, 9_000)
+    queue = [
+        {
+            "id": first + place * rng.randint(1, 9) + place,
+            "title": title,
+            "description": rng.choice(_TICKETS.domains["description"]),
+            "status": "Open",
+            "priority": rng.randint(1, 4),
+            "created_by": me if place else rng.choice(FIRST_NAMES),
+        }
+        for place, title in enumerate(rng.sample(_TICKETS.domains["title"], rng.randint(2, 3)))
+    ]
+    return {
+        "ticket_queue": queue,
+        "ticket_counter": first + 60 + rng.randint(0, 40),
+        "current_user": None if request.calls("ticket_login") else me,
+    }
+
+
+def _users(scene: Scene) -> dict[str, str]:
+    users: dict[str, str] = record_of(scene.state, MESSAGE_API)["user_map"]
+    return users
+
+
+def _me(scene: Scene) -> str | None:
+    me: str | None = record_of(scene.state, MESSAGE_API)["current_user"]
+    return me
+
+
+def _colleagues(scene: Scene) -> list[str]:
+    """Everybody else by name; the first of all is oneself while nobody is logged in."""
+    me = _me(scene) or next(iter(_users(scene).values()))
+    return [name for name, number in _users(scene).items() if number != me]
+
+
+def _colleague_ids(scene: Scene) -> list[str]:
+    known = set(scene.state["config"][MESSAGE_API]["user_map"].values())
+    return [_users(scene)[name] for name in _colleagues(scene) if _users(scene)[name] in known]
+
+
+def _addressed(scene: Scene) -> list[str]:
+    """Ids of those to whom a message was sent."""
+    found = {receiver for message in record_of(scene.state, MESSAGE_API)["inbox"] for receiver in message}
+    return [number for number in _colleague_ids(scene) if number in found]
+
+
+def _addressed_names(scene: Scene) -> list[str]:
+    found = {receiver for message in record_of(scene.state, MESSAGE_API)["inbox"] for receiver in message}
+    return [name for name in _colleagues(scene) if _users(scene)[name] in found]
+
+
+def _strangers(scene: Scene) -> list[str]:
+    return [name for name in FIRST_NAMES if name not in _users(scene)]
+
+
+def _keywords(scene: Scene) -> list[str]:
+    """Words of the messages."""
+    texts = [text for message in record_of(scene.state, MESSAGE_API)["inbox"] for text in message.values()]
+    return sorted({word for text in texts for word in str(text).split() if len(word) > 4 and word.isalpha()})
+
+
+def _tweets(scene: Scene) -> list[int]:
+    """Numbers of the tweets that were there from the start."""
+    return [int(number) for number in scene.state["config"][TWITTER_API]["tweets"]]
+
+
+def _hashtags(scene: Scene) -> list[str]:
+    tweets = scene.state["config"][TWITTER_API]["tweets"].values()
+    return sorted({tag for tweet in tweets for tag in tweet["tags"]})
+
+
+def _tag_lists(scene: Scene) -> list[list[str]]:
+    return [[tag] for tag in _TAGS] + [[one, two] for one, two in zip(_TAGS, _TAGS[4:], strict=False)]
+
+
+def _mention_lists(scene: Scene) -> list[list[str]]:
+    handles = [f"@{name}" for name in _HANDLES if name != record_of(scene.state, TWITTER_API)["username"]]
+    return [[handle] for handle in handles] + [[one, two] for one, two in zip(handles, handles[3:], strict=False)]
+
+
+def _unfollowed(scene: Scene) -> list[str]:
+    record = record_of(scene.state, TWITTER_API)
+    return [name for name in _HANDLES if name not in record["following_list"] and name != record["username"]]
+
+
+def _authors(scene: Scene) -> list[str]:
+    return sorted({tweet["username"] for tweet in scene.state["config"][TWITTER_API]["tweets"].values()})
+
+
+def _tickets(scene: Scene) -> list[int]:
+    """Numbers of the tickets that were open from the start and are still."""
+    now = {ticket["id"]: ticket["status"] for ticket in record_of(scene.state, TICKET_API)["ticket_queue"]}
+    return [one["id"] for one in scene.state["config"][TICKET_API]["ticket_queue"] if now.get(one["id"]) == "Open"]
+
+
+def _updates(scene: Scene) -> list[Worded]:
+    changes = [Worded({"priority": level}, f"priority to {level}") for level in range(1, 6)]
+    changes += [
+        Worded({"status": status}, f"status to '{status}'")
+        for status in ("In Progress", "Urgent", "On Hold", "Pending")
+    ]
+    changes += [Worded({"title": title}, f"title to '{title}'") for title in _TICKETS.domains["title"]]
+    changes += [Worded({"description": text}, f"description to '{text}'") for text in _TICKETS.domains["description"]]
+    return changes
+
+
+MESSAGE_DOMAINS: Mapping[str, Domain] = {
+    "own_id": lambda scene: [next(iter(_users(scene).values()))],
+    "colleague": _colleagues,
+    "colleague_id": _colleague_ids,
+    "addressed": _addressed,
+    "addressed_name": _addressed_names,
+    "stranger": _strangers,
+    "keyword": _keywords,
+}
+TWEET_DOMAINS: Mapping[str, Domain] = {
+    "handle": lambda scene: [record_of(scene.state, TWITTER_API)["username"]],
+    "twitter_password": lambda scene: [record_of(scene.state, TWITTER_API)["password"]],
+    "tags": _tag_lists,
+    "mentions": _mention_lists,
+    "tweet_number": _tweets,
+    "hashtag": _hashtags,
+    "unfollowed": _unfollowed,
+    "followed": lambda scene: list(record_of(scene.state, TWITTER_API)["following_list"]),
+    "author": _authors,
+}
+TICKET_DOMAINS: Mapping[str, Domain] = {
+    "ticket_number": _tickets,
+    "update": _updates,
+    "agent": lambda scene: [
+        f"{first.lower()}.{last.lower()}" for first, last in zip(FIRST_NAMES, LAST_NAMES, strict=False)
+    ],
+}
+MESSAGES = ClassCatalogue(MESSAGE_API, _MESSAGES, MESSAGE_DOMAINS, make_workspace)
+TWEETS = ClassCatalogue(TWITTER_API, _TWEETS, TWEET_DOMAINS, make_timeline)
+TICKETS = ClassCatalogue(TICKET_API, _TICKETS, TICKET_DOMAINS, make_queue)
