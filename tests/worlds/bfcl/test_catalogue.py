@@ -14,7 +14,7 @@ from rods.composing.plan_search import PlanShape
 from rods.composing.records import ComposeError, Plan
 from rods.composing.soundness import faults
 from tests.environments import load
-from worlds.bfcl import fetch
+from worlds.bfcl import environment, fetch
 from worlds.bfcl.catalogue import CLASSES
 
 

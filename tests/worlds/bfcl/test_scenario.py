@@ -10,7 +10,7 @@ import pytest
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue, Scene
 from tests.environments import load
-from worlds.bfcl import fetch, tasks
+from worlds.bfcl import environment, fetch, tasks
 from worlds.bfcl.catalogue.files import current
 from worlds.bfcl.catalogue.travel import ROUTES
 
