@@ -22,9 +22,7 @@ demo:
 test:
 	@sh console/setup.sh dev
 	@$(BIN)/rods data bfcl
-# Many tests watch real processes against real clocks: what fails side by side with others must pass on its own.
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto || \
-	  OMP_NUM_THREADS=1 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.rerun
 
 lint:
 	@sh console/setup.sh dev

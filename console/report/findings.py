@@ -85,7 +85,7 @@ def findings(history: History) -> list[str]:
         drift = (
             ""
             if found["seed_drift"] is None
-            else f"; meanwhile the seeds' own reward moved by {_signed(found['seed_drift'])}"
+            else f"; meanwhile the seeds' own reward moved by {signed(found['seed_drift'])}"
         )
         said.append(f"From pick to injection a variant took {found['delay_steps']:.1f} steps on average{drift}.")
     return said or ["Nothing to say yet: no step is recorded."]
@@ -132,7 +132,7 @@ def limits(history: History) -> list[str]:
     return said
 
 
-def _signed(value: float) -> str:
+def signed(value: float) -> str:
     """Two decimals with a sign, and no minus before a zero."""
     return f"{round(value, 2) + 0.0:+.2f}"
 

@@ -46,6 +46,14 @@ class Groups:
     def __len__(self) -> int:
         return len(self.step)
 
+    def means(self) -> dict[str, list[tuple[int, float]]]:
+        """(step, mean reward) of each counted group, by task, in order."""
+        found: dict[str, list[tuple[int, float]]] = {}
+        for task, step, mean in zip(self.task, self.step, self.mean, strict=True):
+            if not np.isnan(mean):
+                found.setdefault(str(task), []).append((int(step), float(mean)))
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class EpochRow:
@@ -180,11 +188,7 @@ def _epochs(decisions: list[Record]) -> Iterator[EpochRow]:
 
 def _variants(state: RunState, groups: Groups, injected: dict[str, int]) -> dict[str, Variant]:
     """Every accepted variant that reads as a task, by id."""
-    means: dict[str, list[tuple[int, float]]] = {}
-    for task, step, mean in zip(groups.task, groups.step, groups.mean, strict=True):
-        if not np.isnan(mean):
-            means.setdefault(str(task), []).append((int(step), float(mean)))
-    variants = {}
+    means, variants = groups.means(), {}
     for record in state.records(EXPANDED):
         try:
             task = Task.from_json(record["task"])
@@ -205,28 +209,20 @@ def _variants(state: RunState, groups: Groups, injected: dict[str, int]) -> dict
 
 def first_means(history: History) -> Floats:
     """The first counted mean of every injected variant that was rolled out."""
-    groups = history.groups
-    found: dict[str, float] = {}
-    for task, mean, generated in zip(groups.task, groups.mean, groups.generated, strict=True):
-        if generated and not np.isnan(mean):
-            found.setdefault(str(task), float(mean))
-    return np.array([found[task] for task in history.variants if task in found])
+    means = history.groups.means()
+    return np.array([means[task][0][1] for task in history.variants if task in means])
 
 
 def delays_and_moves(history: History) -> tuple[Floats, Floats]:
     """Steps between pick and injection of every injected variant; and for each seed that was rolled out again after
     the injection, its mean reward then minus its mean at the pick."""
-    groups = history.groups
-    seen: dict[str, list[tuple[int, float]]] = {}
-    for task, step, mean in zip(groups.task, groups.step, groups.mean, strict=True):
-        if not np.isnan(mean):
-            seen.setdefault(str(task), []).append((int(step), float(mean)))
+    means = history.groups.means()
     delays, moves = [], []
     for variant in history.variants.values():
         if variant.injected is None:
             continue
         delays.append(variant.injected - variant.picked)
-        later = next((mean for step, mean in seen.get(variant.seed, []) if step > variant.injected), None)
+        later = next((mean for step, mean in means.get(variant.seed, []) if step > variant.injected), None)
         if later is not None and variant.seed_mean is not None:
             moves.append(later - variant.seed_mean)
     return np.array(delays, dtype=float), np.array(moves, dtype=float)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from console.report import style
-from console.report.findings import RULE_NAMES
-from console.report.history import History, delays_and_moves, first_means
+from console.report.findings import RULE_NAMES, signed
+from console.report.history import Floats, History, delays_and_moves, first_means
 from evaluation.scoring import estimate
 from rods.rules.zones import ZONES
 
@@ -212,11 +213,8 @@ def first_reward(history: History) -> Figure | None:
         linewidth=0,
         label=f"boundary zone {zones.boundary_low}–{zones.boundary_high}",
     )
-    axes.hist(means, bins=np.linspace(0, 1, 21).tolist(), color=style.GENERATED, edgecolor="white", label="variants")
-    axes.axvline(float(means.mean()), color=style.INK, linewidth=1.2, label=f"mean {means.mean():.2f}")
     axes.set(xlabel="mean reward of the first group after injection, r̄", ylabel="variants", xlim=(0, 1))
-    style.whole_numbers(axes, x=False, y=True)
-    style.legend(axes)
+    _histogram(axes, means, np.linspace(0, 1, 21), style.GENERATED, f"mean {means.mean():.2f}", label="variants")
     return figure
 
 
@@ -228,22 +226,23 @@ def drift(history: History) -> Figure | None:
     figure, (left, right) = style.canvas(2)
     width = max(1, delays.max() // 25)
     edges = np.arange(-0.5, delays.max() + 0.5 + width, width)  # the last bin holds the longest delay
-    left.hist(delays, bins=edges.tolist(), color=style.GENERATED, edgecolor="white")
-    left.axvline(float(delays.mean()), color=style.INK, linewidth=1.2, label=f"mean {delays.mean():.1f} steps")
     left.set(xlabel="delay from pick to injection, steps", ylabel="variants")
-    style.whole_numbers(left, y=True)
-    style.legend(left)
+    _histogram(left, delays, edges, style.GENERATED, f"mean {delays.mean():.1f} steps")
+    style.whole_numbers(left)
     if len(moves):
-        right.hist(moves, bins=np.linspace(-1, 1, 21).tolist(), color=style.ORIGINAL, edgecolor="white")
-        right.axvline(
-            float(moves.mean()), color=style.INK, linewidth=1.2, label=f"mean {round(moves.mean(), 2) + 0.0:+.2f}"
-        )
         right.set(xlabel="seed's r̄ after the injection minus at the pick", ylabel="seeds", xlim=(-1, 1))
-        style.whole_numbers(right, x=False, y=True)
-        style.legend(right)
+        _histogram(right, moves, np.linspace(-1, 1, 21), style.ORIGINAL, f"mean {signed(moves.mean())}")
     else:
         right.set_axis_off()
     return figure
+
+
+def _histogram(axes: Axes, values: Floats, edges: Floats, colour: str, mean: str, *, label: str | None = None) -> None:
+    """Counts of `values` between `edges`, with a line at their mean that the legend calls `mean`."""
+    axes.hist(values, bins=edges.tolist(), color=colour, edgecolor="white", label=label)
+    axes.axvline(float(values.mean()), color=style.INK, linewidth=1.2, label=mean)
+    style.whole_numbers(axes, x=False, y=True)
+    style.legend(axes)
 
 
 def yields(history: History) -> Figure | None:

@@ -10,7 +10,6 @@ import pytest
 
 from rods.llm import Request, wire
 from rods.llm.wire import NotAnAnswer
-from rods.model_json import find
 
 SENT = wire.Sent("backbone", "asked", 40, constrained=False, retries=0)
 HALF = "\ud83d"  # half of a surrogate pair
@@ -130,51 +129,3 @@ def test_a_prompt_that_does_not_fit_is_known_by_the_words_or_the_kind_of_the_err
 )
 def test_another_refusal_is_not_taken_for_a_prompt_that_does_not_fit(reply: bytes) -> None:
     assert not wire.no_room(reply)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"a": [1, 2.5, "x"]}',
-        ' {"a": [1, 2.5, "x"]}\n',
-        '```json\n{"a": [1, 2.5, "x"]}\n```',
-        'So: {"a": [1, 2.5, "x"]}!',
-    ],
-)
-def test_json_is_found_amid_a_model_s_prose(text: str) -> None:
-    assert find(text) == {"a": [1, 2.5, "x"]}
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ('{"a": NaN}', "NaN is not JSON"),
-        ('{"a": -Infinity}', "is not JSON"),
-        ('{"a": 1e999}', "too large"),
-        ('{"a": 123456789012345678901234567890}', "over 64 bits"),
-        ('{"a": 18446744073709551616}', "over 64 bits"),
-        ('{"a": 1, "a": 2}', "names a key twice"),
-        ("[" * 100 + "]" * 100, "nested deeper"),
-        ('{"a": "' + ")]}" * 5000 + '", "b": ' + "[" * 5000 + "]" * 5000 + "}", "nested deeper"),
-        ('Say "]]: {"a": "' + "]" * 5000 + '", "b": ' + "[" * 5000 + "]" * 5000 + "}", "Expecting value"),
-        ('{"a": ' + '"x' * 10, "delimiter|Unterminated"),
-        ('Broken: {"a": {"b": 1}, }', "property name"),
-        ("no JSON at all", "Expecting value"),
-        ("", "Expecting value"),
-    ],
-)
-def test_what_a_model_wrote_is_refused_rather_than_rounded(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        find(text)
-
-
-def test_brackets_in_a_text_are_no_nesting() -> None:
-    assert find('{"a": "\\"' + "[" * 5000 + '"}') == {"a": '"' + "[" * 5000}
-
-
-def test_what_is_read_can_always_be_written_again() -> None:
-    import orjson
-
-    value = find('{"a\\ud800": ["\\ud83d\\ude00", "\\udc00", -9223372036854775808, 18446744073709551615]}')
-    assert value == {"a�": ["😀", "�", -(2**63), 2**64 - 1]}
-    assert orjson.loads(orjson.dumps(value)) == value
