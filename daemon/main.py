@@ -1,4 +1,4 @@
-"""`rods-daemon RUN [--config FILE]`: writes variants for a run while it is trained (DESIGN §2).
+"""`rods-daemon RUN [--config FILE]`: writes variants for a run while it is trained.
 
 May start before or after the trainer, be killed at any moment, and be started again. SIGTERM and Ctrl-C stop it within
 seconds with exit code 0: nothing is lost, the next start continues.
@@ -20,6 +20,7 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from daemon.authors.procedural import IN_FLIGHT
 from daemon.service import Service
@@ -95,7 +96,7 @@ async def _open(path: Path, config_file: Path | None, stop: asyncio.Event) -> Ru
     if config_file is not None:
         config = read_config(config_file)
         if not runfolder.exists(path):
-            return Run.create(path, config, load_tasks(config.data, config_file.parent))
+            return create_run(path, config, load_tasks(config.data, config_file.parent))
         return Run.open(path, config)
     if not runfolder.exists(path):
         print(

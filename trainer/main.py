@@ -20,6 +20,7 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from rods import commands, logs, runfolder
 from rods.config import read_config
@@ -108,7 +109,7 @@ def open_run(path: Path, config_file: Path | None) -> Run:
         found = Run.open(path, config)
         found.check_environments()
         return found
-    return Run.create(path, config, load_tasks(config.data, config_file.parent))
+    return create_run(path, config, load_tasks(config.data, config_file.parent))
 
 
 def _train(run: Run, request: StopRequest) -> int:

@@ -1,6 +1,6 @@
-"""Creating a run folder: check the tasks, write a temporary folder, rename it into place (DESIGN §4).
+"""Creates run folders: checks the tasks, writes a temporary folder, renames it into place.
 
-Whoever loses a race of two creators finds the folder in place and joins it.
+Of two processes that create the same run, the slower one finds the folder in place and joins it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ from rods.tasks import Task, task_lines
 FEW = 4  # rollouts on which no variant should be judged
 
 
-def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[str, Any] | None = None) -> Run:
-    """Creates `path`, or joins the run there when its identity is the same."""
+def create_run(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[str, Any] | None = None) -> Run:
+    """Creates the run folder `path`, or joins the run there when its identity is the same; `parent` says what a fork
+    was made from. Raises UserError for tasks that cannot be trained on, RefusedError for another identity."""
     try:
         if runfolder.exists(path):
             return Run.open(path, config)

@@ -12,6 +12,7 @@ from rods.commands import Json
 from rods.errors import UserError
 
 if TYPE_CHECKING:
+    from buffers.run.creation import create_run
     from buffers.run.run import Run
 
 Required = Annotated[Path, Parameter(name="--config", help="The TOML file of the run's configuration.")]
@@ -44,7 +45,7 @@ def create(run: Path, config: Path) -> Run:
     asked = read_config(config)
     if exists(run):
         return Run.open(run, asked)
-    return Run.create(run, asked, load_tasks(asked.data, config.parent))
+    return create_run(run, asked, load_tasks(asked.data, config.parent))
 
 
 def fork(
