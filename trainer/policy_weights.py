@@ -35,8 +35,8 @@ ADAPTER = "adapter.pt"  # no .safetensors: servers load all of those in a folder
 
 
 class Weights:
-    """Saved by the first process, restored by all of them. `rollouts` is who validates: whoever rolls out, after
-    `synchronise` has given it the weights of now."""
+    """Saved by the first process, restored by all of them. Validation uses the rollout engine `rollouts`, after
+    `synchronise` has given it the current weights."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class Weights:
         return self.ranks.ask("validate", tuple(tasks))  # type: ignore[no-any-return]
 
     def restore_generators(self) -> None:
-        """Puts torch's generators where the latest checkpoint, taken or resumed, left them. Not before the next batch:
-        TRL draws from them while it starts up, and later to shuffle every batch."""
+        """Puts torch's generators where the latest checkpoint, taken or resumed, left them. Called before every batch:
+        TRL draws from them while it starts, and to shuffle every batch."""
         if self._generators is not None:
             torch.set_rng_state(self._generators[0])
             if torch.cuda.is_available() and len(self._generators) > 1:
@@ -159,7 +159,7 @@ def load_plain(model: Any, folder: Path) -> None:
     so that an optimizer keeps them. Raises OSError, RuntimeError, ValueError for files that lack a weight, have one too
     many, or one of another shape."""
     options = {"dtype": model.dtype, "output_loading_info": True, "ignore_mismatched_sizes": True}
-    with _unspread():
+    with _unpartitioned():
         written, found = type(model).from_pretrained(folder, local_files_only=True, **options)
     found["mismatched_keys"] = [name for name, *_ in found["mismatched_keys"]]  # beside both shapes
     # The second of two tied names is neither missing nor unexpected.
@@ -170,8 +170,8 @@ def load_plain(model: Any, folder: Path) -> None:
 
 
 @contextmanager
-def _unspread() -> Iterator[None]:
-    """Under ZeRO-3 transformers spreads every model that it loads over the processes; here each needs a whole one."""
+def _unpartitioned() -> Iterator[None]:
+    """A context in which transformers loads whole models: under ZeRO-3 it would partition them over the processes."""
     import transformers.integrations.deepspeed as deepspeed
 
     kept = deepspeed._hf_deepspeed_config_weak_ref
