@@ -21,9 +21,8 @@ from bench.figures import Figure, run
 from rods.calls import Call
 from rods.environments.base import Environment, Instance
 from rods.environments.loading import Environments
-from rods.environments.sandbox.confined import confined
-from rods.environments.sandbox.environment import Sandboxed, World
-from rods.environments.sandbox.tiers import TIERS, Tier, probe, reaches
+from rods.environments.sandbox.confined import TIERS, Tier, confined, offered, reaches
+from rods.environments.sandbox.environment import ConfinedWorld, Sandboxed
 from rods.errors import InfrastructureError
 from rods.tasks import Task
 from worlds.desk import fresh_tasks
@@ -42,7 +41,7 @@ def measure(quick: bool) -> list[Figure]:
     rounds, passes = (10, 2) if quick else (60, 4)
     here = max(_rate(load("desk"), tasks, passes, 1) for _ in range(rounds))
     figures = []
-    for tier in (tier for tier in TIERS if reaches(probe().tier, tier)):
+    for tier in (tier for tier in TIERS if reaches(offered().tier, tier)):
         pool = confined(FACTORY, tier=tier, lowest_tier="limits", workers=WORKERS, seconds=30.0)
         pool.warm()
         for threads in (1, 2):
@@ -133,7 +132,7 @@ def _wait_for_spares(pool: Sandboxed) -> None:
         select.select([future.result()._pipe], [], [], 30)
 
 
-def _back(worlds: Sequence[World], call: Call) -> float:
+def _back(worlds: Sequence[ConfinedWorld], call: Call) -> float:
     """Kills the processes of these environments, calls all of them, and returns the seconds until all have answered."""
     for world in worlds:
         child = world._cell.worker._child

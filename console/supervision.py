@@ -29,7 +29,7 @@ STOP_SECONDS = 20.0  # between SIGTERM and SIGKILL
 
 
 @dataclass(slots=True)
-class Child:
+class SupervisedProcess:
     """One process and how often it had to be started again."""
 
     name: str
@@ -77,8 +77,8 @@ class Child:
 class Supervisor:
     """Both children of one run. `say` is called with a line for each event; `steps` returns the run's last step."""
 
-    trainer: Child
-    daemon: Child
+    trainer: SupervisedProcess
+    daemon: SupervisedProcess
     say: Callable[[str], None]
     steps: Callable[[], int]
     code: int | None = None  # the whole command's exit code, once it is known
@@ -144,7 +144,7 @@ class Supervisor:
         else:
             self._restart_later(self.daemon, code, line)
 
-    def _restart_later(self, child: Child, code: int, line: str) -> None:
+    def _restart_later(self, child: SupervisedProcess, code: int, line: str) -> None:
         now = time.monotonic()
         if now - child.started > STABLE_SECONDS:
             child.failures = 0
@@ -163,11 +163,11 @@ def _die_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def children(run: Path, config: Path | None) -> tuple[Child, Child]:
+def children(run: Path, config: Path | None) -> tuple[SupervisedProcess, SupervisedProcess]:
     """Trainer and daemon of `run`, not yet started."""
     options = [str(run)] + (["--config", str(config)] if config else [])
     made = []
     for name in ("trainer", "daemon"):
         command = [sys.executable, "-m", name, *options]
-        made.append(Child(name, command, run / "logs" / f"{name}.out"))
+        made.append(SupervisedProcess(name, command, run / "logs" / f"{name}.out"))
     return made[0], made[1]

@@ -24,7 +24,7 @@ SLOW = 0.05  # seconds a sync
 SYNCS = 15
 
 
-def probe(folder: Path) -> list[Finding]:
+def check_folder(folder: Path) -> list[Finding]:
     """Tries out the file system of `folder`. Raises UserError where nothing can be written there."""
     try:
         place = tempfile.TemporaryDirectory(dir=folder, prefix=".probe.")

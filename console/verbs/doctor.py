@@ -28,19 +28,19 @@ def doctor(run: RunFolder = None, /, *, config: ConfigFile = None, as_json: Json
 
     Exits 1 when something needs mending.
     """
-    from buffers.run.filesystem import probe
+    from buffers.run.filesystem import check_folder
     from rods.config import read_config
-    from rods.llm.probe import probe_all
+    from rods.llm.fitness import check_endpoints
 
     parts = {"installation": installation()}
     if run is not None:
         if not run.is_dir():
             raise UserError("is no folder", where=str(run), remedy="give a run folder, or the one that will hold it")
-        parts[f"run folder {run}"] = probe(run)
+        parts[f"run folder {run}"] = check_folder(run)
     if config is not None:
         wanted = read_config(config)
         operation = wanted.operation
-        parts |= {f"endpoint {name}": found for name, found in probe_all(operation.endpoints).items()}
+        parts |= {f"endpoint {name}": found for name, found in check_endpoints(operation.endpoints).items()}
         if not operation.endpoints:
             needed = wanted.pipeline.author == "llm"
             text = "none, and a language model is to write" if needed else "none: only a model that writes needs one"
@@ -78,9 +78,9 @@ def installation() -> list[Finding]:
 
 def _sandbox() -> Finding:
     """The best tier of confinement here, and what a better one lacks (docs/sandbox.md)."""
-    from rods.environments.sandbox.tiers import probe
+    from rods.environments.sandbox.confined import offered
 
-    tier, missing = probe()
+    tier, missing = offered()
     if not missing:
         return Finding("sandbox", True, f"tier {tier!r}, the best there is")
     reasons = "; ".join(f"no {name}: {why}" for name, why in missing.items())

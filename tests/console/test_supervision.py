@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from console import supervision
-from console.supervision import Child, Supervisor
+from console.supervision import SupervisedProcess, Supervisor
 
 FOREVER = "import time; print('at work', flush=True); time.sleep(600)"
 STUBBORN = (
@@ -15,8 +15,8 @@ STUBBORN = (
 )
 
 
-def child(folder: Path, name: str, code: str) -> Child:
-    return Child(name, [sys.executable, "-c", code], folder / f"{name}.out")
+def child(folder: Path, name: str, code: str) -> SupervisedProcess:
+    return SupervisedProcess(name, [sys.executable, "-c", code], folder / f"{name}.out")
 
 
 def supervise(folder: Path, trainer: str, daemon: str, seconds: float = 20.0) -> tuple[Supervisor, list[str]]:

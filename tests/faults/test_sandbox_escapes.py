@@ -21,11 +21,11 @@ from rods.calls import Call, parse_python_call
 from rods.dialects import load as load_dialect
 from rods.environments.sandbox.confined import confined
 from rods.environments.sandbox.environment import Sandboxed
-from rods.environments.sandbox.tiers import probe, reaches
 from rods.errors import InfrastructureError
 from tests.environments import load
 from tests.faults.attacks import ATTACKS, STOPPERS, Attack, table
 from tests.faults.hostile import FACTORY
+from tests.rods.environments.tiers import require_tier
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "sandbox.md"
 RUN, COUNT = "run", Call("count", {})
@@ -74,8 +74,7 @@ def _limits() -> list[tuple[int, int]]:
 @pytest.fixture(scope="module", params=["bubblewrap", "landlock"])
 def hostile(request: pytest.FixtureRequest) -> Iterator[tuple[str, Sandboxed, Sandboxed]]:
     tier = request.param
-    if not reaches(probe().tier, tier):
-        pytest.skip(f"this machine has no tier {tier!r}: {probe().missing}")
+    require_tier(tier)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("API_KEY", "the-api-key")
         hasty, patient = (confined(FACTORY, tier=tier, workers=1, seconds=seconds) for seconds in (1.0, 30.0))

@@ -17,11 +17,9 @@ from typing import Any
 
 from rods.calls import Call
 from rods.environments.base import Features, Instance, Result, Tool
-from rods.environments.sandbox.host import TARGET
-from rods.environments.sandbox.schemas import tool_from_json
-from rods.environments.workers.spares import Spares
-from rods.environments.workers.wire import dumps
-from rods.environments.workers.worker import Confinement, Overrun, Replaced, Worker
+from rods.environments.sandbox.host import TARGET, tool_from_json
+from rods.environments.workers.serving import dumps
+from rods.environments.workers.worker import Confinement, Overrun, Replaced, Spares, Worker
 from rods.errors import InfrastructureError, RodsError, Unsupported
 from rods.faults import CALL_ERRORS
 
@@ -90,10 +88,10 @@ class Sandboxed:
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
 
-    def reset(self, state: Mapping[str, Any] | None) -> World:
+    def reset(self, state: Mapping[str, Any] | None) -> ConfinedWorld:
         content = dumps(state)
         cell = self._cells[zlib.crc32(content) % len(self._cells)]
-        world = World(cell, state, [])
+        world = ConfinedWorld(cell, state, [])
         try:
             world.live()
         except Illegal as error:
@@ -145,7 +143,7 @@ class _Cell:
         return InfrastructureError(f"environment {self.factory!r} refused {do!r}: {text}")
 
 
-class World:
+class ConfinedWorld:
     """One living world (`Instance`)."""
 
     __slots__ = ("_calls", "_cell", "_generation", "_number", "_state")
@@ -173,17 +171,17 @@ class World:
             raise self._refused("snapshot")
         return found
 
-    def fork(self) -> World:
-        fresh = World(self._cell, self._state, self._calls.copy())
+    def fork(self) -> ConfinedWorld:
+        fresh = ConfinedWorld(self._cell, self._state, self._calls.copy())
         self._ask("fork", self._number, fresh._number)
         fresh._generation = self._generation
         return fresh
 
     def same_state(self, other: Instance) -> bool:
-        if not isinstance(other, World) or other._cell.factory != self._cell.factory:
+        if not isinstance(other, ConfinedWorld) or other._cell.factory != self._cell.factory:
             return False
         if other._cell is not self._cell:  # only worlds in one process can be compared
-            other = World(self._cell, other._state, other._calls.copy())
+            other = ConfinedWorld(self._cell, other._state, other._calls.copy())
         for _ in range(_TRIES):
             self.live()
             other.live()

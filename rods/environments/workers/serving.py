@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
 import resource
 import signal
@@ -22,10 +23,9 @@ from typing import Any
 
 import orjson
 
-from rods.environments.workers.wire import loads
-
 HEADER = struct.Struct(">II")
 _CHUNK = 1 << 16
+_BY_JSON = b" "  # how a request begins that Python's own json wrote
 
 
 def main() -> None:
@@ -102,3 +102,39 @@ def _write(pipe: int, number: int, content: bytes) -> None:
     content = HEADER.pack(len(content), number) + content
     while content:
         content = content[os.write(pipe, content) :]
+
+
+def dumps(value: Any) -> bytes:
+    """A request as JSON: by orjson, or by Python's own module where orjson would refuse or change a value (integers
+    beyond 64 bits, infinities, lone surrogates: policies write them, and an environment must see them). Replies are
+    orjson's alone. Raises ValueError or TypeError for what is no JSON."""
+    try:
+        text = orjson.dumps(value)
+    except TypeError:
+        return _BY_JSON + json.dumps(value).encode()
+    return _BY_JSON + json.dumps(value).encode() if b"null" in text and _has_odd_number(value) else text
+
+
+def loads(content: bytes) -> Any:
+    """Reads what `dumps` wrote. Raises ValueError for what is no JSON, or nested too deeply."""
+    if content[:1] != _BY_JSON:
+        return orjson.loads(content)
+    try:
+        return json.loads(content)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _has_odd_number(value: Any) -> bool:
+    """Whether orjson would write an infinity or a NaN as null."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, float):
+            if part - part != 0:
+                return True
+        elif isinstance(part, dict):
+            waiting.extend(part.values())
+        elif isinstance(part, (list, tuple)):
+            waiting.extend(part)
+    return False

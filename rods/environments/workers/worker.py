@@ -16,18 +16,60 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections import deque
+from concurrent.futures import Future
 from typing import Any
 
-from rods.environments.workers.child import Child, Confinement, Gone, Order, Overrun
-from rods.environments.workers.spares import Spares
-from rods.environments.workers.wire import dumps
+from rods.environments.workers.child import Child, Confinement, Gone, Order, Overrun, start, start_soon
+from rods.environments.workers.serving import dumps
 from rods.errors import InfrastructureError, RodsError
 
-__all__ = ["Confinement", "Overrun", "Replaced", "Worker"]
+__all__ = ["Confinement", "Overrun", "Replaced", "Spares", "Worker"]
 
 
 class Replaced(RodsError):
     """The child that a request was meant for is gone, and what it held with it. The request was not made."""
+
+
+class Spares:
+    """Keeps `count` children waiting for the workers that share them, all of one order. With as many as there are
+    workers, all of these may be lost at the same time, or one of them so many times in a row. Safe to share between
+    threads; a fork of the process begins with none."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._waiting: deque[Future[Child]] = deque()
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+
+    def take(self, order: Order) -> Child:
+        """The one that has waited the longest, or a new one. Raises InfrastructureError when none can be started."""
+        with self._lock:
+            self._forget_those_of_another_process()
+            while self._waiting:
+                child = self._waiting.popleft().result()
+                if child.process.poll() is None:
+                    return child
+        return start(order)
+
+    def fill(self, order: Order) -> None:
+        """Starts what is missing, without waiting for it."""
+        with self._lock:
+            self._forget_those_of_another_process()
+            while len(self._waiting) < self.count:
+                self._waiting.append(start_soon(order))
+
+    def close(self) -> None:
+        with self._lock:
+            self._forget_those_of_another_process()
+            while self._waiting:
+                with contextlib.suppress(InfrastructureError):
+                    self._waiting.popleft().result().kill()
+
+    def _forget_those_of_another_process(self) -> None:
+        if self._owner != os.getpid():
+            self._waiting.clear()
+            self._owner = os.getpid()
 
 
 class Worker:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from buffers.run.filesystem import probe
+from buffers.run.filesystem import check_folder
 from console.main import run as rods
 from tests.buffers.world import make_run
 
 
 def answers(folder: Path) -> dict[str, tuple[bool | None, str]]:
-    found = {finding.name: (finding.ok, finding.text) for finding in probe(folder)}
+    found = {finding.name: (finding.ok, finding.text) for finding in check_folder(folder)}
     assert list(folder.iterdir()) == []
     return found
 
@@ -39,7 +39,7 @@ def test_what_is_wrong_or_only_simulated_is_said(tmp_path: Path, monkeypatch: py
     assert answers(tmp_path)["locks"][0] is False
 
 
-def test_the_verb_probes_the_folder_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verb_checks_the_folder_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = make_run(tmp_path / "run")
     rods(["doctor", str(run.path)])
     said = capsys.readouterr().out

@@ -18,11 +18,9 @@ from rods.config import Sandbox
 from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.environments.sandbox import confined as module
-from rods.environments.sandbox import tiers
-from rods.environments.sandbox.confined import confined, confinement
+from rods.environments.sandbox.confined import TIERS, Offer, Tier, confined, confinement, offered, reaches
 from rods.environments.sandbox.environment import Sandboxed
 from rods.environments.sandbox.host import TARGET as HOST
-from rods.environments.sandbox.tiers import TIERS, Offer, Tier, probe, reaches
 from rods.environments.workers.child import Child, Order, start
 from rods.environments.workers.worker import Worker
 from rods.episode.drivers import Job, run_lockstep
@@ -34,6 +32,7 @@ from rods.tasks import Task
 from tests.environments import load
 from tests.faults.hostile import FACTORY as HOSTILE
 from tests.rods import toy_environment
+from tests.rods.environments.tiers import require_tier
 from worlds.desk import fresh_tasks
 
 TOY = "tests.rods.toy_environment:"
@@ -41,7 +40,11 @@ HANG = Call("run", {"code": "while True: pass", "given": {}})
 DIE = Call("run", {"code": "import os; os._exit(1)", "given": {}})
 COUNT = Call("count", {})
 
-pytestmark = pytest.mark.skipif(probe().tier == "limits", reason=f"nothing to lock a process in: {probe().missing}")
+
+@pytest.fixture(autouse=True, scope="module")
+def lockable() -> None:
+    """Nothing here runs on a machine that cannot lock a process in."""
+    require_tier("landlock")
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +141,7 @@ def test_a_snapshot_may_have_any_keys() -> None:
     environment.close()
 
 
-@pytest.mark.parametrize("tier", [tier for tier in TIERS if reaches(probe().tier, tier)])
+@pytest.mark.parametrize("tier", [tier for tier in TIERS if reaches(offered().tier, tier)])
 def test_what_it_prints_is_for_nobody_and_holds_nothing_up(tier: Tier) -> None:
     environment = confined(HOSTILE, tier=tier, lowest_tier="limits", workers=1, seconds=30.0)
     world = environment.reset(None)
@@ -315,7 +318,7 @@ def test_what_hangs_ends_with_its_parent() -> None:
 
 def test_processes_that_are_ended_while_they_start_leave_nothing_behind() -> None:
     for wait in (0.0, 0.002, 0.005, 0.01, 0.02, 0.05):
-        order = Order(HOST, 1.0, 512 << 20, 1 << 20, [[], "load", HOSTILE], confinement(HOSTILE, probe().tier))
+        order = Order(HOST, 1.0, 512 << 20, 1 << 20, [[], "load", HOSTILE], confinement(HOSTILE, offered().tier))
         child = start(order)
         group = child.process.pid
         threading.Event().wait(wait)
@@ -337,8 +340,8 @@ def test_a_factory_that_does_not_work_is_told_with_its_reason() -> None:
         confined("nowhere.at_all:environment")
 
 
-@pytest.mark.skipif(probe().tier != "bubblewrap", reason=f"no bubblewrap: {probe().missing}")
 def test_a_process_that_cannot_be_started_is_told_with_what_bubblewrap_says() -> None:
+    require_tier("bubblewrap")
     with pytest.raises(InfrastructureError, match=r"bwrap: .*/nowhere"):
         confined(TOY + "environment", tier="bubblewrap", workers=1, readable=["/nowhere"])
 
@@ -355,7 +358,7 @@ def test_the_configuration_says_which_environments_are_confined() -> None:
 
 
 def test_a_machine_that_can_do_too_little_is_refused_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "probe", lambda: Offer("limits", {"bubblewrap": "not installed", "landlock": "old"}))
+    monkeypatch.setattr(module, "offered", lambda: Offer("limits", {"bubblewrap": "not installed", "landlock": "old"}))
     with pytest.raises(UserError, match=r"only of tier 'limits'.*not installed.*lowest_tier"):
         confined(TOY + "environment", workers=1)
     made = confined(TOY + "environment", workers=1, lowest_tier="limits")
@@ -363,8 +366,8 @@ def test_a_machine_that_can_do_too_little_is_refused_unless_told_otherwise(monke
     made.close()
 
 
-def test_the_probe_tries_bubblewrap_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bubblewrap_is_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
-    assert "not installed" in tiers.probe.__wrapped__().missing["bubblewrap"]
+    assert "not installed" in offered.__wrapped__().missing["bubblewrap"]
     monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/false")
-    assert "refused" in tiers.probe.__wrapped__().missing["bubblewrap"]
+    assert "refused" in offered.__wrapped__().missing["bubblewrap"]

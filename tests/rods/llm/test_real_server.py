@@ -9,7 +9,7 @@ import pytest
 
 from rods.config import Endpoint
 from rods.llm import Client, Request, Usage
-from rods.llm.probe import probe
+from rods.llm.fitness import check_endpoint
 from rods.model_json import read_exact
 
 pytestmark = pytest.mark.timeout(600)
@@ -26,8 +26,8 @@ SCHEMA = {
 }
 
 
-async def test_the_probe_finds_nothing_wrong(served: Endpoint) -> None:
-    findings = await probe(served)
+async def test_the_check_finds_nothing_wrong(served: Endpoint) -> None:
+    findings = await check_endpoint(served)
     assert {finding.name: finding.ok for finding in findings} == {
         "reachable": True,
         "model": True,

@@ -9,12 +9,12 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from console.main import run
-from rods.llm.probe import probe
+from rods.llm.fitness import check_endpoint
 from tests.rods.llm.conftest import endpoint
 
 
 async def verdicts(stub: Stub, **settings: object) -> dict[str, bool | None]:
-    return {finding.name: finding.ok for finding in await probe(endpoint(stub, **settings))}
+    return {finding.name: finding.ok for finding in await check_endpoint(endpoint(stub, **settings))}
 
 
 async def test_a_good_endpoint_passes_every_question(stub: Stub) -> None:
@@ -29,7 +29,7 @@ async def test_a_short_context_is_noted(stub: Stub) -> None:
 
 
 async def test_a_wrong_model_names_those_that_are_served(stub: Stub) -> None:
-    found = await probe(endpoint(stub, model="Qwen/Qwen3-32B"))
+    found = await check_endpoint(endpoint(stub, model="Qwen/Qwen3-32B"))
     assert "served: stub" in str(found[-1])
     assert found[-1].ok is False
 
@@ -54,7 +54,7 @@ async def test_schemas_that_are_refused_or_ignored(stub: Stub) -> None:
 
 async def test_an_endpoint_that_breaks_over_an_answer(stub: Stub) -> None:
     stub.use(Script(faults={"500": 1.0}))
-    found = (await probe(endpoint(stub)))[-2]
+    found = (await check_endpoint(endpoint(stub)))[-2]
     assert (found.name, found.ok) == ("answer", False)
     assert "engine fell over" in found.text
 

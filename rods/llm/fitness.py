@@ -29,7 +29,7 @@ SCHEMA = {
 }
 
 
-async def probe(endpoint: Endpoint) -> list[Finding]:
+async def check_endpoint(endpoint: Endpoint) -> list[Finding]:
     """Findings about one endpoint, in the order of the questions. Sends three short requests. Raises nothing."""
     findings: list[Finding] = []
     try:
@@ -150,11 +150,11 @@ def _no_address(endpoint: Endpoint) -> Finding:
     return Finding("address", False, f"none in {endpoint.url_file}", "write the server's address into that file")
 
 
-def probe_all(endpoints: tuple[Endpoint, ...]) -> dict[str, list[Finding]]:
+def check_endpoints(endpoints: tuple[Endpoint, ...]) -> dict[str, list[Finding]]:
     """The findings about several endpoints, by name, asked at the same time."""
 
     async def ask() -> dict[str, list[Finding]]:
-        found = await asyncio.gather(*(probe(endpoint) for endpoint in endpoints))
+        found = await asyncio.gather(*(check_endpoint(endpoint) for endpoint in endpoints))
         return {endpoint.name or endpoint.model: findings for endpoint, findings in zip(endpoints, found, strict=True)}
 
     return asyncio.run(ask())
