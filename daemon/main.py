@@ -20,15 +20,13 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
-from buffers.run.creation import create_run
+from buffers.run.creation import open_or_create
 from buffers.run.run import Run
 from daemon.authors.procedural import IN_FLIGHT
 from daemon.service import Service
 from rods import commands, logs, runfolder
-from rods.config import read_config
 from rods.episode.watchdog import Lanes
 from rods.signals import NUMBERS
-from worlds.sources import load_tasks
 
 THREADS = "rods-daemon"
 FILES = 8  # threads in which aiofiles waits for files
@@ -94,10 +92,7 @@ def _stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
 async def _open(path: Path, config_file: Path | None, stop: asyncio.Event) -> Run | None:
     """The run, once it exists; None when stopped before. With a configuration it is created or joined."""
     if config_file is not None:
-        config = read_config(config_file)
-        if not runfolder.exists(path):
-            return create_run(path, config, load_tasks(config.data, config_file.parent))
-        return Run.open(path, config)
+        return open_or_create(path, config_file)
     if not runfolder.exists(path):
         print(
             f"rods-daemon: waiting for the run folder {path} → `rods new {path} --config FILE` or rods-train makes it",
