@@ -93,7 +93,7 @@ class Tail:
     ) -> None:
         """Begins behind the record `after`, with which the parts named in `skip` end (buffers.folds.snapshots)."""
         self.path, self.strict, self.raw = path, strict, raw
-        self.files = Disk()  # whoever has read ahead (daemon.watching) puts what it read here
+        self.files = Disk()
         self.seq = after  # the last record before the position
         self._skip = skip
         self._part: Path | None = None  # where the position lies
