@@ -18,10 +18,10 @@ import orjson
 
 from buffers.checkpoints import Checkpoint, Checkpoints
 from buffers.log.disk import replace
+from buffers.run import runfolder
 from buffers.run.run import Run
 from buffers.state import lineage
 from evaluation.scoring import estimate, paired, share
-from rods import runfolder
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.environments.loading import Environments

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from buffers.run.locks import Ownership
+from buffers.run.runfolder import LOGS
 from buffers.usage import UsageLog
 from evaluation import report, sources
 from evaluation.bfcl import results
@@ -21,7 +22,6 @@ from evaluation.sources import Options, Source
 from rods import logs
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
 from rods.llm import Budget, Client
-from rods.runfolder import LOGS
 from rods.tasks import Task
 from trainer.signals import StopRequest
 from worlds.bfcl.tasks import tasks as bfcl_tasks

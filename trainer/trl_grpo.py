@@ -38,9 +38,10 @@ from trainer.engines.base import Sample
 from trainer.engines.choose import compare, rollout_engine
 from trainer.engines.local import LocalEngine
 from trainer.policy import Batch, Stopping, TrainingStopped
-from trainer.policy_weights import Weights, adapted
+from trainer.policy_weights import Weights
 from trainer.ranks import Ranks
 from trainer.trl_settings import arguments, settle_torch
+from trainer.weight_files import adapted
 
 if TYPE_CHECKING:
     from trainer.training_run import TrainingRun

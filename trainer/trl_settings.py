@@ -10,8 +10,8 @@ import torch
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig
 
+from buffers.run import runfolder
 from buffers.run.run import Run
-from rods import runfolder
 from rods.config import Config
 from rods.errors import UserError
 from trainer import torch_settings

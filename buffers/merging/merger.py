@@ -18,11 +18,11 @@ from buffers.merging.rules import Admission, derive
 from buffers.run.heartbeat import Heartbeat
 from buffers.run.locks import Ownership, buffer_lock
 from buffers.run.run import Run
+from buffers.run.runfolder import POOL
 from buffers.state import RunState
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
-from rods.runfolder import POOL
 
 LOOK = 0.1  # seconds between looks at what the other process has written
 ARRIVAL = 30.0  # seconds that variants named by an earlier merge may take to become visible on this host

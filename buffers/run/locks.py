@@ -24,8 +24,8 @@ import orjson
 from filelock import FileLock, Timeout
 
 from buffers.run.heartbeat import WATCH, Heartbeat, ProcessLocation, moves
+from buffers.run.runfolder import LOCKS
 from rods.errors import RefusedError, RodsError, disk_error
-from rods.runfolder import LOCKS
 
 PATIENCE = 1.0  # seconds that a start waits for a lock that a look at the owner may hold for a moment
 SETTLE = 0.3  # seconds after which, without flock, two that took a file at once have seen each other

@@ -31,8 +31,8 @@ from trainer.engines.base import RolloutEngine
 from trainer.engines.colocated import ColocatedEngine
 from trainer.engines.local import LocalEngine
 from trainer.engines.served import ServedEngine
-from trainer.policy_weights import save_plain
 from trainer.ranks import Ranks
+from trainer.weight_files import save_plain
 
 FAR, UNLIKE = 0.1, 1.0  # mean distance of log-probabilities, in nats: a warning; another model
 log = structlog.get_logger()

@@ -2,9 +2,3 @@
 
 Both look for every fault, not just the first, and return a `CheckReport` whose faults name place, field and remedy.
 """
-
-from worlds.checking.environments import check_environment
-from worlds.checking.files import check_file
-from worlds.checking.report import CheckReport, Fault
-
-__all__ = ["CheckReport", "Fault", "check_environment", "check_file"]

@@ -25,6 +25,7 @@ from rods.canonical import canonical, keyed_random
 from rods.composing import soundness
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
+from rods.deadlines import SLOW_CALL
 from rods.environments.base import Environment, Instance, Result
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, Unsupported
@@ -36,7 +37,6 @@ from worlds.checking.runaway import runaways
 
 ROUNDS = 10  # sampled calls a tool in every state
 STATES = 4  # states borrowed from the given tasks, besides the empty one
-SLOW_SECONDS = 1.0  # every call, runaway ones too, ends within a second
 State = Mapping[str, Any] | None
 T = TypeVar("T")
 
@@ -369,7 +369,7 @@ class Probe:
         except Exception as error:  # noqa: BLE001 - the code under probe may raise anything; it is reported
             self.raised(call.name, error, _short(call))
             return Result("", error="infrastructure")
-        if self.seconds["call"][-1] > SLOW_SECONDS:
+        if self.seconds["call"][-1] > SLOW_CALL:
             what = f"took {self.seconds['call'][-1]:.1f} s for {_short(call)}"
             self.fault(call.name, "", what, "tighten the bounds of its arguments, or limit it in a worker")
         self._form(call, result)

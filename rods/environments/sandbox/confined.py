@@ -20,8 +20,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from rods.environments.sandbox import confining, seccomp
 from rods.environments.sandbox.environment import Sandboxed
+from rods.environments.workers import confining, seccomp
 from rods.environments.workers.worker import Confinement
 from rods.errors import UserError
 
