@@ -20,13 +20,13 @@ from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
 from rods.canonical import canonical, keyed_random
 from rods.checking.report import CheckReport
-from rods.composing import soundness
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.environments.loading import Environments
 from rods.errors import Unsupported
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
+from worlds.outside import soundness
 from worlds.outside.probe import Probe
 from worlds.outside.runaway import runaways
 
