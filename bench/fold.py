@@ -22,6 +22,7 @@ from bench.figures import Figure, run
 from buffers.folds.observations import Observations
 from buffers.log.records import line, record
 from buffers.log.writer import LogWriter
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from rods.canonical import keyed_random
 from rods.config import parse_config
@@ -37,7 +38,7 @@ def measure(quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         run_folder = Path(folder) / "run"
         config = parse_config({"training": {"batch_tasks": 4}}, where="bench")
-        opened = Run.create(run_folder, config, desk.generate(7, 12, 0))
+        opened = create_run(run_folder, config, desk.generate(7, 12, 0))
         kept = [0, 0]
         small, kept[0] = _measure(opened, sizes[0]), _kept(opened)
         large, kept[1] = _measure(opened, sizes[1]), _kept(opened)

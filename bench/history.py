@@ -28,6 +28,7 @@ from typing import Any
 from bench.figures import Figure, run
 from buffers.daemon_log import DaemonLog
 from buffers.log.records import Record, line, record
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from daemon.watching import Watch
@@ -168,7 +169,7 @@ class _History:
 
     def __init__(self, path: Path) -> None:
         originals = desk.generate(1, ORIGINALS, 0)
-        Run.create(path, parse_config({"training": {"batch_tasks": BATCH}}, where="bench"), originals)
+        create_run(path, parse_config({"training": {"batch_tasks": BATCH}}, where="bench"), originals)
         self.path, self.originals = path, [task.id for task in originals]
         self.observations, self.pool, self.seeds = (_Log(path / name) for name in (OBSERVATIONS, POOL, SEEDS))
         self.rng = keyed_random(0, "bench history")

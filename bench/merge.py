@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.figures import Figure, run
 from buffers.log.records import line, record
-from buffers.run.run import Run
+from buffers.run.creation import create_run
 from buffers.trainer_log import TrainerLog
 from rods.config import parse_config
 from rods.observations import Group, Rollout
@@ -35,7 +35,7 @@ def measure(quick: bool) -> list[Figure]:
     staged = 10_000 if quick else 100_000
     tasks = desk.generate(1, TASKS, 8)
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
-        made = Run.create(
+        made = create_run(
             Path(folder) / "run", parse_config({"training": {"batch_tasks": BATCH}}, where="bench"), tasks
         )
         _stage(made.path / expanded_segment(0), _variants(tasks[0], 500), staged)

@@ -19,7 +19,7 @@ from statistics import median
 from bench.figures import Figure, run
 from buffers.log.records import Record
 from buffers.log.tail import read
-from buffers.run.run import Run
+from buffers.run.creation import create_run
 from buffers.trainer_log import TrainerLog
 from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
@@ -90,7 +90,7 @@ def _latency(steps: int) -> list[Figure]:
     config = parse_config({"training": {"batch_tasks": BATCH}, "pool": {"staging_epochs": 0.0}}, where="bench")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
-        chart = Run.create(path, config, desk.generate(7, 200, 20))
+        chart = create_run(path, config, desk.generate(7, 200, 20))
         daemon = subprocess.Popen([sys.executable, "-m", "daemon", str(path)], stderr=subprocess.DEVNULL)
         try:
             with TrainerLog(chart) as log:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, run
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from rods import logs
 from rods.config import Config, parse_config, read_config
@@ -44,7 +45,7 @@ def measure(quick: bool) -> list[Figure]:
     config = parse_config(values, where="bench")
     bare = _bare(config, tasks)
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
-        full = _through_a_run(Run.create(Path(folder) / "run", config, tasks))
+        full = _through_a_run(create_run(Path(folder) / "run", config, tasks))
     figures = [
         Figure("a step through a run, 32 tasks × 16 rollouts", full, "ms", "the same rollouts in a bare loop", bare)
     ]
@@ -113,7 +114,7 @@ def _nano() -> tuple[float, float]:
     asked = read_config(DEMO)
     config = asked.model_copy(update={"training": asked.training.model_copy(update={"steps": NANO_STEPS})})
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
-        training = _Timed(Run.create(Path(folder) / "run", config, load_tasks(config.data, DEMO.parent)))
+        training = _Timed(create_run(Path(folder) / "run", config, load_tasks(config.data, DEMO.parent)))
         with training:
             trl_grpo.train(training)
             whole = time.perf_counter() - training.began

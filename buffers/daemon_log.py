@@ -18,8 +18,8 @@ from buffers.folds.seeds import Seeds, Unfinished
 from buffers.log.commit import GroupCommit
 from buffers.log.disk import sync_file
 from buffers.log.parts import segments
-from buffers.log.records import Record, quarantine
-from buffers.log.writer import LogWriter, record
+from buffers.log.records import Record, quarantine, record
+from buffers.log.writer import LogWriter
 from buffers.run.locks import Ownership
 from buffers.run.run import Run
 from rods.errors import RefusedError

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from buffers.run.creation import create
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.state import LostVariant, read_state
 from rods.config import Config
@@ -40,7 +40,7 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
         "step": state.pool.epochs[-1].step if state.pool.epochs else 0,
         "lost": lost,
     }
-    return create(new, config or run.config, tasks + run.held_out, parent)
+    return create_run(new, config or run.config, tasks + run.held_out, parent)
 
 
 def _came_from(run: Run, task: Task, generated: bool) -> Task:

@@ -121,7 +121,7 @@ class RunState:
 
     def steps(self) -> Iterator[ClosedStep]:
         """Reads on, and yields the live steps closed since the last look, one by one: when one is yielded, the tracker
-        is as it stood after it. Take it to its end: pool and staging follow then."""
+        is as it stood after it. The caller must exhaust it: pool and staging follow in the end."""
         yield from self.observations.steps()
         self.read_merges()
 

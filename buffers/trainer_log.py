@@ -15,8 +15,8 @@ import orjson
 
 from buffers.folds.observations import digest, windows_json
 from buffers.log.disk import replace
-from buffers.log.records import quarantine
-from buffers.log.writer import LogWriter, record
+from buffers.log.records import quarantine, record
+from buffers.log.writer import LogWriter
 from buffers.merging.merger import Epoch, Merger
 from buffers.run.locks import Ownership
 from buffers.run.run import Run

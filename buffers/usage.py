@@ -20,9 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from buffers.log.records import Record
+from buffers.log.records import Record, record
 from buffers.log.tail import read
-from buffers.log.writer import LogWriter, record
+from buffers.log.writer import LogWriter
 from rods.llm.records import Usage
 from rods.runfolder import EXPANDED
 from rods.runfolder import usage as log_name

@@ -1,4 +1,4 @@
-"""`rods-daemon RUN [--config FILE]`: writes variants for a run while it is trained (DESIGN §2).
+"""`rods-daemon RUN [--config FILE]`: writes variants for a run while it is trained.
 
 May start before or after the trainer, be killed at any moment, and be started again. SIGTERM and Ctrl-C stop it within
 seconds with exit code 0: nothing is lost, the next start continues.
@@ -18,14 +18,13 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
+from buffers.run.creation import open_or_create
 from buffers.run.run import Run
 from daemon.authors.procedural import IN_FLIGHT
 from daemon.service import Service
 from rods import commands, deadlines, logs, runfolder
-from rods.config import read_config
 from rods.episode.watchdog import Lanes
 from rods.signals import on_signal
-from worlds.sources import load_tasks
 
 THREADS = "rods-daemon"
 FILES = 8  # threads in which aiofiles waits for files
@@ -89,10 +88,7 @@ def _stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
 async def _open(path: Path, config_file: Path | None, stop: asyncio.Event) -> Run | None:
     """The run, once it exists; None when stopped before. With a configuration it is created or joined."""
     if config_file is not None:
-        config = read_config(config_file)
-        if not runfolder.exists(path):
-            return Run.create(path, config, load_tasks(config.data, config_file.parent))
-        return Run.open(path, config)
+        return open_or_create(path, config_file)
     if not runfolder.exists(path):
         print(
             f"rods-daemon: waiting for the run folder {path} → `rods new {path} --config FILE` or rods-train makes it",

@@ -1,4 +1,4 @@
-"""The tasks that a new variant must not nearly repeat (DESIGN §5.6).
+"""The tasks that a new variant must not nearly repeat.
 
 In `sync=free` these are the originals, the generated part of the pool, and staging, which grows in the same breath in
 which a variant is accepted. In lockstep staging is left out: what two seeds write must not depend on which of them was

@@ -1,4 +1,4 @@
-"""The daemon's service: watch the trainer, pick seeds, have variants written, log everything (DESIGN §2 and §4).
+"""The daemon's service: watch the trainer, pick seeds, have variants written, log everything.
 
 One task watches, one starts what waits in the seed queue, and each pick in flight is a task of its own, which awaits
 its records one by one, so they have one order: picked, expanded, finished. Nothing is lost by a kill: what is not on

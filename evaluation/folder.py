@@ -15,8 +15,9 @@ from typing import Any, Literal
 import orjson
 
 from buffers.log.disk import replace
+from buffers.log.records import record
 from buffers.log.tail import read
-from buffers.log.writer import LogWriter, record
+from buffers.log.writer import LogWriter
 from evaluation.bfcl.decoding import Form
 from evaluation.bfcl.dialects import Documents
 from evaluation.bfcl.results import check_version, data_version

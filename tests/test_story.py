@@ -12,7 +12,7 @@ from pathlib import Path
 from buffers.audit.verify import verify
 from buffers.daemon_log import DaemonLog
 from buffers.merging.merger import Epoch
-from buffers.run.run import Run
+from buffers.run.creation import create_run
 from buffers.state import read_state
 from buffers.trainer_log import TrainerLog
 from daemon.authors.procedural import ProceduralAuthor
@@ -46,7 +46,7 @@ def play(trainer: TrainerLog, epoch: Epoch, resolved: dict[str, list[int]]) -> l
 async def test_from_a_seed_to_a_variant_to_its_retirement(tmp_path: Path) -> None:
     # A run begins with its original tasks; held-out ones are for evaluation only.
     config = parse_config(CONFIG, where="the story")
-    run = Run.create(tmp_path / "run", config, desk.generate(7, 12, 4))
+    run = create_run(tmp_path / "run", config, desk.generate(7, 12, 4))
     seed = next(task for task in run.tasks if task.type == "base" and task.split == "train")
 
     with TrainerLog(run) as trainer, DaemonLog(run) as daemon, ThreadPoolExecutor(1) as threads:

@@ -20,6 +20,7 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
+from buffers.run.creation import check, open_or_create
 from buffers.run.run import Run
 from rods import commands, logs, runfolder
 from rods.config import read_config
@@ -79,7 +80,6 @@ def _start(
 
 def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None) -> int:
     """Prints what this command would do without --dry-run, in the processes that `accelerate` describes."""
-    from buffers.run.creation import check
     from trainer.plan import Launch, launched, lines, plan
 
     if runfolder.exists(path):
@@ -100,14 +100,11 @@ def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None) -> i
 
 
 def open_run(path: Path, config_file: Path | None) -> Run:
-    """The run in `path`. With a configuration file it is created where there is none, joined where another process
-    was faster, and refused where its identity differs (UserError, RefusedError)."""
-    config = None if config_file is None else read_config(config_file)
-    if config is None or config_file is None or runfolder.exists(path):
-        found = Run.open(path, config)
-        found.check_environments()
-        return found
-    return Run.create(path, config, load_tasks(config.data, config_file.parent))
+    """The run in `path`, created first where there is none and a configuration is given. Raises UserError, and
+    RefusedError where its identity or an environment differs."""
+    found = open_or_create(path, config_file) if config_file else Run.open(path)
+    found.check_environments()
+    return found
 
 
 def _train(run: Run, request: StopRequest) -> int:

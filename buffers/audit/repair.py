@@ -1,7 +1,7 @@
-"""What a crash or a bad disk left in a run folder, and how it is put right: `rods recover` (DESIGN §4).
+"""Finds and repairs what a crash or a bad disk left in a run folder: `rods recover`.
 
-Everything that a kill leaves behind is put right by an ordinary start too, with the same code. Only damage inside a log
-is not: nobody goes on with it until a person has said so here. Nothing is deleted: what is replaced or moved lies in
+Whatever a kill leaves behind is repaired by an ordinary start too, with the same code. Only damage inside a log is not:
+no program goes on with it until a person has agreed here. Nothing is deleted: what is replaced or moved lies in
 `recovered/<n>/` afterwards, under its old name.
 """
 
@@ -64,8 +64,8 @@ def examine(run: Run) -> list[Repair]:
 
 
 def carry_out(run: Run, repairs: list[Repair]) -> Path:
-    """Does it, while nobody else may start. Returns the folder that holds what was moved aside. Raises RefusedError
-    while a trainer or a daemon lives, and when one has changed since what was to be repaired."""
+    """Carries out `repairs`, holding the logs meanwhile. Returns the folder that holds what was moved aside. Raises
+    RefusedError while a trainer or a daemon lives, and when one has changed since what was to be repaired."""
     folder = run.path
     for name in OWNED:
         if (present := owner(folder, name)) is not None:
@@ -93,7 +93,8 @@ def carry_out(run: Run, repairs: list[Repair]) -> Path:
 
 
 def _as_agreed(run: Run, repairs: list[Repair]) -> list[Repair]:
-    """What is broken now that nobody else writes: logs may have grown while a person thought it over."""
+    """The repairs of logs, examined again now that nobody else writes. Raises RefusedError when they are not those that
+    the user has agreed to."""
     found = _broken(run)
     if [str(one) for one in found] != [str(one) for one in repairs if one.mends]:
         raise RefusedError(

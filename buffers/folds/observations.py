@@ -123,14 +123,15 @@ class Observations:
         found = self._digests[(step - 1) * DIGEST : step * DIGEST] if step > 0 else NO_DIGEST
         return found.hex() if found and found != NO_DIGEST else None
 
-    def steps(self) -> Iterator[ClosedStep]:
-        """Live steps that were closed since the last look, one by one as they are folded. Take it to its end. After a
-        rewind (`rewound`) the tracker holds what is left, and only steps after the ones left are yielded."""
+    def steps(self, *, wanted: bool = True) -> Iterator[ClosedStep]:
+        """Live steps that were closed since the last look, one by one as they are folded. The caller must exhaust it.
+        After a rewind (`rewound`) the tracker holds what is left, and only steps after the ones left are yielded. None
+        are unless they are `wanted`."""
         self.rewound = False
         known = 0.0  # up to here the caller has seen what still counts
         while True:
             attempt = self.lineage.attempt
-            for step in self._follow():
+            for step in self._follow(wanted):
                 if step is None:
                     self._fold_anew()
                     kept = self.lineage.limit(attempt)
@@ -143,13 +144,11 @@ class Observations:
                 return
 
     def catch_up(self) -> None:
-        """The same for a caller who wants no steps: their records then die young, which makes a long history cheap."""
-        self.rewound = False
-        while any(step is None for step in self._follow(wanted=False)):
-            self._fold_anew()
-            self.rewound = True
+        """The same without yielding steps, which makes a long history cheaper."""
+        for _ in self.steps(wanted=False):
+            pass
 
-    def _follow(self, *, wanted: bool = True) -> Iterator[ClosedStep | None]:
+    def _follow(self, wanted: bool) -> Iterator[ClosedStep | None]:
         """Folds what is new; yields it when `wanted`, and None when a start drops steps that were folded."""
         for block in self.tail.blocks():
             if self.tail.closed > self.snapshot:  # up to there, all is folded

@@ -1,9 +1,9 @@
-"""Snapshots of a fold at the end of a log's closed parts, so that a run of months opens fast (DESIGN §4).
+"""Snapshots of a fold at the end of a log's closed parts, so that a run of months opens fast.
 
 A snapshot only saves time: it may be deleted, and is never believed unless the closed parts that it stands for are
 there as they were (names, sizes, SHA-256; a part whose time of change is the recorded one is not hashed again). It
-never stands for the live part. Each is one file, replaced whole; the last two are kept, for a rewind may reach back
-behind the newest one. `rods verify` reads the logs from their beginning and uses none.
+never stands for the live part. Each is one file, replaced whole; the last two are kept, since a rewind may drop steps
+that the newest one holds. `rods verify` reads the logs from their beginning and uses none.
 """
 
 from __future__ import annotations

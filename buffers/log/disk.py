@@ -43,8 +43,8 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Makes what is in `path` durable, whoever wrote it (DESIGN §4: what a record names is durable before the record).
-    A file that does not exist names nothing."""
+    """Makes what is in `path` durable, whoever wrote it; nothing to do where there is no file. Called before a record
+    is written that names what stands there."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What is left of a damaged log, and the log without the damage (`rods recover`).
+"""Reads what is left of a damaged log, and writes the log without the damage (`rods recover`).
 
 Whole records behind damage are kept where they stand. Each that is missing gets a `lost` record with its seq in its
 place, so that everything that names a seq stays right; folds pass over `lost` records, and `rods verify` says what they

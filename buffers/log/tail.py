@@ -1,7 +1,7 @@
-"""Reading logs: whole logs for folds, and a tail that follows a writer (DESIGN §4).
+"""Reads logs: `read` a whole one, `Tail` one that is being written, by polling.
 
-`read` yields what a fold may believe: records of groups only once their closing record covers them. `Tail` does the
-same for a log that is being written, by polling; it never holds a position inside a group.
+Both yield what a fold may believe: records of groups only once a closing record covers them. Raises CorruptLogError
+naming file and byte offset.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import orjson
 from buffers.log.parts import LOOKS, segments
 from buffers.log.records import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Damage, Record, check_newline, parsed
 
-BLOCK = 1 << 15  # bytes read at once: records that die young are cheap
+BLOCK = 1 << 15  # bytes read at once: a block's records stay in the processor's cache
 
 
 def read(path: Path) -> Iterator[Record]:
-    """The records of a log that count, in order. An incomplete last line and groups that are not closed are left out.
-    Raises CorruptLogError naming file and byte offset."""
+    """The records of a log that count, in order; an incomplete last line and groups that are not closed are left
+    out."""
     return Tail(path, strict=True).records()
 
 
 def read_raw(path: Path) -> Iterator[Record]:
-    """All whole records of a log, those of groups that are not closed included. Raises CorruptLogError."""
+    """All whole records of a log, those of groups that are not closed included."""
     return Tail(path, strict=True, raw=True).records()
 
 
@@ -51,7 +51,8 @@ def settled(records: Iterable[Record]) -> Iterator[Record]:
 
 
 class Disk:
-    """Where a tail finds a log's parts. `open` gives a part with its inode, which stays when the part is renamed."""
+    """Where a tail finds a log's parts; a subclass may answer from memory (daemon.watching). An inode tells a part
+    under whichever name."""
 
     def parts(self, path: Path, since: str) -> list[Path]:
         return segments(path, since)
@@ -92,7 +93,7 @@ class Tail:
     ) -> None:
         """Begins behind the record `after`, with which the parts named in `skip` end (buffers.folds.snapshots)."""
         self.path, self.strict, self.raw = path, strict, raw
-        self.files = Disk()  # whoever has read ahead (daemon.fetching) puts what it read here
+        self.files = Disk()
         self.seq = after  # the last record before the position
         self._skip = skip
         self._part: Path | None = None  # where the position lies
@@ -106,7 +107,7 @@ class Tail:
         return list(self.records())
 
     def records(self) -> Iterator[Record]:
-        """The same, one by one: for logs that do not fit into memory. Take it to its end."""
+        """The same, one by one: for logs that do not fit into memory. The caller must exhaust it."""
         for block in self.blocks():
             yield from block if self.raw else settled(block)
 
@@ -118,7 +119,7 @@ class Tail:
         while looks < LOOKS:
             looks += 1
             try:
-                parts = parts or self._here(self._parts())
+                parts = parts or self._remaining(self.files)
                 if self._part is not None:
                     if not parts:
                         continue  # being renamed: look again
@@ -145,38 +146,29 @@ class Tail:
         """The last record of the closed parts, once the position has come to the live part; 0 before."""
         return self._before if self._part == self.path else 0
 
-    def _parts(self) -> list[Path]:
-        """The log's parts; only the live one while the position lies there, since it is the last."""
-        if self._part == self.path:
+    def _remaining(self, files: Disk) -> list[Path]:
+        """The log's parts from the one on that holds the position; none while that one is being renamed."""
+        if self._part == self.path:  # the live part is the last
             with suppress(FileNotFoundError):
-                if self.files.inode(self.path) == self._inode:
+                if files.inode(self.path) == self._inode:
                     return [self.path]
-        return [part for part in self.files.parts(self.path, self._since) if part.name not in self._skip]
-
-    @property
-    def _since(self) -> str:
-        return "" if self._part is None else self._part.name
-
-    def _here(self, parts: list[Path]) -> list[Path]:
-        """Those of `parts` from the one on that holds the position; none while that one is being renamed."""
+        since = "" if self._part is None else self._part.name
+        parts = [part for part in files.parts(self.path, since) if part.name not in self._skip]
         if self._part is None:
             return parts
-        here = (index for index, part in enumerate(parts) if self.files.inode(part) == self._inode)
+        here = (index for index, part in enumerate(parts) if files.inode(part) == self._inode)
         return parts[next(here, len(parts)) :]
 
     def ahead(self) -> list[Ahead]:
-        """What the disk holds from the position on. Nothing while the part at the position is being renamed."""
+        """What the disk itself holds from the position on. Nothing while the part at the position is being renamed."""
         try:
-            if self._part == self.path and (stat := self.path.stat()).st_ino == self._inode:
-                return [Ahead(self.path, self._inode, self._offset, stat.st_size)]
-            parts = [part for part in segments(self.path, self._since) if part.name not in self._skip]
-            found = [Ahead(part, stat.st_ino, 0, stat.st_size) for part in parts for stat in [part.stat()]]
+            parts = [(part, part.stat()) for part in self._remaining(Disk())]
         except FileNotFoundError:
             return []
-        if self._part is None:
-            return found
-        here = next((index for index, one in enumerate(found) if one.inode == self._inode), len(found))
-        return [one._replace(begin=self._offset) for one in found[here : here + 1]] + found[here + 1 :]
+        begins = [0 if self._part is None else self._offset] + [0] * len(parts)
+        return [
+            Ahead(part, stat.st_ino, begin, stat.st_size) for (part, stat), begin in zip(parts, begins, strict=False)
+        ]
 
     def _enter_first(self, parts: list[Path]) -> bool | None:
         """Moves the position to the first of `parts` that is not empty, if the next record stands there."""

@@ -1,4 +1,4 @@
-"""Append-only logs: who writes, what acknowledged means, what readers believe (DESIGN §4; docs/protocol.md).
+"""Appends records to a log, durably (docs/protocol.md).
 
 A record is one line of compact JSON: `{"seq":1,"id":"…","kind":"…",…,"crc":"0a1b2c3d"}`. `seq` counts from 1 over all
 parts of a log; `id` hashes the record's key; `crc` is the CRC-32 of the line's bytes before `,"crc"`, compared as exact
@@ -24,10 +24,8 @@ from pathlib import Path
 
 from buffers.log.disk import open_file, sync_folder, write
 from buffers.log.parts import first_seq, last_record, segments
-from buffers.log.records import Damage, Record, closed, leading_record, line, quarantine, record
+from buffers.log.records import Damage, Record, closed, leading_record, line, quarantine
 from rods.errors import InfrastructureError, RefusedError, disk_error
-
-__all__ = ["LogWriter", "Record", "record"]
 
 
 class LogWriter:

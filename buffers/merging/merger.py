@@ -6,15 +6,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from buffers.folds.pool import Pool
 from buffers.folds.seeds import Seeds
 from buffers.log.disk import sync_file
 from buffers.log.parts import LOOKS, first_seq
-from buffers.log.records import Damage, Record
-from buffers.log.writer import LogWriter, record
+from buffers.log.records import Damage, Record, record
+from buffers.log.writer import LogWriter
 from buffers.merging.rules import Admission, derive
 from buffers.run.heartbeat import Heartbeat
 from buffers.run.locks import Ownership, buffer_lock
@@ -55,7 +54,6 @@ class Merger:
         self._seeds = Seeds(run.path)
         self._admission: Admission | None = None
         self._pool: Pool | None = None  # the one that it follows
-        self._synced: dict[Path, int] = {}  # the last parts of the expanded log → their size when they were synced
         try:
             self._writer = LogWriter(run.path / POOL, part_bytes=run.config.operation.log_part_bytes)
         except BaseException:
@@ -129,24 +127,17 @@ class Merger:
         return self._admission
 
     def _sync_variants(self) -> None:
-        """What the merge will name is made durable before it does. Parts that have not grown are so already, and those
-        that hold nothing new since the latest merge on record, whoever made it."""
+        """Makes durable what the merge will name: the parts of the expanded log that may hold more than the latest
+        merge on record has named, whoever made it."""
+        named = max(self.state.fixed.values(), default=0)
         for _ in range(LOOKS):
             with suppress(FileNotFoundError):  # the daemon has just closed a part: look again
-                self._synced = self._sync_new(max(self.state.fixed.values(), default=0) + 1)
+                for part in reversed(self.state.staging.parts()):
+                    sync_file(part)
+                    if (first := first_seq(part)) is not None and first <= named + 1:
+                        break
                 return
         raise InfrastructureError(f"{self.state.staging.path}: its parts are being renamed all the time")
-
-    def _sync_new(self, seq: int) -> dict[Path, int]:
-        """The parts from the one on that holds `seq`, now durable, with their sizes."""
-        synced = {}
-        for part in reversed(self.state.staging.parts()):
-            synced[part] = part.stat().st_size
-            if self._synced.get(part) != synced[part]:
-                sync_file(part)
-            if (first := first_seq(part)) is not None and first <= seq:
-                break
-        return synced
 
     def _await_daemon(self, step: int, waiting: Callable[[], None] | None) -> None:
         """Until the daemon's watermark has reached `step`."""

@@ -1,6 +1,6 @@
-"""Creating a run folder: check the tasks, write a temporary folder, rename it into place (DESIGN §4).
+"""Creates run folders: checks the tasks, writes a temporary folder, renames it into place.
 
-Whoever loses a race of two creators finds the folder in place and joins it.
+Of two processes that create the same run, the slower one finds the folder in place and joins it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ from rods import interfaces, runfolder
 from rods.canonical import content_id
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
-from rods.config import PROTOCOL, Config
+from rods.config import PROTOCOL, Config, read_config
 from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import UserError, disk_error
 from rods.gates import replay
 from rods.rules.selection import reachable_maximum
 from rods.tasks import Task, task_lines
+from worlds.sources import load_tasks
 
 FEW = 4  # rollouts on which no variant should be judged
 
 
-def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[str, Any] | None = None) -> Run:
-    """Creates `path`, or joins the run there when its identity is the same."""
+def create_run(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[str, Any] | None = None) -> Run:
+    """Creates the run folder `path`, or joins the run there when its identity is the same; `parent` says what a fork
+    was made from. Raises UserError for tasks that cannot be trained on, RefusedError for another identity."""
     try:
         if runfolder.exists(path):
             return Run.open(path, config)
@@ -85,6 +87,15 @@ def create(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[st
     finally:
         shutil.rmtree(fresh, ignore_errors=True)  # it is gone if all went well
     return Run(path, config, manifest, list(tasks), environments)
+
+
+def open_or_create(path: Path, config_file: Path) -> Run:
+    """The run in `path`, created with the tasks that `config_file` names where there is none, joined where another
+    process was faster. Raises UserError, and RefusedError where a run of another identity is there."""
+    config = read_config(config_file)
+    if runfolder.exists(path):
+        return Run.open(path, config)
+    return create_run(path, config, load_tasks(config.data, config_file.parent))
 
 
 def check(config: Config, tasks: Sequence[Task], environments: Environments) -> list[str]:

@@ -1,4 +1,4 @@
-"""Signs of life: a counter that a living process moves, and how a reader judges it (DESIGN §4).
+"""Heartbeat files: a counter that a living process moves, and how a reader judges it.
 
 The writer's thread replaces `heartbeat.<process>.json` about once a second, so the counter tells a dead process. What
 the process itself says (`beat`) tells a stuck one: the file holds how long ago it last said something (`quiet`) and

@@ -1,4 +1,4 @@
-"""Who owns which file, and the lock around merges (DESIGN §4).
+"""Who owns which file, and the lock around merges.
 
 Correctness rests on none of these: logs have one writer, groups have closing records, merges are idempotent. They keep
 a second trainer or daemon from starting by mistake, and tell people who is there.

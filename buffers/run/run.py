@@ -1,6 +1,6 @@
 """A run folder: what its creator wrote once (config.toml, manifest.json, tasks.jsonl), and who may start with it.
 
-Logs and folds are elsewhere; this is what all processes of a run share (DESIGN §4).
+Logs and folds are elsewhere; this is what all processes of a run share.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 import orjson
 
 import rods
-from buffers.log.writer import LogWriter, record
+from buffers.log.records import record
+from buffers.log.writer import LogWriter
 from buffers.run.heartbeat import ProcessLocation
 from rods import runfolder
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
@@ -75,14 +76,6 @@ class Run:
         config = config or written
         environments = Environments(config.operation.sandbox)
         return Run(path, config, manifest, list(read_tasks(path / runfolder.TASKS)), environments)
-
-    @staticmethod
-    def create(path: Path, config: Config, tasks: list[Task]) -> Run:
-        """Creates the run folder, or joins it when it exists with the same identity. Raises UserError for tasks that
-        cannot be trained on (buffers.run.creation)."""
-        from buffers.run.creation import create
-
-        return create(path, config, tasks)
 
     def log_start(self, process: str, **facts: Any) -> None:
         """Appends a record to operation.<process>.jsonl: where `process` runs, its operation half, versions, `facts`.

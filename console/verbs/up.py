@@ -9,7 +9,6 @@ from console.live import View, view
 from console.output import ConfigFile, RunFolder
 from console.progress import Progress
 from console.supervision import Supervisor, children
-from console.verbs.new import create
 from rods.commands import Json
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
 from rods.signals import StopRequest
@@ -29,11 +28,12 @@ def up(run: RunFolder, /, *, config: ConfigFile = None, as_json: Json = False) -
 
 def prepare(run: Path, config: Path | None) -> None:
     """Creates the run, or checks that it is one and that `config` names the same identity. Raises UserError."""
+    from buffers.run.creation import open_or_create
     from buffers.run.run import Run
     from rods.runfolder import exists
 
     if config is not None:
-        create(run, config)
+        open_or_create(run, config)
     elif exists(run):
         Run.open(run)
     else:

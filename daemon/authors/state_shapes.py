@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rods.analysis import flows
+from rods.analysis import says
 from rods.canonical import canonical
 
 RefusalKind = Literal[
@@ -64,7 +64,7 @@ def leaves(value: Any, where: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 def contents(value: Any) -> set[bytes]:
     """Every key and leaf of a JSON value as canonical JSON; keys that are numbers also as such."""
-    return {canonical(leaf) for _, leaf in flows.leaves(value, keys=True)}
+    return {canonical(leaf) for _, leaf in says.leaves(value, keys=True)}
 
 
 def at(state: Any, path: Sequence[str]) -> Any:

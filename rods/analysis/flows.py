@@ -11,27 +11,17 @@ akin to the argument's (`id` and `event_id`), and it is believed before what was
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import orjson
 
+from rods.analysis.says import Text, akin, is_small, key_of, leaves
 from rods.calls import Call
 from rods.environments.base import Parameter, Result, Results, Tool
 from rods.tasks import Task
-
-NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?![\w])")
-WORDS = re.compile(r"[^\W_]+")
-HUGE = 1e300  # numbers that no text says; Python's integers may not even fit a float
-SPELLED = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
-    *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
-)
-# "one" is left out: it is seldom a number ("the one in drafts").
-IN_WORDS = {word: float(number) for number, word in enumerate(SPELLED) if word != "one"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +31,6 @@ class Flow:
 
     source: Literal["user", "earlier", "result", "state", "default"]
     origin: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A text, folded for searching, and the numbers in it."""
-
-    folded: str
-    numbers: frozenset[float]
-
-    @staticmethod
-    def of(text: str) -> Text:
-        folded = " ".join(text.casefold().split())
-        numbers = {float(match.replace(",", "")) for match in NUMBER.findall(folded)}
-        numbers |= {IN_WORDS[word] for word in WORDS.findall(folded) if word in IN_WORDS}
-        return Text(folded, frozenset(numbers))
-
-    def says(self, value: Any) -> bool:
-        """Whether the text contains `value` as a whole: a number as a number, a text between word boundaries."""
-        if isinstance(value, bool) or value is None:
-            return False
-        if isinstance(value, (int, float)):
-            return abs(value) < HUGE and float(value) in self.numbers
-        if isinstance(value, str):
-            return _contains(self.folded, " ".join(value.casefold().split()))
-        parts = list(leaves(value))
-        return bool(parts) and all(self.says(part) for _, part in parts)
 
 
 class Output:
@@ -165,60 +129,3 @@ def _flow(
     if not listed and not is_small(value) and all(key_of(leaf) in state for _, leaf in leaves(value)):
         return Flow("state")
     return Flow("user")
-
-
-def is_small(value: Any) -> bool:
-    """Whether `value` is so short that finding it somewhere proves nothing."""
-    if isinstance(value, bool) or value is None:
-        return True
-    if isinstance(value, (int, float)):
-        return abs(value) < 100 and float(value).is_integer()
-    return isinstance(value, str) and len(value.strip()) < 3
-
-
-def akin(field: str, argument: str) -> bool:
-    """Whether two names share a word: `id` and `event_id`."""
-    return not set(WORDS.findall(field.casefold())).isdisjoint(WORDS.findall(argument.casefold()))
-
-
-def _contains(text: str, part: str) -> bool:
-    if not part:
-        return False
-    start = text.find(part)
-    while start >= 0:
-        end = start + len(part)
-        before = start == 0 or not (text[start - 1].isalnum() and part[0].isalnum())
-        after = end == len(text) or not (text[end].isalnum() and part[-1].isalnum())
-        if before and after:
-            return True
-        start = text.find(part, start + 1)
-    return False
-
-
-def leaves(value: Any, name: str = "", *, keys: bool = False) -> Iterator[tuple[str, Any]]:
-    """(name of the nearest key, leaf) for every leaf of a JSON value; with `keys`, the keys of objects too."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if keys:
-                yield name, key
-                if key.isdecimal() and len(key) < 19:  # JSON has no number keys: {"140": …} names 140
-                    yield name, int(key)
-            yield from leaves(item, key, keys=keys)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from leaves(item, name, keys=keys)
-    else:
-        yield name, value
-
-
-def key_of(value: Any) -> Any:
-    """A hashable form in which equal values are equal: numbers by value, texts folded, True apart from 1."""
-    if isinstance(value, bool):
-        return ("bool", value)
-    if isinstance(value, str):
-        return " ".join(value.casefold().split())
-    if isinstance(value, (list, tuple)):
-        return tuple(key_of(item) for item in value)
-    if isinstance(value, dict):
-        return frozenset((key, key_of(item)) for key, item in value.items())
-    return value

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from rods.analysis.flows import Output, akin, key_of, leaves
-from rods.analysis.words import IDENTIFIER, NUMBER, QUOTED
+from rods.analysis.flows import Output
+from rods.analysis.says import IDENTIFIER, akin, key_of, leaves, things
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Parameter, Result, Tool
 from rods.tasks import Task
@@ -50,13 +50,8 @@ class KnownValues:
 
     def add_text(self, text: str) -> None:
         """What a text quotes, its numbers and what looks like a name."""
-        for quoted in QUOTED.findall(text):
-            self.add("", next(part for part in quoted if part))
-        for number in NUMBER.findall(text):
-            plain = number.replace(",", "")
-            self.add("", float(plain) if "." in plain else int(plain))
-        for name in IDENTIFIER.findall(text):
-            self.add("", name)
+        for thing in (*things(text), *IDENTIFIER.findall(text)):
+            self.add("", int(thing) if isinstance(thing, float) and thing.is_integer() else thing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rods.analysis.flows import akin
+from rods.analysis.says import akin
 from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
 from rods.environments.base import Parameter, Result, Tool

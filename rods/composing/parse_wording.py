@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from rods.analysis.says import Text
 from rods.calls import Call
 from rods.composing.bind import spoken
 from rods.composing.catalogue import Catalogue, Got, Implied, Recipe, Said, Scene, Worded
-from rods.composing.task_types import said
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import RETURN_SENTENCE, Task
 
@@ -216,7 +216,7 @@ def _came(value: Any, result: Result, path: Sequence[str | int]) -> bool:
     """Whether `value` stands at `path` of `result`. A padded world may give a result without that path; then its text
     has to say the value."""
     found = _at(result.value, path)
-    return said(value, result.text) if found is ABSENT else bool(value == found)
+    return Text.shown(result.text).says(value) if found is ABSENT else bool(value == found)
 
 
 def _at(value: Any, path: Sequence[str | int]) -> Any:

@@ -27,6 +27,7 @@ from typing import Any
 
 from rods.analysis.flows import Flow
 from rods.analysis.plausible_calls import shows
+from rods.analysis.says import Text, says
 from rods.composing.catalogue import Catalogue, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.environments.base import Environment, reference
@@ -116,27 +117,6 @@ def finished(
     )
 
 
-def said(value: Any, text: str) -> bool:
-    """Whether `text` says `value` word for word, whatever the case. A list is said when each of its elements is."""
-    if isinstance(value, list):
-        return all(said(item, text) for item in value)
-    words = str(value).lower()
-    start = 0
-    lowered = text.lower()
-    while (found := lowered.find(words, start)) >= 0:
-        end = found + len(words)
-        before = lowered[found - 1] if found else " "
-        after = lowered[end] if end < len(lowered) else " "
-        if not (_joins(before) and _joins(words[0])) and not (_joins(after) and _joins(words[-1])):
-            return True
-        start = found + 1
-    return False
-
-
-def _joins(character: str) -> bool:
-    return character.isalnum() or character == "_"
-
-
 def missable(catalogue: Catalogue, draft: Draft, turn: int) -> list[str]:
     """The tools of `turn` that may be held out until it: no earlier turn uses them; rather those that act than those
     that only read, and where the catalogue says so those of the first request. Raises ComposeError("no_pattern") when
@@ -170,7 +150,7 @@ def _blurred(
             if slot.thing or catalogue.family(slot.domain) not in catalogue.book.vague or not slot.fills:
                 continue
             pattern = _word(slot.text)
-            had = said(slot.text, earlier) or any(said(slot.text, text) for text in results)
+            had = says(earlier, slot.text) or any(Text.shown(text).says(slot.text) for text in results)
             if len(pattern.findall(request)) == 1 and not had:
                 step, parameter = slot.fills[0]
                 choices.append((offset, slot, draft.turns[turn][offset + step], parameter))
@@ -242,7 +222,7 @@ def _padded(
             texts[turn].append(result.text)
             for argument, flow in bound.flows.items():
                 value = bound.call.arguments[argument]
-                if flow.origin is not None and not said(value, texts[flow.origin[0]][flow.origin[1]]):
+                if flow.origin is not None and not Text.shown(texts[flow.origin[0]][flow.origin[1]]).says(value):
                     detail = f"the padded state hides {value!r}"
                     raise ComposeError("vm_exec_failed", detail, function=bound.call.name, turn=turn, call=bound.call)
     return state, texts
@@ -278,9 +258,9 @@ def _flows(bound: BoundCall, turn: int, script: Sequence[str]) -> dict[str, Any]
 
 def settled(flow: Flow, value: Any, turn: int, script: Sequence[str]) -> Flow:
     """`flow` after wording: `user` when this turn's text says the value, `earlier` when only an earlier one does."""
-    if flow.source not in ("user", "earlier") or said(value, script[turn]):
+    if flow.source not in ("user", "earlier") or says(script[turn], value):
         return Flow("user") if flow.source == "earlier" else flow
-    return Flow("earlier") if any(said(value, text) for text in script[:turn]) else flow
+    return Flow("earlier") if any(says(text, value) for text in script[:turn]) else flow
 
 
 def _traits(catalogue: Catalogue, turn: int, calls: Sequence[BoundCall]) -> list[str]:

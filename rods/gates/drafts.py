@@ -1,34 +1,33 @@
-"""Stage IV by rules: what is wrong with a finished task (004 Appendix G, gate 4). An empty list accepts it.
+"""Judges a task against the draft that it was made from (004 Appendix G, gate 4, by rules). No fault accepts it.
 
 Four parts, each usable alone:
 
-- `structure`: calls as drafted; the turns without calls of miss_func and miss_param really cannot be served before the
-  next turn; a long context is longer.
-- `alignment`: every argument is to be had (said so far, in an earlier result, a default, implied by the recipe), and
-  the phrase book, read backwards (`reading`), finds the calls of each turn in its words and nothing else.
-- `leaks`: no tool or parameter is named.
-- `naturalness`: prose, without raw JSON or artefacts of generation.
+- `structure`: the calls are those of the draft; a turn without calls of miss_func and miss_param is followed by one
+  that serves it and could not be served before; a long context is longer than the draft.
+- `alignment`: every argument can be known (said so far, in an earlier result, a default, implied by the recipe), and
+  the phrase book explains all calls of a turn with its words, and all of its words (`rods.composing.parse_wording`).
+- `leaks`: no tool or parameter is named, no artefact of generation is left.
+- `naturalness`: sentences of the length that users type.
 
-That the calls run and reproduce their results is gate 1's business (`rods.gates`).
+That the calls run and give the recorded results is the business of the other gates (`rods.gates.check`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rods.analysis.says import Text, says
 from rods.composing.catalogue import Catalogue, Implied
 from rods.composing.parse_wording import read
 from rods.composing.records import BoundCall, Draft
-from rods.composing.task_types import said
 from rods.environments.base import Environment, Results, Tool
 from rods.gates.ground_truth import run
-from rods.gates.leaks import artefacts, secrets
+from rods.gates.leaks import leaks as leaking
 from rods.tasks import RETURN_SENTENCE, Task
 
-WORD = re.compile(r"[^\W_]+(?:_[^\W_]+)*")
 SLACK = 2  # words that a blur may add
 DOUBLED = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
 
@@ -53,7 +52,7 @@ def judge(
         return faults
     return (
         alignment(catalogue, environment, task, draft, results)
-        + leaks(catalogue, environment, task)
+        + leaks(environment, task)
         + naturalness(task, catalogue.book.longest + SLACK)
     )
 
@@ -95,14 +94,15 @@ def _longer(task: Task, draft: Draft) -> bool:
 
 def _missing(task: Task, draft: Draft, turn: int) -> bool:
     """Whether the turn after `turn` supplies a value that could be had in no way before."""
-    texts = [*task.script[: turn + 1], *(bound.result.text for calls in draft.turns[:turn] for bound in calls)]
+    texts = [Text.of(text) for text in task.script[: turn + 1]]
+    texts += [Text.shown(bound.result.text) for calls in draft.turns[:turn] for bound in calls]
     supplied = (
         bound.call.arguments[argument]
         for bound in draft.turns[turn + 1]
         for argument, flow in bound.flows.items()
-        if flow.source in ("user", "earlier") and said(bound.call.arguments[argument], task.script[turn + 1])
+        if flow.source in ("user", "earlier") and says(task.script[turn + 1], bound.call.arguments[argument])
     )
-    return any(not any(said(value, text) for text in texts) for value in supplied)
+    return any(not any(text.says(value) for text in texts) for value in supplied)
 
 
 def alignment(
@@ -110,12 +110,12 @@ def alignment(
 ) -> list[DraftFault]:
     """Whether texts and calls ask for the same: nothing missing, nothing unasked."""
     faults: list[DraftFault] = []
-    shown: list[str] = []  # results of the calls so far
+    shown: list[Text] = []  # what the calls so far gave
     tools = environment.tools()
     for turn, calls in enumerate(draft.turns):
         for bound in calls:
             faults += _unfounded(catalogue, tools[bound.call.name], task, draft, turn, bound, shown)
-            shown.append(bound.result.text)
+            shown.append(Text.shown(bound.result.text))
     if results is None:
         results = run(environment, task)
     for turn, reading in enumerate(read(catalogue, environment, task, results)):
@@ -127,12 +127,13 @@ def alignment(
 
 
 def _unfounded(
-    catalogue: Catalogue, tool: Tool, task: Task, draft: Draft, turn: int, bound: BoundCall, shown: Sequence[str]
+    catalogue: Catalogue, tool: Tool, task: Task, draft: Draft, turn: int, bound: BoundCall, shown: Sequence[Text]
 ) -> list[DraftFault]:
     """Arguments of a call that nobody could know."""
     faults = []
     steps = catalogue.recipes[bound.recipe].steps
     implied = [source.value for step in steps for source in step.arguments.values() if isinstance(source, Implied)]
+    texts = [Text.of(text) for text in task.script[: turn + 1]]
     defaults = {parameter.name: parameter.default for parameter in tool.parameters}
     for argument, value in bound.call.arguments.items():
         flow = bound.flows.get(argument)
@@ -140,32 +141,35 @@ def _unfounded(
         if flow is None:
             faults.append(DraftFault(f"nobody knows where {argument}={value!r} came from", "calls", turn))
         elif flow.origin is not None:
-            if not said(value, draft.turns[flow.origin[0]][flow.origin[1]].result.text):
+            if not Text.shown(draft.turns[flow.origin[0]][flow.origin[1]].result.text).says(value):
                 faults.append(DraftFault(f"{argument}={value!r} is not in the result that it came from", "calls", turn))
         elif flow.source == "state":
-            if not said(value, " ".join(_words(draft.state))):
+            if not Text.holding(draft.state).says(value):
                 faults.append(DraftFault(f"{argument}={value!r} is not in the state", "calls", turn))
         elif value in implied or value == defaults.get(argument):
             continue
-        elif not any(said(words, text) for text in (*task.script[: turn + 1], *shown) for words in (value, *other)):
+        elif not any(text.says(words) for text in (*texts, *shown) for words in (value, *other)):
             faults.append(DraftFault(f"nobody says {argument}={value!r}", "query", turn))
     return faults
 
 
-def leaks(catalogue: Catalogue, environment: Environment, task: Task) -> list[DraftFault]:
-    """Tools and parameters that the texts name. Tools whose names are plain words may be said when the catalogue lists
-    them as ordinary, parameters that are plain words always."""
-    secret = secrets(environment.tools(), catalogue.ordinary)
+def leaks(environment: Environment, task: Task) -> list[DraftFault]:
+    """What the gate of this name holds against the texts: tools and parameters that they name, artefacts."""
     return [
-        DraftFault(f"the text names {name!r}", "query", turn)
-        for turn, text in _requests(task)
-        for name in sorted(secret.intersection(re.findall(r"\w+", text)))
+        DraftFault(reason.text, "query", _served(task, turn))
+        for reason in leaking(environment, task)
+        if (turn := reason.turn) is not None
     ]
 
 
 def naturalness(task: Task, longest: int) -> list[DraftFault]:
     """Texts that no user would type, or of more than `longest` words."""
-    return [DraftFault(reason, "query", turn) for turn, text in _requests(task) for reason in unnatural(text, longest)]
+    return [
+        DraftFault(reason, "query", _served(task, turn))
+        for turn, text in enumerate(task.script)
+        if text != RETURN_SENTENCE
+        for reason in unnatural(text, longest)
+    ]
 
 
 def unnatural(text: str, longest: int) -> list[str]:
@@ -173,7 +177,6 @@ def unnatural(text: str, longest: int) -> list[str]:
     reasons = []
     if not text or text != text.strip() or "  " in text or text[-1] not in ".!?" or text[0].islower():
         reasons.append(f"not written in sentences: {text!r}")
-    reasons += artefacts(text)
     if found := DOUBLED.search(text):
         reasons.append(f"says {found[0]!r}")
     if len(text.split()) > longest:
@@ -181,27 +184,12 @@ def unnatural(text: str, longest: int) -> list[str]:
     return reasons
 
 
-def _requests(task: Task) -> Iterator[tuple[int, str]]:
-    """The texts that are the task's own, each with the turn in which it is served."""
-    for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
-        if text != RETURN_SENTENCE:
-            yield (turn if calls else turn + 1), text
+def _served(task: Task, turn: int) -> int:
+    """The turn whose calls do what the text of `turn` asks for."""
+    return turn if task.calls[turn] else turn + 1
 
 
 def _size(state: Any) -> int:
     if isinstance(state, Mapping):
         return 1 + sum(_size(value) for value in state.values())
     return 1
-
-
-def _words(value: Any) -> Iterator[str]:
-    """The lower-case words of all keys and texts in a JSON value."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from WORD.findall(str(key).lower())
-            yield from _words(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _words(item)
-    else:
-        yield from WORD.findall(str(value).lower())

@@ -11,12 +11,11 @@ one of the list instead.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
-from rods.analysis.flows import Output, Text, leaves
+from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import documented, shows, visible
-from rods.analysis.words import stems, tells
+from rods.analysis.says import Text, leaves, stems
 from rods.environments.base import Environment, Parameter, Results
 from rods.gates.records import Reason
 from rods.tasks import Task
@@ -47,11 +46,6 @@ def grounding(environment: Environment, task: Task, results: Results) -> list[Re
     return reasons
 
 
-@lru_cache(maxsize=4096)
-def _text(text: str) -> Text:
-    return Text.of(text)
-
-
 def parts(value: Any) -> list[Any]:
     return [leaf for _, leaf in leaves(value)] if isinstance(value, (list, dict)) else [value]
 
@@ -61,7 +55,7 @@ def _found(
 ) -> bool:
     if value is None or isinstance(value, bool) or value == "":
         return True
-    if any(tells(text, value) for text in texts):
+    if any(text.tells(value) for text in texts):
         return True
     if parameter is not None and parameter.default is not None and value == parameter.default:
         return True
@@ -70,8 +64,8 @@ def _found(
     if parameter is not None:
         listed = documented(parameter)
         if value in listed:
-            return not any(tells(texts[-1], other) for other in listed if other != value)
-        if _text(parameter.description).says(value):
+            return not any(texts[-1].tells(other) for other in listed if other != value)
+        if Text.of(parameter.description).says(value):
             return True
     return _composed(value, texts, outputs)
 

@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from rods.analysis.words import stems
+from rods.analysis.says import stems
 from rods.composing.catalogue import Catalogue
 from rods.environments.base import Environment, kept
 

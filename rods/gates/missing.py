@@ -16,9 +16,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rods.analysis.flows import Output, Text, is_small, key_of, leaves
+from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import KnownValues, Tried, attempts, plausible, shows, visible
-from rods.analysis.words import tells
+from rods.analysis.says import Text, is_small, key_of, leaves
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Result, Results, Tool
 from rods.gates.records import Reason
@@ -60,7 +60,7 @@ def _given(environment: Environment, task: Task, results: Results, turn: int) ->
     for call in task.calls[turn]:
         parameters = {parameter.name: parameter for parameter in environment.tools()[call.name].parameters}
         for name, value in call.arguments.items():
-            if isinstance(value, bool) or not tells(now, value) or any(tells(text, value) for text in before):
+            if isinstance(value, bool) or not now.tells(value) or any(text.tells(value) for text in before):
                 continue
             if any(output.brought(name, value) or output.mentions(value) for output in outputs):
                 had.append(f"{name}={value!r} is in an earlier result")

@@ -13,11 +13,11 @@ A request made in vain is read together with the turn that serves it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from rods.analysis.flows import Output, Text, is_small, key_of, leaves
-from rods.analysis.words import IDENTIFIER, NUMBER, QUOTED, stems, tells
+from rods.analysis.flows import Output
+from rods.analysis.says import Text, is_small, key_of, leaves, stems, things
 from rods.calls import Call
 from rods.composing.parse_wording import read
 from rods.environments.base import Environment, Results
@@ -70,7 +70,7 @@ def unasked(environment: Environment, task: Task, results: Results) -> list[Reas
 def _about(call: Call, said: Text, shown: Sequence[Output]) -> bool:
     """Whether the request says one of the call's values, or what was shown before gives all of them."""
     values = [(name, value) for name, value in leaves(dict(call.arguments)) if not is_small(value)]
-    if any(tells(said, value) for _, value in values):
+    if any(said.tells(value) for _, value in values):
         return True
     return bool(values) and all(any(output.brought(name, value) for output in shown) for name, value in values)
 
@@ -108,7 +108,7 @@ def undone(task: Task, results: Results) -> list[Reason]:
                 reasons.append(Reason("no call does what it asks for", turn))
             continue
         used = [leaf for call in calls for _, leaf in leaves(dict(call.arguments), keys=True)]
-        shown += [Text.of(result.text) for result in results[turn]]
+        shown += [Text.shown(result.text) for result in results[turn]]
         vain = turn and not task.calls[turn - 1]
         said = [Text.of(text) for text in task.script[: turn - 1 if vain else turn]]
         for thing in things(asked(task, turn)):
@@ -117,15 +117,6 @@ def undone(task: Task, results: Results) -> list[Reason]:
             if not any(_same(thing, value) for value in used) and not any(text.says(thing) for text in (*said, *shown)):
                 reasons.append(Reason(f"{thing!r} is asked about and no call uses it", turn))
     return reasons
-
-
-def things(text: str) -> Iterator[Any]:
-    """The quotations of a text, and the identifiers and numbers outside of them, each once."""
-    rest = QUOTED.sub(" ", text)
-    found: dict[Any, None] = dict.fromkeys(next(part for part in quoted if part) for quoted in QUOTED.findall(text))
-    found |= dict.fromkeys(IDENTIFIER.findall(rest))
-    found |= dict.fromkeys(float(number.replace(",", "")) for number in NUMBER.findall(IDENTIFIER.sub(" ", rest)))
-    yield from found
 
 
 def _same(thing: Any, value: Any) -> bool:

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from rods.analysis.flows import Output, Text, is_small
+from rods.analysis.flows import Output
+from rods.analysis.says import Text, is_small, stems
 from rods.analysis.schemas import Checker, limits
-from rods.analysis.words import stems
 from rods.calls import Call
 from rods.composing.catalogue import Got, Known, Source, catalogue_for
 from rods.composing.records import ComposeError

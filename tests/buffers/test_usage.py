@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from buffers.log.records import record
 from buffers.log.tail import read
-from buffers.log.writer import LogWriter, record
+from buffers.log.writer import LogWriter
 from buffers.usage import UsageLog, costs, covered
 from rods.errors import InfrastructureError, RefusedError
 from rods.llm import Usage

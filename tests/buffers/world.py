@@ -12,6 +12,7 @@ from typing import Any
 from buffers.daemon_log import DaemonLog
 from buffers.folds.pool import Pool
 from buffers.merging.merger import Epoch
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.state import RunState
 from buffers.trainer_log import TrainerLog
@@ -65,7 +66,7 @@ def config(**changes: Any) -> Config:
 
 
 def make_run(path: Path, **changes: Any) -> Run:
-    return Run.create(path, config(**changes), list(originals()))
+    return create_run(path, config(**changes), list(originals()))
 
 
 def group(task: Task, resolved: list[int], slot_role: str = "active", stage: int = 1) -> Group:

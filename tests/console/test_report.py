@@ -14,6 +14,7 @@ from markupsafe import escape
 from matplotlib.patches import Rectangle
 
 from buffers.log.tail import read
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from console.main import run
 from console.report.findings import findings, heldout_sentence, limits, numbers
@@ -145,7 +146,7 @@ class Tags(HTMLParser):
 
 def test_a_run_without_a_step_has_a_page_too(finished_run: Path, tmp_path: Path) -> None:
     done = Run.open(finished_run)
-    fresh = Run.create(tmp_path / "fresh", done.config, done.tasks)
+    fresh = create_run(tmp_path / "fresh", done.config, done.tasks)
     history = read_history(fresh.path)
     assert "nothing to draw" in build(history, tmp_path / "report").read_text()
     assert findings(history) == ["Nothing to say yet: no step is recorded."]

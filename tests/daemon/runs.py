@@ -15,6 +15,7 @@ from typing import Any
 from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.merging.merger import Epoch
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from rods.canonical import keyed_random
@@ -42,7 +43,7 @@ def make_run(path: Path, changes: dict[str, Any] | None = None, tasks: list[Task
             values.setdefault(section, {}).update(keys)
         else:
             values[section] = keys
-    return Run.create(path, parse_config(values, where="test"), tasks or desk.generate(7, 24, 8))
+    return create_run(path, parse_config(values, where="test"), tasks or desk.generate(7, 24, 8))
 
 
 class Trainer:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from buffers.checkpoints import Checkpoints, Position
-from buffers.run.run import Run
+from buffers.run.creation import create_run
 from evaluation.folder import episodes
 from evaluation.main import run
 from rods.config import Config, PolicySettings, Training
@@ -77,7 +77,7 @@ def test_a_run_s_checkpoint_is_evaluated_in_the_dialect_that_it_was_trained_in(
     weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = PolicySettings(kind="transformers", model=str(weights), dialect="compact")
-    Run.create(tmp_path / "run", Config(policy=policy, training=Training(batch_tasks=2)), desk.generate(3, 2, 2))
+    create_run(tmp_path / "run", Config(policy=policy, training=Training(batch_tasks=2)), desk.generate(3, 2, 2))
     position = Position(attempt=1, step=0, epoch=0, cursor=0, order_hash="", pool_seq=0, curriculum={}, random={})
     Checkpoints(tmp_path / "run").write(position, lambda folder: copytree(weights, folder, dirs_exist_ok=True))
     assert run(["run", str(tmp_path / "e"), "--run", str(tmp_path / "run"), *TASKS]) == 0

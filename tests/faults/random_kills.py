@@ -25,7 +25,7 @@ import tomli_w
 
 from bench.fixtures.llm_stub import Script, Stub
 from buffers.log.parts import segments
-from buffers.run.run import Run
+from buffers.run.creation import create_run
 from rods.config import parse_config
 from rods.errors import EXIT_OK, EXIT_REQUEUE
 from tests.faults.table import Row
@@ -142,7 +142,7 @@ def _create(folder: Path, stub: Stub) -> None:
     config = parse_config(values, where="tests.faults")
     folder.parent.mkdir(parents=True)
     folder.with_suffix(".toml").write_text(tomli_w.dumps(config.model_dump(mode="json")))
-    Run.create(folder, config, tasks)
+    create_run(folder, config, tasks)
 
 
 def _until_working(pair: Pair, name: str) -> None:

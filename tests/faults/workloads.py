@@ -19,6 +19,7 @@ import tomli_w
 from buffers.audit.verify import verify
 from buffers.log.parts import segments
 from buffers.log.tail import read
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.state import RunState
 from daemon.main import main as daemon_main
@@ -107,7 +108,7 @@ def prepare(folder: Path, program: str) -> None:
         config = parse_config({**values, "sync": "lockstep"}, where="tests.faults")
     else:
         config = parse_config(values, where="tests.faults")
-    Run.create(folder, config, load_tasks(config.data, folder.parent))
+    create_run(folder, config, load_tasks(config.data, folder.parent))
 
 
 @dataclass

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from buffers.checkpoints import ADOPTED, UNSTARTED, Checkpoint, Checkpoints
 from buffers.fork import fork
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from rods.config import parse_config
 from rods.errors import EXIT_OK, UserError
@@ -64,7 +65,7 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run of one step of AdamW."""
     folder = tmp_path_factory.mktemp("parent")
     config = configured(saved(folder / "policy"))
-    run = Run.create(folder / "run", config, load_tasks(config.data, folder))
+    run = create_run(folder / "run", config, load_tasks(config.data, folder))
     trained(run)
     return run
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from rods.config import Config, parse_config
 from rods.errors import UserError
@@ -53,7 +54,7 @@ def initial(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 
 def trained(folder: Path, state: Served) -> Run:
     config = configured(rollout_servers=[{"model": "nano", "urls": [state.url]}])
-    run = Run.create(folder / "run", config, load_tasks(config.data, folder))
+    run = create_run(folder / "run", config, load_tasks(config.data, folder))
     with TrainingRun(run) as training:
         trl_grpo.train(training)
     return run

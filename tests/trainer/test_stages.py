@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from buffers.checkpoints import Checkpoints
-from buffers.run.run import Run
+from buffers.run.creation import create_run
 from evaluation.episodes import EpisodeMaker
 from evaluation.folder import Settings
 from evaluation.heldout import roll_out
@@ -50,7 +50,7 @@ def test_hints_are_read_in_the_trainers_rollouts_of_their_stage_alone(
     """An untrained policy, whose every reply is short and taken for the call of a tool that does not exist."""
     policy = {"kind": "transformers", "model": str(saved(tmp_path / "policy"))}
     config = parse_config({**VALUES, "policy": VALUES["policy"] | policy}, where="test")
-    run = Run.create(tmp_path / "run", config, load_tasks(config.data, tmp_path))
+    run = create_run(tmp_path / "run", config, load_tasks(config.data, tmp_path))
     read: dict[int, list[Sample]] = {}
     groups, load = batches.groups, Chat.load
 

@@ -10,6 +10,7 @@ import pytest
 from buffers.checkpoints import MANIFEST, Checkpoints
 from buffers.fork import fork
 from buffers.log.tail import read
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from rods.config import Config, parse_config
 from rods.errors import DeadlineError, RefusedError, UserError
@@ -32,7 +33,7 @@ def make(folder: Path, **sections: Any) -> Run:
         **sections,
     }
     config: Config = parse_config(values, where="test")
-    return Run.create(folder / "run", config, TASKS)
+    return create_run(folder / "run", config, TASKS)
 
 
 def drive(run: TrainingRun, policy: SimulatedPolicy, steps: int) -> list[tuple[Batch, list[Group]]]:
@@ -241,7 +242,7 @@ def test_a_plateau_of_the_validation_score_ends_a_stage_at_the_same_epoch_stoppe
 
 def test_a_plateau_needs_validation_tasks(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no task has the split 'validation'"):
-        Run.create(
+        create_run(
             tmp_path / "run",
             parse_config(
                 {

@@ -16,6 +16,7 @@ from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from trl import GRPOTrainer
 from trl.trainer import utils as trl_utils
 
+from buffers.run.creation import create_run
 from buffers.run.run import Run
 from rods.config import parse_config
 from rods.errors import InfrastructureError
@@ -40,7 +41,7 @@ def _new_run(folder: Path, **changes: dict[str, object]) -> Run:
     config = parse_config(
         {**VALUES, **{name: {**VALUES[name], **keys} for name, keys in changes.items()}}, where="test"
     )
-    return Run.create(folder / "run", config, load_tasks(config.data, folder))
+    return create_run(folder / "run", config, load_tasks(config.data, folder))
 
 
 @pytest.fixture

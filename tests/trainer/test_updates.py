@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 import pytest
 
-from buffers.run.run import Run
+from buffers.run.creation import create_run
 from rods.config import parse_config
 from rods.observations import Rollout
 from tests.trainer.nano_parts import saved
@@ -56,7 +56,7 @@ def train(folder: Path, **changes: Any) -> tuple[list[float], Path]:
         "training": {**VALUES["training"], **changes},
     }
     config = parse_config(values, where="test")
-    run = Run.create(folder, config, load_tasks(config.data, folder))
+    run = create_run(folder, config, load_tasks(config.data, folder))
     with TrainingRun(run) as training:
         trl_grpo.train(training)
     last = sorted((run.path / "checkpoints").glob("step_*"))[-1]

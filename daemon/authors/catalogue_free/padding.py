@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from daemon.authors.state_shapes import at, is_map
-from rods.analysis.words import COMMON, stem
+from rods.analysis.says import COMMON, stem
 from rods.composing.records import Draft
 from rods.environments.base import Environment
 from rods.errors import InfrastructureError

@@ -23,7 +23,7 @@ from daemon.authors.base import Assignment, Texts
 from daemon.authors.llm import showing, wording
 from daemon.authors.llm.asking import AnswerForm, Context, Unreadable
 from daemon.authors.llm.wording import UserValue
-from rods.analysis.flows import is_small
+from rods.analysis.says import is_small
 from rods.composing import task_types
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, ComposeError, Draft

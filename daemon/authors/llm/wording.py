@@ -17,8 +17,7 @@ from daemon.authors.base import Assignment, Defect, Texts
 from daemon.authors.llm import showing
 from daemon.authors.llm.asking import AnswerForm, Context, Unreadable
 from prompts import load
-from rods.analysis.flows import Text, is_small
-from rods.analysis.words import tells
+from rods.analysis.says import Text, is_small
 from rods.canonical import canonical, content_id
 from rods.composing.catalogue import Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
@@ -236,7 +235,7 @@ class UserValue:
 
     def said_in(self, texts: Iterable[str]) -> bool:
         """Whether one of `texts` says it, as it is or in the slot's words."""
-        return any(tells(Text.of(text), words) for text in texts for words in (self.value, self.slot.text))
+        return any(Text.of(text).tells(words) for text in texts for words in (self.value, self.slot.text))
 
 
 def user_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[UserValue]:
@@ -297,7 +296,7 @@ def faults(given: Assignment, draft: Draft, texts: Sequence[str], turn: int) -> 
     revealed = [
         f"turn {turn + 1} must not say {showing.compact(value)}, which is found out by a call"
         for value in looked_up(calls)
-        if not is_small(value) and tells(now, value) and not any(one.value == value for one in own)
+        if not is_small(value) and now.tells(value) and not any(one.value == value for one in own)
     ]
     return form_faults(given.environment, calls, texts[turn]), missing + revealed
 

@@ -15,7 +15,7 @@ import pytest
 import tomli_w
 
 from buffers.fork import fork
-from buffers.run.creation import check
+from buffers.run.creation import check, create_run
 from buffers.run.run import Run
 from rods import runfolder
 from rods.calls import Call
@@ -137,7 +137,7 @@ def test_a_stage_with_too_few_tasks_of_its_types_is_refused() -> None:
 def test_seeds_of_one_type_only_are_worth_a_warning(tmp_path: Path) -> None:
     only_base = [task for task in originals() if task.type == "base"]
     settings = config(training={"batch_tasks": 1})
-    run = Run.create(tmp_path / "run", settings, only_base)
+    run = create_run(tmp_path / "run", settings, only_base)
     [warning] = run.manifest["warnings"]
     assert "at most 6 seeds a step, not 16" in warning
     assert check(settings, originals(), ENVIRONMENTS) == []
@@ -204,7 +204,7 @@ def test_a_model_that_has_moved_is_found_by_the_configuration_of_the_next_start(
         return read_config(file)
 
     path = tmp_path / "run"
-    Run.create(path, asked("old"), list(originals()))
+    create_run(path, asked("old"), list(originals()))
     assert Run.open(path).config.policy.model == str(tmp_path / "old" / "m" / "qwen")  # from any folder, on its own
     assert Run.open(path, asked("new")).config.policy.model == str(tmp_path / "new" / "m" / "qwen")
     forked = fork(Run.open(path), tmp_path / "fork")
@@ -212,7 +212,7 @@ def test_a_model_that_has_moved_is_found_by_the_configuration_of_the_next_start(
 
 
 def test_opening_runs_changes_nothing_for_one_another(tmp_path: Path) -> None:
-    made = Run.create(tmp_path / "run", config(), list(originals()))
+    made = create_run(tmp_path / "run", config(), list(originals()))
     sandbox = Sandbox(environments=("desk",), workers=1, lowest_tier="limits")
     operation = made.config.operation.model_copy(update={"sandbox": sandbox})
     confined = Run.open(made.path, made.config.model_copy(update={"operation": operation}))

@@ -8,9 +8,9 @@ import random
 import pytest
 
 from rods.analysis.flows import Flow
+from rods.analysis.says import Text
 from rods.composing import bind, states
 from rods.composing.records import ComposeError, Plan, PlannedTurn
-from rods.composing.task_types import said
 from tests.rods.composing.drafts import DESK, STATE, desk, drafted, planned
 
 
@@ -36,7 +36,7 @@ def test_a_result_flow_holds_the_value_that_the_result_gave() -> None:
                 for argument, flow in bound.flows.items():
                     if flow.origin is not None:
                         origin = draft.turns[flow.origin[0]][flow.origin[1]]
-                        assert said(bound.call.arguments[argument], origin.result.text)
+                        assert Text.shown(origin.result.text).says(bound.call.arguments[argument])
 
 
 def test_a_thing_that_the_user_named_is_user_in_its_turn_and_earlier_afterwards() -> None:

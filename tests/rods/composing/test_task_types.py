@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from rods.analysis.says import says
 from rods.composing import task_types, wording
 from rods.composing.records import ComposeError
-from rods.composing.task_types import said
 from rods.tasks import RETURN_SENTENCE, TaskType
 from tests.rods.composing.drafts import DESK, STATE, desk, drafted, made, planned
 
@@ -46,7 +46,7 @@ def test_miss_func_withholds_a_needed_tool_until_the_fixed_sentence() -> None:
         assert task.script[2] == RETURN_SENTENCE and task.calls[1] == ()
         assert task.held_out == {2: ("pay_bill",)}  # rather what acts than what reads
         assert "pay_bill" not in task.tools_at(1) and "pay_bill" in task.tools_at(2)
-        assert said(task.calls[2][0].arguments["vendor"], task.script[1])
+        assert says(task.script[1], task.calls[2][0].arguments["vendor"])
         assert task.provenance["missing"] == [{"turn": 1, "tool": "pay_bill"}]
 
 
@@ -57,11 +57,11 @@ def test_miss_param_blurs_one_value_and_supplies_it_in_the_next_turn() -> None:
         gap = task.provenance["missing"][0]
         value = task.calls[2][0].arguments[gap["argument"]]
         assert task.calls[1] == () and value == gap["value"]
-        assert not any(said(value, text) for text in task.script[:2]) and said(value, task.script[2])
+        assert not any(says(text, value) for text in task.script[:2]) and says(task.script[2], value)
         assert any(vague in task.script[1] for vague in desk().book.vague[gap["domain"]])
         for name, other in task.calls[2][0].arguments.items():
             if name != gap["argument"]:
-                assert said(other, task.script[1])
+                assert says(task.script[1], other)
                 assert task.provenance["flows"][2][0][name] == {"source": "earlier"}
         assert task.provenance["flows"][2][0][gap["argument"]] == {"source": "user"}
         blurred.add(gap["argument"])
@@ -126,7 +126,7 @@ def test_provenance_tells_flows_recipes_and_traits() -> None:
 
 
 def test_saying_a_value_is_word_for_word_whatever_the_case() -> None:
-    assert said("all approved", "Reply ALL approved, please.")
-    assert said(40, "Move 40 to cash.") and not said(40, "Move 400 to cash.") and not said(4, "Move 0.45 or 140.")
-    assert said([101, 102], "the notes 101 and 102") and not said([101, 103], "the notes 101 and 102")
-    assert said("*.txt", "All *.txt files") and not said("box1", "box12")
+    assert says("Reply ALL approved, please.", "all approved")
+    assert says("Move 40 to cash.", 40) and not says("Move 400 to cash.", 40) and not says("Move 0.45 or 140.", 4)
+    assert says("the notes 101 and 102", [101, 102]) and not says("the notes 101 and 102", [101, 103])
+    assert says("All *.txt files", "*.txt") and not says("box12", "box1")

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from rods.analysis.says import says
 from rods.composing import wording
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.composing.task_types import said
 from tests.rods.composing.drafts import DESK, STORY, desk, drafted, planned
 from worlds import desk as desk_environment
 
@@ -30,7 +30,7 @@ def test_turn_by_turn_every_turn_names_everything_it_needs() -> None:
         for turn, text in zip(draft.turns, _word(draft, 0), strict=True):
             for bound in turn:
                 for slot in bound.slots.values():
-                    assert said(slot.text, text), (slot, text)
+                    assert says(text, slot.text), (slot, text)
 
 
 def test_rewrite_refers_back_and_word_does_not() -> None:

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from rods import interfaces
-from rods.analysis.flows import Text, is_small, leaves
+from rods.analysis.says import Text, is_small, leaves
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.config import Stage

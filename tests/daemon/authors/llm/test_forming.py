@@ -9,7 +9,8 @@ import pytest
 
 from bench.fixtures.llm_stub import Stub
 from daemon.authors.llm import forming
-from rods.analysis.flows import Flow, Text
+from rods.analysis.flows import Flow
+from rods.analysis.says import Text
 from rods.calls import Call
 from rods.composing import task_types
 from rods.composing.catalogue import catalogue_for

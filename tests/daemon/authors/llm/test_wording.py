@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bench.fixtures.llm_stub import Stub
-from rods.analysis.flows import Text
+from rods.analysis.says import Text
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later
 from tests.daemon.pipelines import seed
