@@ -30,13 +30,13 @@ from buffers.daemon_log import DaemonLog
 from buffers.log.records import Record, line, record
 from buffers.run.creation import create_run
 from buffers.run.run import Run
+from buffers.run.runfolder import OBSERVATIONS, POOL, SEEDS, expanded_segment
 from buffers.trainer_log import TrainerLog
 from daemon.watching import Watch
 from rods.canonical import keyed_random
 from rods.config import parse_config
 from rods.observations import Group, Rollout
 from rods.rules.order import batch, order_hash, slots, steps_per_epoch
-from rods.runfolder import OBSERVATIONS, POOL, SEEDS, expanded_segment
 from rods.tasks import Task
 from worlds import desk
 

@@ -24,8 +24,8 @@ from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
 from buffers.log.records import Record
 from buffers.log.tail import read
+from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
 from buffers.usage import costs
-from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS
 
 PAPER_STEP = 222.0  # seconds
 ANSWER = 2.0, 10.0  # seconds: about 200 tokens at 30 ms, a model of 32B parameters with 64 calls in flight

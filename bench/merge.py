@@ -18,11 +18,11 @@ from typing import Any
 from bench.figures import Figure, run
 from buffers.log.records import line, record
 from buffers.run.creation import create_run
+from buffers.run.runfolder import expanded_segment
 from buffers.trainer_log import TrainerLog
 from rods.config import parse_config
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
-from rods.runfolder import expanded_segment
 from rods.tasks import Task
 from worlds import desk
 

@@ -20,6 +20,7 @@ from bench.figures import Figure, run
 from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.creation import create_run
+from buffers.run.runfolder import EXPANDED, OBSERVATIONS
 from buffers.trainer_log import TrainerLog
 from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
@@ -30,7 +31,6 @@ from rods.environments.loading import Environments
 from rods.gates import held_out_index
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
-from rods.runfolder import EXPANDED, OBSERVATIONS
 from rods.tasks import Task
 from worlds import desk
 

@@ -3,7 +3,7 @@
 A checkpoint counts only once its manifest exists, names every policy file with its SHA-256, and all of them match. It
 is written into a temporary folder, every file fsynced, the manifest last, and then renamed. What does not count (torn
 by a kill, or damaged later) is moved to `checkpoints/incomplete/` and never deleted. It may be resumed only while its
-(attempt, step) is live: no later start went back beyond it (DESIGN §4).
+(attempt, step) is live: no later start went back beyond it.
 
 Kept are step 0 (the untrained policy, which evaluation compares with) and the newest few.
 """
@@ -151,9 +151,9 @@ class Checkpoints:
         return Checkpoint(checkpoint.folder, position, checkpoint.files)
 
     def adopt(self, source: Checkpoint) -> Checkpoint:
-        """Makes another run's policy the untrained policy of this one, which has not been started yet (a fork that
-        takes the weights along). What its optimizer remembers stays behind: it would bring its learning rate along, and
-        this run may have another optimizer."""
+        """Makes another run's policy the untrained policy of this one, which has not been started yet (a fork with
+        `--weights`). The optimizer's state is left out: it holds the learning rate, and this run may have another
+        optimizer."""
 
         def copied(folder: Path) -> None:
             left = shutil.ignore_patterns(*OPTIMIZER)

@@ -22,8 +22,8 @@ from buffers.log.records import Record, quarantine, record
 from buffers.log.writer import LogWriter
 from buffers.run.locks import Ownership
 from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, expanded_segment
 from rods.errors import RefusedError
-from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, expanded_segment
 from rods.tasks import Task
 
 PROCESS = "daemon"

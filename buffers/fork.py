@@ -8,10 +8,10 @@ from typing import Any
 
 from buffers.run.creation import create_run
 from buffers.run.run import Run
+from buffers.run.runfolder import exists
 from buffers.state import LostVariant, read_state
 from rods.config import Config
 from rods.errors import UserError
-from rods.runfolder import exists
 from rods.tasks import Task
 
 

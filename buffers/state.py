@@ -29,10 +29,10 @@ from buffers.folds.staging import Staging
 from buffers.log.records import Record
 from buffers.log.tail import Tail, read
 from buffers.run.run import Run
+from buffers.run.runfolder import OBSERVATIONS, POOL
 from rods.errors import CorruptLogError
 from rods.rules.tracker import Tracker
 from rods.rules.zones import ZONES
-from rods.runfolder import OBSERVATIONS, POOL
 from rods.tasks import Task
 
 __all__ = ["ClosedStep", "Lineage", "LostVariant", "RunState", "lineage", "read_state"]
@@ -193,7 +193,7 @@ class RunState:
         raise KeyError(epoch)
 
     def records(self, log: str) -> Iterator[Record]:
-        """The records of the run's log of that name (rods.runfolder) that count, read from the beginning."""
+        """The records of the run's log of that name (buffers.run.runfolder) that count, read from the beginning."""
         return read(self.run.path / log)
 
     def follow(self, log: str) -> Tail:

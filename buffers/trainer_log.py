@@ -20,10 +20,10 @@ from buffers.log.writer import LogWriter
 from buffers.merging.merger import Epoch, Merger
 from buffers.run.locks import Ownership
 from buffers.run.run import Run
+from buffers.run.runfolder import OBSERVATIONS, TRACKER
 from buffers.state import RunState
 from rods.errors import RefusedError, UserError
 from rods.observations import Group
-from rods.runfolder import OBSERVATIONS, TRACKER
 from rods.tasks import Task
 
 PROCESS = "trainer"

@@ -23,9 +23,9 @@ from typing import Any, Self
 from buffers.log.records import Record, record
 from buffers.log.tail import read
 from buffers.log.writer import LogWriter
+from buffers.run.runfolder import EXPANDED
+from buffers.run.runfolder import usage as log_name
 from rods.llm.records import Usage
-from rods.runfolder import EXPANDED
-from rods.runfolder import usage as log_name
 
 SECONDS = 1.0  # between writes
 

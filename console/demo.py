@@ -40,9 +40,9 @@ def main() -> int:
 def move_aside(config: Path) -> None:
     """Moves runs/demo aside if it is finished or was made with other settings."""
     from buffers.run.run import Run
+    from buffers.run.runfolder import exists
     from console.progress import Progress
     from rods.config import read_config
-    from rods.runfolder import exists
 
     if not exists(RUN):
         return

@@ -14,9 +14,9 @@ from typing import Any
 from buffers.run.heartbeat import judge, read_heartbeat
 from buffers.run.locks import owner
 from buffers.run.run import Run
+from buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
 from buffers.state import ClosedStep, RunState
 from rods.rules.zones import moments
-from rods.runfolder import OBSERVATIONS, REJECTED, SEEDS
 
 RECENT = 10  # steps that the running mean of the reward covers
 

@@ -18,11 +18,12 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
+from buffers.run import runfolder
 from buffers.run.creation import open_or_create
 from buffers.run.run import Run
 from daemon.authors.procedural import IN_FLIGHT
 from daemon.service import Service
-from rods import commands, deadlines, logs, runfolder
+from rods import commands, deadlines, logs
 from rods.episode.watchdog import Lanes
 from rods.signals import on_signal
 

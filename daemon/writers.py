@@ -1,7 +1,7 @@
-"""Who writes a variant: the procedural author of its environment, or one on a language model, bound to one endpoint.
+"""Chooses and equips the author of a variant: the procedural one of its environment, or one on a language model.
 
-With `pipeline.author = "llm"` this holds the client, what may be spent, and the log of calls. Each variant has one
-backbone, drawn by weight under a key of its own, so that a restart draws the same one, and an account.
+With `pipeline.author = "llm"` this holds the client, the budget, and the log of calls. Each variant has an account and
+one backbone (endpoint), drawn by weight under a key of its own, so that a restart draws the same one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ log = structlog.get_logger()
 
 
 class Writers:
-    """An async context manager. Raises UserError when a language model is to write and none is configured."""
+    """An async context manager: opens and closes client and log. Raises UserError when a language model is to write and
+    no endpoint is configured."""
 
     def __init__(self, run: Run, threads: Executor) -> None:
         self.run, self.config, self.threads = run, run.config, threads
@@ -82,8 +83,8 @@ class Writers:
         return self._client is not None and all(one["why"] for one in self._client.status())
 
     def author(self, environment: Environment, pick: str, index: int) -> Author:
-        """Who writes variant `index` of `pick`. Raises ComposeError("no_prompts") for an environment that nobody can
-        write for."""
+        """Who writes variant `index` of `pick`. Raises ComposeError("no_prompts") where the procedural author is to
+        write for an environment without a catalogue."""
         if self._client is None:
             if environment.name not in self._procedural:
                 self._procedural[environment.name] = ProceduralAuthor.of(environment, self.threads)
@@ -95,8 +96,8 @@ class Writers:
         return LLMAuthor(environment, asker, self.config.pipeline, self.threads, duplicates=duplicates)
 
     def known(self) -> dict[str, Any]:
-        """What the log of starts says of them: the synthesis model and the prompt hashes of every environment that can
-        be written for."""
+        """What the log of starts records: the synthesis model, and the prompt hashes of every environment that can be
+        written for."""
         hashes = {}
         for name in self.run.manifest["environments"]:
             try:

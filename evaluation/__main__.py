@@ -1,4 +1,5 @@
-"""`rods-eval`, also as `python -m evaluation`. Signals are answered from here on, before all imports (rods.signals)."""
+"""`rods-eval`, also as `python -m evaluation`. Signal handlers are installed before the other imports
+(rods.signals)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,12 @@
 """A policy behind an OpenAI-compatible endpoint: many episodes in flight, each asking as soon as it can.
 
-Budgets and failures of the machinery are nobody's failure: the episode is left out, the reason is kept, and the next
-start runs it again. A prompt that does not fit the context ends the episode, as it does in the official harness. An
-output that was cut at the token limit is taken as it is in the official protocol, and ends the episode elsewhere.
+An episode that meets a spent budget or an infrastructure failure is left out; the reason is counted, and the next start
+runs it again. A prompt that does not fit the context ends the episode, as in the official harness. An output that was
+cut at the token limit is taken as it is in the official protocol, and ends the episode elsewhere.
+
+Rollouts, loss and local weights keep the reasoning in earlier replies, since their history is tokens that are never
+rendered again. Behind an endpoint the server renders the history, and the chat templates of some reasoning models leave
+earlier reasoning out: such a policy would be scored on other conversations than it was trained on, so it is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ STAGE = "evaluation"  # what calls are counted by
 
 
 class EndpointPolicy:
-    """Runs episodes through `client`. `stopped` counts what was left out, by reason."""
+    """Runs episodes through `client`. `stopped` counts the episodes that were left out, by reason."""
 
     def __init__(self, client: Client, maker: EpisodeMaker, in_flight: int) -> None:
         self.client, self.maker, self.in_flight = client, maker, in_flight
@@ -62,17 +66,17 @@ class EndpointPolicy:
 
     async def _episode(self, task: Task, sample: int, done: Callable[[Episode], None]) -> None:
         job = self.maker.job(task)
-        voice = _Voice(self.client, self.maker, job, sample)
-        trace = await run_episode(job, voice.reply)
+        calls = _EpisodeCalls(self.client, self.maker, job, sample)
+        trace = await run_episode(job, calls.reply)
         if trace.end == "infrastructure":
-            self._spent |= voice.spent
-            self.stopped[voice.trouble or "the environment's machinery failed"] += 1
+            self._spent |= calls.spent
+            self.stopped[calls.trouble or "the environment's machinery failed"] += 1
         else:
-            done(self.maker.episode(job, sample, trace, voice.cut))
+            done(self.maker.episode(job, sample, trace, calls.cut))
 
 
-class _Voice:
-    """The policy in one episode: what it is asked, and what it says."""
+class _EpisodeCalls:
+    """The requests of one episode and their replies."""
 
     def __init__(self, client: Client, maker: EpisodeMaker, job: Job, sample: int) -> None:
         self.client, self.settings, self.job, self.sample = client, maker.settings, job, sample
@@ -141,7 +145,7 @@ SECONDS = 30.0
 ASIDE = "<think>\nOne after the other.\n</think>\n\n"
 
 
-async def refuse_another_rule(model: str, bases: Sequence[str]) -> None:
+async def refuse_dropped_reasoning(model: str, bases: Sequence[str]) -> None:
     """Has the servers at `bases` (…/v1) render a conversation with reasoning in it, where they can (vLLM). Raises
     UserError when they leave it out."""
     timeout = aiohttp.ClientTimeout(total=SECONDS)
@@ -165,5 +169,5 @@ async def _tokens(session: aiohttp.ClientSession, address: str, model: str, repl
         async with session.post(address, json={"model": model, "messages": messages}) as answer:
             found = await answer.json(content_type=None) if answer.status == 200 else None
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
-        return None  # whoever calls it next will hear why
+        return None  # the next request reports why
     return found.get("tokens") if isinstance(found, dict) else None

@@ -1,6 +1,12 @@
-"""What an evaluation is: tasks, protocol, policy and sampling. Its folder remembers them, and refuses others.
+"""The folder of an evaluation: its settings (evaluation.json) and the episodes done so far (episodes.jsonl).
 
-Where the policy is reached (addresses, keys, concurrency, budgets) is no part of it and may change at every start.
+Settings are tasks, protocol, policy and sampling; a folder refuses others. Addresses, keys, concurrency and budgets are
+no part of them and may change at every start.
+
+episodes.jsonl has one record an episode, durable before the next one counts. Only episodes that the policy itself ended
+are recorded; one that met an infrastructure failure or a spent budget is run again by the next start. Outputs are kept
+as JSON text inside the record, since a policy's text may hold what a line of the log may not (lone surrogates, numbers
+of any size).
 """
 
 from __future__ import annotations
@@ -60,7 +66,7 @@ class Settings:
 
     @property
     def greedy(self) -> bool:
-        """Whether outputs are all but determined: the temperature is at most the harness's own."""
+        """Whether the temperature is at most the harness's own, so that the likeliest token is taken."""
         return self.temperature <= COLDEST
 
     @property
@@ -89,7 +95,7 @@ class Settings:
         return found
 
     def identity(self, bfcl: Bfcl) -> dict[str, Any]:
-        """What the folder remembers: these settings, the version of the data, the environment's hash."""
+        """The content of evaluation.json: these settings, the version of the data, the environment's hash."""
         record: dict[str, Any] = orjson.loads(orjson.dumps(asdict(self)))
         return {"format": 1, "data": data_version(), "environment": bfcl.hash, **record}
 
@@ -116,7 +122,7 @@ def open_folder(folder: Path, settings: Settings, bfcl: Bfcl) -> None:
 
 
 def recorded_settings(folder: Path) -> dict[str, Any]:
-    """What an evaluation's folder remembers. Raises UserError when it is none, RefusedError for other data."""
+    """The content of evaluation.json. Raises UserError for a folder without it, RefusedError for other data."""
     try:
         found: dict[str, Any] = orjson.loads((folder / SETTINGS).read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:

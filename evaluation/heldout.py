@@ -1,15 +1,14 @@
 """Held-out scores of a run: its policy at a checkpoint, rolled out on the tasks that it never trains on.
 
-Scores lie in `eval/heldout_step_<step>.a<attempt>.jsonl`, one line a rollout, written whole or not at all; they never
-enter the observations. The same checkpoint is scored once: asking again reads the file, unless the machinery broke
-rollouts, which are then repeated. Every checkpoint of a run meets the same tasks with the same draws, so that
-differences are paired (DESIGN §5.5: identity interface only).
+Scores are kept in `eval/heldout_step_<step>.a<attempt>.jsonl`, one line a rollout, written whole or not at all; they
+never enter the observations. A checkpoint is scored once: asking again reads the file, unless rollouts ended as
+infrastructure failures, which are then repeated. Every checkpoint of a run is scored on the same tasks with the same
+draws through the identity interface, so that differences are paired.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from buffers.checkpoints import Checkpoint, Checkpoints
+from buffers.log.disk import replace
+from buffers.run import runfolder
 from buffers.run.run import Run
 from buffers.state import lineage
 from evaluation.scoring import estimate, paired, share
-from rods import runfolder
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.environments.loading import Environments
@@ -43,7 +43,7 @@ Which = Literal["start", "end"] | int
 @dataclass(frozen=True, slots=True)
 class Scored:
     """One rollout. `official` is the benchmark's own verdict, where the task belongs to one and a trace was made: it
-    skips turns in which no call is right, `rollout.binary` demands abstention there."""
+    skips turns in which no call is right, while `rollout.binary` demands abstention there."""
 
     rollout: Rollout
     official: bool | None = None
@@ -80,7 +80,8 @@ def compare(path: Path) -> dict[str, Any]:
 
 
 def scored(path: Path) -> dict[str, Any] | None:
-    """The same from the files that exist: the first and the last live step scored; None below two. Scores nothing."""
+    """`compare` from the files that exist, of the first and the last live step that were scored; None below two. Scores
+    nothing."""
     live = lineage(path).keeps
     found = sorted(
         (int(step), int(attempt), file)
@@ -111,7 +112,7 @@ def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
 
 
 def _summed(file: Path) -> dict[str, Any]:
-    """The summary, and how many rollouts the machinery broke: the means are without them."""
+    """The summary, and how many rollouts were infrastructure failures, which the means leave out."""
     return {**summary(file), "broken": _broken(file)}
 
 
@@ -184,7 +185,7 @@ def summary(file: Path) -> dict[str, Any]:
     means = per_task(file)
     if not means:
         raise InfrastructureError(f"{file}: every rollout met an infrastructure failure; nothing was scored")
-    lines = [orjson.loads(line) for line in file.read_bytes().splitlines()]
+    lines = _records(file)
     types = {line["task"]: line["type"] for line in lines}
     by_type: dict[str, list[float]] = {}
     for task, value in means["progress"].items():
@@ -231,30 +232,23 @@ def _file(path: Path, checkpoint: Checkpoint) -> Path:
 
 
 def _write(file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[Task, list[Scored]]]) -> None:
-    """Writes one line a rollout into a temporary file, fsyncs it, and renames it into place. What an earlier file has
-    of a rollout that breaks now is kept: its draws were the same. Raises InfrastructureError, and leaves what was
-    there, when every rollout broke."""
+    """Writes one line a rollout, all or none. A rollout that breaks now but has a line in an earlier file keeps that
+    line: its draws were the same. Raises InfrastructureError, and leaves what was there, when every rollout broke."""
     file.parent.mkdir(exist_ok=True)
-    temporary = file.with_suffix(f".{os.getpid()}.part")
     head = {"step": checkpoint.position.step, "attempt": checkpoint.position.attempt}
     earlier = {(one["task"], one["rollout"]): one for one in (_records(file) if file.exists() else ())}
-    counted = 0
-    with temporary.open("wb") as out:
-        for task, rollouts in rolled_out:
-            about = {"task": task.id, "type": task.type, "split": task.split, "version": _version(task), **head}
-            for index, scored in enumerate(rollouts):
-                official = {} if scored.official is None else {"official": int(scored.official)}
-                record = {**about, "rollout": index, **scored.rollout.as_json(), **official}
-                if record["end"] == "infrastructure":
-                    record = earlier.get((task.id, index), record)
-                counted += record["end"] != "infrastructure"
-                out.write(orjson.dumps(record) + b"\n")
-        out.flush()
-        os.fsync(out.fileno())
-    if not counted:
-        temporary.unlink()
+    records: list[dict[str, Any]] = []
+    for task, rollouts in rolled_out:
+        about = {"task": task.id, "type": task.type, "split": task.split, "version": _version(task), **head}
+        for index, scored in enumerate(rollouts):
+            official = {} if scored.official is None else {"official": int(scored.official)}
+            record = {**about, "rollout": index, **scored.rollout.as_json(), **official}
+            if record["end"] == "infrastructure":
+                record = earlier.get((task.id, index), record)
+            records.append(record)
+    if all(record["end"] == "infrastructure" for record in records):
         raise InfrastructureError("every held-out rollout met an infrastructure failure; nothing was scored")
-    temporary.rename(file)
+    replace(file, b"".join(orjson.dumps(record) + b"\n" for record in records))
 
 
 def _version(task: Task) -> str:
@@ -266,8 +260,7 @@ def _version(task: Task) -> str:
 def per_task(file: Path) -> dict[str, dict[str, float]]:
     """The mean of each measure by task, over rollouts without infrastructure failure."""
     values: dict[str, dict[str, list[float]]] = {measure: {} for measure in INTERVALS}
-    for line in file.read_bytes().splitlines():
-        record = orjson.loads(line)
+    for record in _records(file):
         if record["end"] != "infrastructure":
             earned = {**record, "progress": record["resolved"] / record["expected"]}
             for measure, tasks in values.items():

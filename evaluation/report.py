@@ -21,7 +21,6 @@ from evaluation.bfcl.judging import EpisodeJudge, Judged
 from evaluation.bfcl.parity import official
 from evaluation.folder import PARTS, Episode, Part, episodes, load_settings, recorded_settings
 from evaluation.scoring import estimate, share
-from rods.environments.workers.worker import Worker
 from rods.errors import UserError
 from rods.tasks import Task
 from worlds.bfcl import wheel
@@ -32,7 +31,6 @@ SHOWN = 20  # differences from the official scorer that are listed
 RESULTS = "bfcl"  # the folder of BFCL's result files
 MEASURES = {"official": share, "strict": share, "progress": estimate}
 COLUMNS: tuple[Part, ...] = ("held-out", "test", "train")
-_HOUR = 3_600.0
 _VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 _NAMES = {"held-out": "held-out (the papers' 400)", "test": "unseen by any stage (300)", "train": "training tasks"}
 
@@ -84,7 +82,7 @@ def write_results(folder: Path) -> list[tuple[int, list[Path]]]:
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
-    """What a person reads."""
+    """The report as text."""
     data, settings = found["data"], found["settings"]
     calls = "native tool calls" if settings["form"] == "native" else "prompt mode"
     shown = [
@@ -130,7 +128,7 @@ def check(folder: Path, wheel_file: Path | None = None) -> dict[str, Any]:
     form = settings.results_form
     ours = {key: judged.official for key, judged in verdicts(folder).items()}
     theirs: dict[tuple[str, int], bool] = {}
-    scorer = Worker(official.SCORER, seconds=_HOUR, memory=1 << 33, reply_bytes=1 << 28)
+    scorer = official.start(official.SCORER)
     try:
         for sample, files in write_results(folder):
             for path in files:
@@ -176,14 +174,14 @@ def _judge(judge: EpisodeJudge, task: Task, episode: Episode) -> Judged:
 
 
 def _official_result(episode: Episode) -> Any:
-    """What the harness would have written: where a prompt no longer fits it keeps the error alone."""
+    """The result as the harness would have written it: the error alone where an episode ended early."""
     if episode.end in results.CUT:
         return f"Error during inference: the episode ended early ({episode.end})"
     return episode.result
 
 
 def _scores(part: Part, tasks: Sequence[Task], judged: Mapping[str, list[Judged]]) -> dict[str, Any]:
-    """The measures of the tasks of `part`, by type and over all; none when there is nothing."""
+    """The measures of the tasks of `part` by type and over all; empty where none was judged."""
     rows: dict[str, list[list[Judged]]] = defaultdict(list)
     for task in tasks:
         name = task.provenance["id"]

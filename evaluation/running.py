@@ -1,4 +1,4 @@
-"""`rods-eval run`: runs what is not on record yet, and says whether everything is there."""
+"""`rods-eval run`: runs the episodes that are not recorded yet, and says whether all are."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from buffers.run.locks import Ownership
+from buffers.run.runfolder import LOGS
 from buffers.usage import UsageLog
 from evaluation import report, sources
 from evaluation.bfcl import results
 from evaluation.bfcl.results import ResultEntry
-from evaluation.endpoint import EndpointPolicy, refuse_another_rule
+from evaluation.endpoint import EndpointPolicy, refuse_dropped_reasoning
 from evaluation.episodes import EpisodeMaker, Slot, play_batches
 from evaluation.folder import EPISODES, Episode, Journal, Settings, open_folder
 from evaluation.sources import Options, Source
 from rods import logs
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
 from rods.llm import Budget, Client
-from rods.runfolder import LOGS
 from rods.signals import StopRequest
 from rods.tasks import Task
 from worlds.bfcl.tasks import tasks as bfcl_tasks
@@ -82,7 +82,7 @@ class _Session:
             play_batches(engine, self.maker, slots, options.in_flight, self._done, self.asked)
 
     def code(self, source: Source) -> int:
-        """What this start ends with; says why when something is left."""
+        """The exit code of this start; says what is left out and why on standard error."""
         left = self.expected - len(self.journal.done)
         if not left:
             return EXIT_OK
@@ -101,7 +101,7 @@ class _Session:
             async with Client([source.endpoint], budget=budget, sink=usage) as client:
                 if self.settings.protocol != "official":
                     servers = [base for one in client.status() for base in one["servers"]]
-                    await refuse_another_rule(source.endpoint.model, servers)
+                    await refuse_dropped_reasoning(source.endpoint.model, servers)
                 policy = EndpointPolicy(client, self.maker, in_flight)
                 self.stopped = policy.stopped
                 await policy.run(slots, self._done, self.asked)

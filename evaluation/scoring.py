@@ -51,7 +51,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 def share(values: Sequence[float]) -> Estimate:
     """The mean of verdicts (0 or 1, or their mean over a task's samples), one a task, with Wilson's interval, which
-    says something even where all are 0. Raises ValueError for none."""
+    has a width even where all are 0. Raises ValueError for none."""
     if not values:
         raise ValueError("no task to average")
     count, square = len(values), NORMAL**2

@@ -1,4 +1,5 @@
-"""Where the outputs of an evaluation come from: an endpoint, local weights, a run's checkpoint, or files."""
+"""The command line of `rods-eval run`, and the source of outputs that it names: an endpoint, local weights, a run's
+checkpoint, or files."""
 
 from __future__ import annotations
 
@@ -80,8 +81,8 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`about` is what the folder remembers of the policy; `protocol` and `system_prompt` what it was trained with;
-    `operation` how local weights are computed."""
+    """`about` is the policy as evaluation.json records it; `protocol` and `system_prompt` are those it was trained
+    with; `operation` says how local weights are computed."""
 
     kind: Kind
     about: dict[str, Any]
@@ -122,7 +123,7 @@ def find(options: Options) -> Source:
 
 
 def settings(source: Source, options: Options) -> Settings:
-    """What the folder will remember. Raises UserError for what does not go together."""
+    """The settings of the evaluation. Raises UserError for options that contradict each other."""
     protocol: Protocol = options.protocol or source.protocol
     form: Form = "native" if source.kind == "traces" else options.form
     for wrong, why in (
@@ -144,19 +145,14 @@ def settings(source: Source, options: Options) -> Settings:
     ):
         if wrong:
             raise UserError(why, where="the command line", remedy="`rods-eval run --help` lists the options")
+    same = ("part", "tasks_per_type", "samples", "documents", "temperature", "top_p", "max_tokens")
     return Settings(
         policy=source.about,
-        part=options.part,
         types=tuple(dict.fromkeys(options.types)),
-        tasks_per_type=options.tasks_per_type,
-        samples=options.samples,
         protocol=protocol,
         system_prompt=options.system_prompt or source.system_prompt,
         form=form,
-        documents=options.documents,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        max_tokens=options.max_tokens,
+        **{name: getattr(options, name) for name in same},
     )
 
 
@@ -204,7 +200,7 @@ def _weights(path: Path, options: Options) -> Source:
 
 
 def _checkpoint(run: Path, options: Options) -> Source:
-    """A run's policy with what it was trained to read and write."""
+    """A run's policy, in the dialect and with the prompt that it was trained with."""
     config, checkpoint = heldout.checkpoint(run, "end" if options.step is None else options.step)
     if config.policy.kind == "simulated":
         raise UserError("a simulated policy says nothing", where=str(run), remedy="evaluate a run with weights")
@@ -223,13 +219,13 @@ def _checkpoint(run: Path, options: Options) -> Source:
 
 
 def _computed(operation: Operation, options: Options) -> Operation:
-    """`operation` with what the command line says about number format and threads."""
+    """`operation` with the number format and threads of the command line."""
     said = {"precision": options.precision, "threads": options.threads}
     return operation.model_copy(update={name: value for name, value in said.items() if value is not None})
 
 
 def _limits(operation: Operation, options: Options) -> dict[str, Any]:
-    """What else decides how local weights do: the number format that `auto` stands for here, and the context."""
+    """What else the scores of local weights depend on: the number format that `auto` means here, and the context."""
     from trainer import torch_settings  # torch only where weights are
 
     return {"precision": "bf16" if torch_settings.bf16(operation) else "float32", "max_context": options.max_context}

@@ -18,9 +18,9 @@ from buffers.audit.verify import verify
 from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.run import Run
+from buffers.run.runfolder import OBSERVATIONS, POOL, SEEDS
 from buffers.state import read_state
 from rods.errors import EXIT_DEADLINE, EXIT_OK, UserError
-from rods.runfolder import OBSERVATIONS, POOL, SEEDS
 from tests.trainer.runs import live_steps, write_config
 from worlds.bfcl import wheel
 

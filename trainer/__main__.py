@@ -1,4 +1,5 @@
-"""`rods-train`, also as `python -m trainer`. Signals are answered from here on; torch is far away (rods.signals)."""
+"""`rods-train`, also as `python -m trainer`. Signal handlers are installed before torch and the rest are imported
+(rods.signals)."""
 
 from __future__ import annotations
 

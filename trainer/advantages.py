@@ -1,4 +1,4 @@
-"""Advantages: what a rollout earned against a baseline, and the hook that may reweight it (DESIGN §3, seams).
+"""Advantages: the reward of a rollout against a baseline, and the hook that may reweight it.
 
 | baseline | scale | known as |
 |---|---|---|
@@ -10,8 +10,8 @@
 
 An infrastructure failure has no reward (NaN): it counts in no mean and gets the advantage 0.
 
-A hook, `training.advantage_hook = "package.module:function"`, is called once a step with everything that is known of
-the batch and answers with new advantages, one a rollout or one a token: the place for diagnosis-guided weights (002).
+A hook, `training.advantage_hook = "package.module:function"`, is called once a step with an AdvantageEstimate and
+returns new advantages, one a rollout or one a token: the place for diagnosis-guided weights (002).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ EPSILON = 1e-4  # added to a standard deviation before dividing, as TRL does
 
 @dataclass(frozen=True, slots=True)
 class RolloutView:
-    """One rollout as a hook sees it. `trace` holds calls, results, error kinds and verdicts of its turns; `turns` are
-    the [start, end) of the policy's words in each turn, in tokens of the completion, which has `tokens` of them."""
+    """One rollout as a hook gets it. `trace` holds calls, results, error kinds and verdicts of its turns; `turns` are
+    the [start, end) of the policy's replies in each turn, in tokens of the completion, which has `tokens` of them."""
 
     task: Task
     role: Role
@@ -65,8 +65,8 @@ class RolloutView:
 
 @dataclass(frozen=True, slots=True)
 class AdvantageEstimate:
-    """A step's estimate. `rewards` (NaN: none) and `advantages` are [groups, rollouts]; `rollouts` lists the same
-    rollouts group after group."""
+    """The advantages of a step before the hook. `rewards` (NaN: none) and `advantages` are [groups, rollouts];
+    `rollouts` lists the same rollouts group after group."""
 
     rewards: Array
     advantages: Array

@@ -1,4 +1,4 @@
-"""A batch as episodes to roll out, and what came of them as groups, traces and what an advantage hook sees."""
+"""A batch as the episodes to roll out, and its samples as groups, traces and the input of an advantage hook."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def _job(task: Task, dialect: Dialect, interface: Interface, config: Config, env
     return Job(task, environment, dialect, goal, interface=interface, max_steps=config.rollouts.max_steps)
 
 
-def groups(batch: Batch, samples: Sequence[Sample], config: Config) -> list[Group]:
+def groups(batch: Batch, samples: Sequence[Sample]) -> list[Group]:
     """What the samples of a batch earned, slot by slot."""
-    count, interface = config.rollouts.rollouts_per_task, interfaces.load(batch.rules).version
+    count, interface = len(samples) // len(batch.slots), interfaces.load(batch.rules).version
     return [
         Group(
             slot.task.id,
@@ -59,7 +59,7 @@ def groups(batch: Batch, samples: Sequence[Sample], config: Config) -> list[Grou
 
 
 def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:
-    """The rollouts as a hook sees them."""
+    """The samples of a batch as an advantage hook gets them."""
     count = len(samples) // len(batch.slots)
     return tuple(
         RolloutView(

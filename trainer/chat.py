@@ -50,26 +50,11 @@ class Chat:
                 where=str(folder),
                 remedy="policy.model must be a folder with a model in it; if it has moved, say where to with --config",
             )
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        except (OSError, ValueError, KeyError) as error:
-            raise UserError(
-                f"no tokenizer that transformers can load ({str(error).splitlines()[0]})",
-                where=str(folder),
-                remedy="policy.model must be a folder with weights, config.json and tokenizer files",
-            ) from error
-        return Chat(tokenizer, folder)
+        return Chat(_loaded("tokenizer", AutoTokenizer, folder), folder)
 
     def load_model(self) -> Any:
         """The causal language model beside the tokenizer, in float32. Raises UserError when it cannot be loaded."""
-        try:
-            model = AutoModelForCausalLM.from_pretrained(self.folder, local_files_only=True, dtype=torch.float32)
-        except (OSError, ValueError, KeyError) as error:
-            raise UserError(
-                f"no causal language model that transformers can load ({str(error).splitlines()[0]})",
-                where=str(self.folder),
-                remedy="policy.model must be a folder with weights, config.json and tokenizer files",
-            ) from error
+        model = _loaded("causal language model", AutoModelForCausalLM, self.folder, dtype=torch.float32)
         ends = model.generation_config.eos_token_id
         if ends is not None:
             self.ends |= {ends} if isinstance(ends, int) else set(ends)
@@ -88,7 +73,7 @@ class Chat:
         return decoded
 
     def tokens(self, text: str) -> list[int]:
-        """The tokens of a reply as a well-behaved policy would write it (for supervised learning only)."""
+        """The tokens of a reply as a well-behaved policy would write it (supervised learning only)."""
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
 
@@ -110,3 +95,14 @@ class Chat:
     def _ids(self, messages: Sequence[Message], *, opening: bool) -> list[int]:
         rendered = [{"role": message.role, "content": message.content} for message in messages]
         return self.tokens(self.tokenizer.apply_chat_template(rendered, tokenize=False, add_generation_prompt=opening))
+
+
+def _loaded(what: str, kind: Any, folder: Path, **options: Any) -> Any:
+    try:
+        return kind.from_pretrained(folder, local_files_only=True, **options)
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(
+            f"no {what} that transformers can load ({str(error).splitlines()[0]})",
+            where=str(folder),
+            remedy="policy.model must be a folder with weights, config.json and tokenizer files",
+        ) from error

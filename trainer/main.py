@@ -20,9 +20,10 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
+from buffers.run import runfolder
 from buffers.run.creation import check, open_or_create
 from buffers.run.run import Run
-from rods import commands, logs, runfolder
+from rods import commands, logs
 from rods.config import read_config
 from rods.environments.loading import Environments
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import orjson
 
 from buffers.checkpoints import KEEP
-from rods import runfolder
+from buffers.run import runfolder
 from rods.config import Config
 from rods.errors import UserError
 from rods.tasks import Task

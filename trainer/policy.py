@@ -1,4 +1,4 @@
-"""The contract between a run and whatever is trained in it.
+"""The contract between a run and the policy that is trained in it.
 
 A policy module offers `train(run: TrainingRun) -> None` and drives the run, never the other way round, because TRL owns
 its own loop:
@@ -31,7 +31,7 @@ Stopping = Literal["finished", "signal", "step_limit"]
 
 
 class TrainingStopped(RodsError):
-    """Raised by `next_batch` when the run stops before another batch exists. Policies let it pass."""
+    """Raised by `next_batch` when the run stops before another batch exists. Policies do not catch it."""
 
     def __init__(self, reason: Stopping) -> None:
         self.reason: Stopping = reason
@@ -49,10 +49,10 @@ class BatchSlot:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the next rollout batch rolls out: always `training.batch_tasks` slots; a task may occur twice.
+    """The tasks of one step: always `training.batch_tasks` slots; a task may occur twice.
 
-    `step` counts from 1, `epoch` from 0, `stage` from 1; `rules` is the stage's configuration. `traced` says that
-    this step's traces are kept, so that a policy need not build them otherwise. Picklable: rank 0 broadcasts it.
+    `step` counts from 1, `epoch` from 0, `stage` from 1; `rules` is the stage's configuration. `traced`: this step's
+    traces are kept; otherwise a policy need not build them. Picklable: rank 0 broadcasts it.
     """
 
     step: int
@@ -68,13 +68,13 @@ class Batch:
         return self.rules.reward
 
     def hash(self) -> str:
-        """Of the epoch's order, the step and what fills its slots; processes compare it."""
+        """The content id of the epoch's order, the step and its slots; the processes compare it."""
         return content_id([self.order_hash, self.step, [[slot.task.id, slot.role] for slot in self.slots]])
 
 
 class Policy(Protocol):
-    """What a run needs of a policy: its files, complete enough that training continues exactly where it was (weights,
-    optimizer, schedule, generators of its own), and its score on validation tasks."""
+    """What a run needs of a policy: its files, from which training continues exactly where it stopped (weights,
+    optimizer, schedule, random generators), and its score on validation tasks."""
 
     def save(self, folder: Path) -> None:
         """Writes its files into the empty `folder`. The caller fsyncs and hashes them."""

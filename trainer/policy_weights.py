@@ -1,21 +1,13 @@
-"""A policy with weights as a run sees it, and its files.
+"""A policy with weights as a run sees it.
 
 A checkpoint holds a folder that transformers and vLLM load, the optimizer's state, and torch's generators of every
 process. The rollouts' own draws are keyed by the step and need no state.
-
-With LoRA (`policy.lora_rank`, through peft) small matrices are trained beside frozen weights. Whoever loads a
-checkpoint still finds plain weights: what was learnt is added to a copy of the frozen weights when they are saved. The
-model itself is never merged and unmerged, which would accumulate rounding errors. The files are transformers' own. It
-names and splits weights differently in files and models (a model keeps all experts of a layer of a mixture in one
-tensor, its files each in one of its own), so it must read them, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -29,14 +21,14 @@ from trainer.engines.base import RolloutEngine
 from trainer.engines.local import LocalEngine
 from trainer.ranks import Ranks
 from trainer.sharding import Shards
+from trainer.weight_files import load_adapter, load_plain, save_adapter, save_plain
 
 GENERATORS = "generators.pt"
-ADAPTER = "adapter.pt"  # no .safetensors: servers load all of those in a folder
 
 
 class Weights:
-    """Saved by the first process, restored by all of them. `rollouts` is who validates: whoever rolls out, after
-    `synchronise` has given it the weights of now."""
+    """Saved by the first process, restored by all of them. Validation uses the rollout engine `rollouts`, after
+    `synchronise` has given it the current weights."""
 
     def __init__(
         self,
@@ -76,8 +68,8 @@ class Weights:
         return self.ranks.ask("validate", tuple(tasks))  # type: ignore[no-any-return]
 
     def restore_generators(self) -> None:
-        """Puts torch's generators where the latest checkpoint, taken or resumed, left them. Not before the next batch:
-        TRL draws from them while it starts up, and later to shuffle every batch."""
+        """Puts torch's generators where the latest checkpoint, taken or resumed, left them. Called before every batch:
+        TRL draws from them while it starts, and to shuffle every batch."""
         if self._generators is not None:
             torch.set_rng_state(self._generators[0])
             if torch.cuda.is_available() and len(self._generators) > 1:
@@ -130,107 +122,3 @@ class Weights:
             ) from error
         if self.ranks.index < len(generators):  # a start with more processes than before has new ones for the rest
             self._generators = generators[self.ranks.index]
-
-
-def adapted(model: Any, rank: int, random_seed: int) -> Any:
-    """`model` with matrices of `rank` beside all its linear layers, of which only they are trained; scale 2. Half of
-    them begin with draws of `random_seed`, the others at 0. The model itself for rank 0."""
-    if not rank:
-        return model
-    from peft import LoraConfig, get_peft_model
-
-    with torch.random.fork_rng():
-        torch.manual_seed(random_seed)
-        return get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
-
-
-def save_plain(model: Any, folder: Path, dtype: torch.dtype | None = None) -> None:
-    """Writes plain weights and their config into `folder`, as transformers and vLLM load them; rounded to `dtype` when
-    one is given."""
-    base, plain = _plain(model) if _is_adapted(model) else (model, model.state_dict())
-    if dtype is not None:  # on the CPU, where there is room for a copy; tied weights stay one
-        copies = {(value.data_ptr(), value.shape): value.to("cpu", dtype) for value in plain.values()}
-        plain = {name: copies[value.data_ptr(), value.shape] for name, value in plain.items()}
-    base.save_pretrained(folder, state_dict=plain)
-
-
-def load_plain(model: Any, folder: Path) -> None:
-    """Restores what `save_plain` wrote, unrounded, into a model without an adapter: the same parameters get its values,
-    so that an optimizer keeps them. Raises OSError, RuntimeError, ValueError for files that lack a weight, have one too
-    many, or one of another shape."""
-    options = {"dtype": model.dtype, "output_loading_info": True, "ignore_mismatched_sizes": True}
-    with _unspread():
-        written, found = type(model).from_pretrained(folder, local_files_only=True, **options)
-    found["mismatched_keys"] = [name for name, *_ in found["mismatched_keys"]]  # beside both shapes
-    # The second of two tied names is neither missing nor unexpected.
-    for kind, how in (("missing", "missing"), ("unexpected", "unexpected"), ("mismatched", "of another shape")):
-        if names := sorted(found[f"{kind}_keys"]):
-            raise RuntimeError(f"weights that are {how}: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}")
-    model.load_state_dict(written.state_dict())
-
-
-@contextmanager
-def _unspread() -> Iterator[None]:
-    """Under ZeRO-3 transformers spreads every model that it loads over the processes; here each needs a whole one."""
-    import transformers.integrations.deepspeed as deepspeed
-
-    kept = deepspeed._hf_deepspeed_config_weak_ref
-    deepspeed.unset_hf_deepspeed_config()
-    try:
-        yield
-    finally:
-        deepspeed._hf_deepspeed_config_weak_ref = kept
-
-
-def _plain(model: Any) -> tuple[Any, dict[str, torch.Tensor]]:
-    """The model under its adapter, and its weights with what was learnt added.
-
-    peft puts itself around what it adapts: a linear layer, or a module of which it adapts a parameter, as it does with
-    the experts of a mixture; around those once for each of their parameters.
-    """
-    from peft.tuners.lora import LoraLayer
-
-    base = model.get_base_model()
-    layers: dict[str, Any] = {}  # by the plain name of what they adapt
-    for name, module in base.named_modules():
-        if isinstance(module, LoraLayer):
-            layers[_unwrapped(f"{name}.{getattr(module, 'parameter_name', 'weight')}")] = module
-    plain: dict[str, torch.Tensor] = {}
-    for key, value in base.state_dict().items():
-        if ".lora_" in key:
-            continue
-        name = _unwrapped(key)
-        if name in layers:
-            value = (value.float() + layers[name].get_delta_weight("default").float()).to(value.dtype)
-        plain[name] = value
-    return base, plain
-
-
-def _unwrapped(name: str) -> str:
-    return ".".join(part for part in name.split(".") if part != "base_layer")
-
-
-def save_adapter(model: Any, folder: Path) -> None:
-    """Writes what is trained, exactly, where it is only a part of the weights."""
-    if _is_adapted(model):
-        torch.save({name: value for name, value in model.state_dict().items() if _learnt(name)}, folder / ADAPTER)
-
-
-def load_adapter(model: Any, folder: Path) -> bool:
-    """Restores what `save_adapter` wrote; False where all weights are trained. Raises OSError, RuntimeError."""
-    if not _is_adapted(model):
-        return False
-    state = torch.load(folder / ADAPTER, weights_only=True)
-    missing = model.load_state_dict(state, strict=False)
-    if missing.unexpected_keys or any(_learnt(key) for key in missing.missing_keys):
-        raise RuntimeError("an adapter of another shape")
-    return True
-
-
-def _learnt(name: str) -> bool:
-    """Whether a weight of that name is trained. TRL keeps a copy of the first adapter, `ref`, for the KL penalty."""
-    return ".lora_" in name and ".ref." not in name
-
-
-def _is_adapted(model: Any) -> bool:
-    return hasattr(model, "peft_config")

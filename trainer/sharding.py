@@ -1,9 +1,9 @@
-"""The policy while its processes share it in parts: FSDP2 and DeepSpeed ZeRO spread weights and optimizer over them.
+"""A policy whose weights and optimizer are partitioned over the processes by FSDP2 or DeepSpeed ZeRO.
 
-Which of these, if any, is the business of `accelerate launch` and its configuration (experiments/training/*.yaml). The
-rest of the trainer works on a whole copy of the policy in every process (`LocalEngine.model`): `gather` brings it up to
-date, `scatter` goes back. So rollouts need no other process between two tokens, and a checkpoint holds plain weights.
-Where nothing is sharded the copy is the policy itself, and both do nothing.
+`accelerate launch` and its configuration (experiments/training/*.yaml) choose which of these, if any. The rest of the
+trainer works on a whole copy of the policy in every process (`LocalEngine.model`): `gather` updates the copy from the
+partitions, `scatter` the partitions from the copy. So rollouts need no other process between two tokens, and a
+checkpoint holds plain weights. Where nothing is sharded the copy is the policy itself, and both do nothing.
 
 Checkpoints of whole and of FSDP2 runs are alike: a run may go on with another number of processes, or with one. What
 DeepSpeed keeps (ZeRO partitions, master weights) is written and read by DeepSpeed, one file a process, and can only be
@@ -32,7 +32,7 @@ Kind = Literal["whole", "fsdp", "deepspeed"]
 
 
 def kind() -> Kind:
-    """How the policy is spread, as `accelerate launch` says."""
+    """How the policy is partitioned, as `accelerate launch` says."""
     if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
         return "fsdp"
     return "deepspeed" if os.environ.get("ACCELERATE_USE_DEEPSPEED", "false").lower() == "true" else "whole"
@@ -87,7 +87,7 @@ class Shards:
                     parts[name].copy_(_part(source, parts[name]))
 
     def save_optimizer(self, folder: Path) -> None:
-        """Writes what the optimizer remembers into `folder`."""
+        """Writes the optimizer's state into `folder`."""
         if self.kind == "deepspeed":
             self.wrapped().save_checkpoint(str(folder / PARTITIONS), tag=TAG, save_latest=False)
             return
@@ -115,13 +115,13 @@ class Shards:
         self.optimizer().load_state_dict(state)
 
     def begin_optimizer(self) -> None:
-        """Lets an optimizer that remembers nothing yet go on from what `scatter` put there. Only DeepSpeed's has taken
-        a copy of the weights before."""
+        """Lets an optimizer without state continue from the weights that `scatter` wrote. Only DeepSpeed's keeps an
+        earlier copy of them."""
         if self.kind == "deepspeed":
             self.wrapped().optimizer.refresh_fp32_params()
 
     def _whole_state(self, state: dict[str, Any]) -> dict[str, Any]:
-        """A parameter's state, whole, in the first process; the others only help."""
+        """A parameter's whole state in the first process; the others take part in gathering it."""
         found = {}
         for name, value in state.items():
             full = _full(value)
@@ -144,7 +144,7 @@ def _full(value: Any) -> Any:
 
 
 def _part(value: torch.Tensor, like: Any) -> Any:
-    """This process's part of a tensor that all of them have whole, spread as `like` is."""
+    """This process's part of a tensor that all of them have whole, partitioned as `like` is."""
     if not isinstance(like, DTensor):
         return value
     there = value.to(like.device)

@@ -1,6 +1,6 @@
 """The simulated policy: a trainer's part without weights, for tests, load and study of the loop.
 
-It is never evidence for the method: its learning is assumed here, not measured.
+It is never evidence for the method: how it learns is assumed, not measured.
 
 The model. Every task has a fixed difficulty; the policy has one number, its skill, on the same scale. A turn is
 resolved with the probability σ((skill − difficulty) / WIDTH), independently of the others. A step whose groups all
@@ -102,7 +102,8 @@ class SimulatedPolicy:
         return groups
 
     def practise(self, groups: Sequence[Group]) -> None:
-        """One update: what disagrees teaches. Rounded, so that equal histories give equal skill on every machine."""
+        """One update from the groups whose rewards differ. Rounded, so that equal histories give equal skill on every
+        machine."""
         informative = sum(len({item.reward for item in group.rollouts}) > 1 for group in groups)
         self.skill = rounded(self.skill + self.config.policy.growth * informative / len(groups))
 

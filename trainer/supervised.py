@@ -1,7 +1,7 @@
 """Supervised learning on demonstrations: what nano's warm start and `rods-train sft` share.
 
-A demonstration is a trace whose replies are worth imitating. Only the policy's own tokens are learnt, in the same
-tokens, templates and order in which rollouts would show them.
+A demonstration is a trace whose replies are imitated. Only the policy's own tokens are learnt, in the same tokens,
+template and order as in rollouts.
 """
 
 from __future__ import annotations

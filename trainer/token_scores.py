@@ -1,8 +1,8 @@
-"""Which tokens of a batch go through the model for the loss, and which of them are scored.
+"""Computes log-probabilities for the loss without the padding and tokens that do not count.
 
-TRL pads every row to the longest prompt and the longest completion of a whole batch, and scores everything behind the
-prompts. Multi-turn episodes differ much in length, and half of what they hold was said by the environment. So a part of
-a batch is computed without the columns that are padding in all its rows, and the environment's tokens are not scored.
+TRL pads every row to the longest prompt and the longest completion of a whole batch, and scores every token after the
+prompts. Multi-turn episodes differ much in length, and half of their tokens are the environment's. So a part of a batch
+is computed without the columns that are padding in all its rows, and the environment's tokens are not scored.
 """
 
 from __future__ import annotations

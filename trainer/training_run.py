@@ -1,8 +1,8 @@
 """The run that a policy drives: epochs, slots, batches, records, checkpoints, heartbeat, traces.
 
-`TrainingRun` owns the trainer's side of the run folder. What it promises follows from one order: a step's groups are
-durable before the update that they cause, a merge is durable before any step of its epoch, and a checkpoint is taken
-only between two rollout batches (DESIGN §4). The trainer waits for the daemon only in lockstep, at a merge.
+`TrainingRun` owns the trainer's side of the run folder and keeps one order: a step's groups are durable before the
+update that they cause, a merge is durable before any step of its epoch, and a checkpoint is taken only between two
+rollout batches. The trainer waits for the daemon only in lockstep, at a merge.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ class TrainingRun:
         self.log.close()
 
     def tell(self, state: str, **fields: Any) -> None:
-        """Says in the heartbeat file what the trainer is doing (`tell("warm start", done=0.35)`)."""
+        """Writes into the heartbeat file what the trainer is doing (`tell("warm start", done=0.35)`)."""
         self.log.heartbeat.beat(step=self.step, epoch=self._epoch_number, state=state, **fields)
 
     def preparing(self, state: str, done: float) -> None:
-        """To be called often in what comes before `begin` (a warm start): tells how much is `done` (0–1), and raises
+        """To be called often during work before `begin` (a warm start) of which the share `done` (0–1) is done. Raises
         TrainingStopped once the run was asked to stop."""
         self.tell(state, done=round(done, 3))
         if self._asked_to_stop():
@@ -142,8 +142,8 @@ class TrainingRun:
     def next_batch(self) -> Batch:
         """The slots of the next step; where the epoch is over, the merge comes first.
 
-        Raises TrainingStopped when the run stops instead, DeadlineError when lockstep waited in vain; a checkpoint
-        is taken just before.
+        Raises TrainingStopped when the run stops instead, DeadlineError when the daemon missed the deadline in
+        lockstep; a checkpoint is taken just before.
         """
         assert self._policy is not None, "begin comes first"
         assert self._outstanding is None, f"step {self._outstanding and self._outstanding.step} was never recorded"
@@ -252,7 +252,7 @@ class TrainingRun:
         log.info("epoch", epoch=number, stage=epoch.stage, step=epoch.step, tasks=len(epoch.slots), **epoch.counts)
 
     def _waiting(self) -> None:
-        """While lockstep waits for the daemon."""
+        """Called while lockstep waits for the daemon. Raises TrainingStopped once the run was asked to stop."""
         self.tell("waiting for the daemon")
         if self._asked_to_stop():
             self.stopping = "signal"
@@ -276,7 +276,7 @@ class TrainingRun:
         elif self.finished and not self._saved.position.curriculum.get("finished"):
             self._saved = self._checkpoints.amend(self._saved, self._curriculum())
         if self.stopping is not None:
-            self.log.write_tracker(force=True)  # the last word of this start, for people and `jq`
+            self.log.write_tracker(force=True)
 
     def _checkpoint(self) -> None:
         assert self._policy is not None

@@ -38,17 +38,18 @@ from trainer.engines.base import Sample
 from trainer.engines.choose import compare, rollout_engine
 from trainer.engines.local import LocalEngine
 from trainer.policy import Batch, Stopping, TrainingStopped
-from trainer.policy_weights import Weights, adapted
+from trainer.policy_weights import Weights
 from trainer.ranks import Ranks
 from trainer.trl_settings import arguments, settle_torch
+from trainer.weight_files import adapted
 
 if TYPE_CHECKING:
     from trainer.training_run import TrainingRun
 
 BROKEN = 3  # such batches end the run; a server that was restarted breaks one
 
-# Without Triton, TRL's output head scores every token, prompts and padding too, for the sake of devices that compile
-# anew for each number of tokens. A CPU does not: there, too, only what has a label is scored.
+# Without Triton, TRL's output head scores every token, prompts and padding too, because some devices compile anew for
+# each number of tokens. A CPU does not, so only tokens with a label are scored there, too.
 trl_utils._use_triton = lambda device: True
 
 
@@ -76,7 +77,7 @@ def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
 
 
 def driven(training: TrainingRun | None) -> TrainingRun:
-    """`training`, in work that only the first process does."""
+    """`training`, in the first process, which alone has it."""
     assert training is not None
     return training
 
@@ -127,14 +128,14 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         )
 
     def synchronise(self) -> None:
-        """Gives whoever rolls out the weights of now."""
+        """Gives the rollout engine the current weights."""
         if self.use_vllm:
             self.vllm_generation.sync_weights()
         else:
             self.shards.gather()
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """The run's own, over all that is trained; its learning rate is constant (trainer/trl_settings.py)."""
+        """The run's optimizer over all trained parameters; its learning rate is constant (trainer/trl_settings.py)."""
         settings = self.config.training
         self.optimizer = torch_settings.make_optimizer(settings.optimizer, self.shards.trained, settings.learning_rate)
         return self.optimizer
@@ -161,7 +162,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         return self.ranks.together(settled)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """TRL's numbers for dashboards, and beside them those of the loop."""
+        """Adds the loop's gauges to the numbers that TRL reports to dashboards."""
         if self.training is not None:
             logs = logs | {f"rods/{name}": float(value) for name, value in self.training.gauges().items()}
         super().log(logs, start_time)
@@ -197,7 +198,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         (trainer.advantages.reweighted)."""
         batch, settings = self.batch, self.config.training
         assert batch is not None
-        groups = batches.groups(batch, samples, self.config)
+        groups = batches.groups(batch, samples)
         broken = all(rollout.reward is None for group in groups for rollout in group.rollouts)
         self.broken = self.broken + 1 if broken else 0
         if self.broken == BROKEN:
@@ -227,8 +228,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
 
 
 class _Hooks(TrainerCallback):  # type: ignore[misc]
-    """Tells the run when policy and optimizer are there and whenever the weights have been updated, and TRL when the
-    run is over."""
+    """Tells the run when policy and optimizer exist and whenever the weights have been updated, and TRL when the run is
+    over."""
 
     trainer: _Trainer
 
@@ -250,7 +251,7 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
     ranks.agree(batch.hash())
     every = batches.jobs(batch, config, trainer.loaded)
     mine = ranks.part(len(every))
-    count = config.rollouts.rollouts_per_task
+    count = len(every) // len(batch.slots)
     if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:
         raise RuntimeError("TRL asked for other slots than the batch's: its sampler has changed")
     seed = keyed_random(config.random_seeds.rollouts, "rollouts", batch.step).getrandbits(63)

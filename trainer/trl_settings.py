@@ -1,4 +1,4 @@
-"""A run's configuration in the terms of TRL and torch."""
+"""A run's configuration in the terms of TRL: its GRPOConfig and what it is told about vLLM."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig
 
+from buffers.run import runfolder
 from buffers.run.run import Run
-from rods import runfolder
 from rods.config import Config
 from rods.errors import UserError
 from trainer import torch_settings
@@ -104,7 +104,7 @@ def _needs_vllm(where: str) -> None:
 
 
 def settle_torch(config: Config) -> None:
-    """Threads, determinism, and no chatter of libraries, as the configuration says."""
+    """Sets threads and determinism as the configuration says, and silences the libraries' warnings."""
     transformers_logging.set_verbosity_error()
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")  # TRL's use of old names
     torch_settings.settle_threads(config.operation, otherwise=int(config.training.deterministic))

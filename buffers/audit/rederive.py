@@ -16,8 +16,8 @@ from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.merging.merger import epoch_record, group_records, recorded_slots
 from buffers.merging.rules import Admission, Derived, derive
+from buffers.run import runfolder
 from buffers.run.run import Run
-from rods import runfolder
 
 ENVELOPE = frozenset(
     {"seq", "id", "kind", "attempt", "step", "index", "crc"}

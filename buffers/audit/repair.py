@@ -21,10 +21,10 @@ from buffers.log.records import CLOSING, LOST, line
 from buffers.log.salvage import PartContents, mended, salvage
 from buffers.log.tail import read_raw
 from buffers.log.writer import LogWriter
+from buffers.run import runfolder
 from buffers.run.heartbeat import Heartbeat
 from buffers.run.locks import Ownership, buffer_lock, owner, stale_owners
 from buffers.run.run import Run
-from rods import runfolder
 from rods.errors import RefusedError, RodsError
 
 PROCESS = "recover"

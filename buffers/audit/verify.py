@@ -15,8 +15,8 @@ from buffers.folds.pool import initial
 from buffers.log.parts import segments
 from buffers.log.records import CLOSED_BY, CLOSING, KEYS, LOST, Record, record_id
 from buffers.log.tail import read, read_raw
+from buffers.run import runfolder
 from buffers.run.run import Run
-from rods import runfolder
 from rods.errors import CorruptLogError
 from rods.gates import replay as ground_truth_faults
 

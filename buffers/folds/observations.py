@@ -20,10 +20,10 @@ from buffers.log.parts import segments
 from buffers.log.records import Record, is_record
 from buffers.log.tail import BLOCK, Tail
 from buffers.run.run import Run
+from buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
 from rods.observations import Group
 from rods.rules.tracker import Tracker
-from rods.runfolder import OBSERVATIONS
 
 START = b'"kind":"start"'
 DIGEST = ID_DIGITS // 2  # bytes

@@ -11,8 +11,8 @@ from buffers.folds.observations import Lineage
 from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.run import Run
+from buffers.run.runfolder import POOL
 from rods.rules.retirement import TOO_HARD
-from rods.runfolder import POOL
 from rods.tasks import Task, TaskType
 
 

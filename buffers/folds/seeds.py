@@ -10,7 +10,7 @@ from pathlib import Path
 
 from buffers.log.records import Record
 from buffers.log.tail import Tail
-from rods.runfolder import EXPANDED, SEEDS
+from buffers.run.runfolder import EXPANDED, SEEDS
 
 
 @dataclass(slots=True)

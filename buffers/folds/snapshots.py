@@ -20,8 +20,8 @@ import orjson
 from buffers.log.disk import replace
 from buffers.log.parts import segments
 from buffers.log.records import Record
+from buffers.run.runfolder import SNAPSHOTS
 from rods.errors import RodsError
-from rods.runfolder import SNAPSHOTS
 
 VERSION = 3  # of what the folds keep: another version is read anew
 KEPT = 2

@@ -10,7 +10,7 @@ from typing import Any
 from buffers.log.parts import Lookup, segments
 from buffers.log.records import Record
 from buffers.log.tail import Tail
-from rods.runfolder import EXPANDED
+from buffers.run.runfolder import EXPANDED
 from rods.tasks import Task
 
 

@@ -18,12 +18,12 @@ from buffers.merging.rules import Admission, derive
 from buffers.run.heartbeat import Heartbeat
 from buffers.run.locks import Ownership, buffer_lock
 from buffers.run.run import Run
+from buffers.run.runfolder import POOL
 from buffers.state import RunState
 from rods.deadlines import ARRIVAL
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
-from rods.runfolder import POOL
 
 LOOK = 0.1  # seconds between looks at what the other process has written
 

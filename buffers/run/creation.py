@@ -22,8 +22,9 @@ import tomli_w
 
 import rods
 from buffers.log.disk import sync_folder, write
+from buffers.run import runfolder
 from buffers.run.run import Run
-from rods import interfaces, runfolder
+from rods import interfaces
 from rods.canonical import content_id
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError

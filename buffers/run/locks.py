@@ -24,9 +24,9 @@ import orjson
 from filelock import FileLock, Timeout
 
 from buffers.run.heartbeat import Heartbeat, ProcessLocation, moves
+from buffers.run.runfolder import LOCKS
 from rods.deadlines import BEATS_SEEN, MERGE_LOCK, OWNER_LOOK
 from rods.errors import RefusedError, RodsError, disk_error
-from rods.runfolder import LOCKS
 
 SETTLE = 0.3  # seconds after which, without flock, two that took a file at once have seen each other
 

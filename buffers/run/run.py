@@ -20,8 +20,8 @@ import orjson
 import rods
 from buffers.log.records import record
 from buffers.log.writer import LogWriter
+from buffers.run import runfolder
 from buffers.run.heartbeat import ProcessLocation
-from rods import runfolder
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
 from rods.environments.loading import Environments
 from rods.errors import RefusedError, UserError

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from buffers.log.records import Record
 from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS
 from buffers.state import RunState
 from evaluation.heldout import scored
 from rods.config import Config, Zones
 from rods.observations import FORMAT_REWARDS, Group
 from rods.rules.zones import ZONES, group_signal, zone_of
-from rods.runfolder import EXPANDED, REJECTED, SEEDS
 from rods.tasks import Task
 
 Floats = NDArray[np.float64]

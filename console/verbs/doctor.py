@@ -29,8 +29,8 @@ def doctor(run: RunFolder = None, /, *, config: ConfigFile = None, as_json: Json
     Exits 1 when something needs mending.
     """
     from buffers.run.filesystem import check_folder
+    from console.endpoints import check_endpoints
     from rods.config import read_config
-    from rods.llm.fitness import check_endpoints
 
     parts = {"installation": installation()}
     if run is not None:

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED, SEEDS
 from buffers.state import RunState, read_state
 from console.output import RunFolder, print_json, print_lines
 from rods.commands import Json
 from rods.errors import UserError
 from rods.rules.tracker import Window
-from rods.runfolder import EXPANDED, SEEDS
 from rods.tasks import Task
 
 TaskId = Annotated[str, Parameter(help="A task's id, or enough of its first characters.")]

@@ -30,7 +30,7 @@ def prepare(run: Path, config: Path | None) -> None:
     """Creates the run, or checks that it is one and that `config` names the same identity. Raises UserError."""
     from buffers.run.creation import open_or_create
     from buffers.run.run import Run
-    from rods.runfolder import exists
+    from buffers.run.runfolder import exists
 
     if config is not None:
         open_or_create(run, config)

@@ -1,7 +1,7 @@
 """The procedural author: recipes and a phrase book instead of a model (rods/composing). Deterministic and without I/O.
 
-Every stage is a pure function under a generator of its own. Composing is quick but not free (milliseconds a variant),
-so it runs in a thread and the service stays responsive.
+Every stage is a pure function under a generator of its own. It takes milliseconds, so it runs in a thread and the
+service stays responsive.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rods.environments.base import Environment, Results
 from rods.gates import drafts
 from rods.tasks import Task, TaskType
 
-IN_FLIGHT = 2  # seeds that it can work on to any use: one composes while the other waits for a disk
+IN_FLIGHT = 2  # seeds at a time, more gain nothing: one is composed while the other waits for a disk
 
 
 class ProceduralAuthor:

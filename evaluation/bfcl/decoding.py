@@ -1,10 +1,10 @@
-"""What a policy's output calls: BFCL's two decoders, except that nothing is evaluated.
+"""Decodes a policy's output into calls as BFCL's two decoders do, but evaluates nothing.
 
 The benchmark decodes an output into *call strings*, which its executor then evaluates. `decode` gives the same strings
 for well-formed and malformed outputs alike, with all the original's habits (positional arguments are dropped, a bare
 name becomes text, `+5` becomes -5, a dict of dicts becomes a call); `executed` reads such a string as a call with
 literal arguments, as the executor would have run it. docs/evaluation.md lists what is different: arithmetic is
-computed for plain numbers and texts only, and what is no call of a plain name with literals is carried out by nobody.
+computed for plain numbers and texts only, and what is no call of a plain name with literals is not executed.
 """
 
 from __future__ import annotations

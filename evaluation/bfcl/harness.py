@@ -1,4 +1,4 @@
-"""What BFCL's own harness says to a policy: its prompts and tool documents, made by its own functions.
+"""The prompts and tool documents of BFCL's own harness, made by its own functions.
 
 Nothing of it is copied into this project. The few functions and constants that make prompts are taken, by name, out of
 the wheel whose hash is checked, and run under private names; the rest of the harness (which evaluates model text, and
@@ -33,8 +33,8 @@ _CATEGORY = "multi_turn_base"  # all four have the same hint in their documents
 
 
 class Harness:
-    """The words of the harness for one wheel. `steps` is how many replies a turn may have: one more than the limit
-    of steps with calls, after which the harness gives the episode up."""
+    """The prompts of one wheel. `steps` is how many replies a turn may have: one more than the limit of steps with
+    calls, after which the harness ends the episode."""
 
     def __init__(self, file: Path) -> None:
         constants = _all(file, "constants/default_prompts.py")

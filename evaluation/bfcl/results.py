@@ -1,11 +1,12 @@
-"""BFCL's own result format: written so that its scorer reads our outputs, and read as recorded outputs.
+"""Outputs as files: BFCL's result format, written and read, and a trainer's traces, read.
 
     <folder>/<model>/multi_turn/BFCL_v4_multi_turn_<type>_result.json      one entry a line: {"id", "result", …}
     <folder>/<model>/data_version.json                                     ours: which wheel the outputs belong to
 
-The format itself does not say which version of the data it belongs to, and versions differ in their tasks. So our file
-stands beside it, and where the harness has logged what the user said (it does by default), that is compared with the
-tasks: outputs of another version are refused, never scored. Entries of other categories are passed over.
+The format does not say which version of the data it belongs to, and versions differ in their tasks. So
+data_version.json is written beside it, and where the harness has logged what the user said (it does by default), that
+is compared with the tasks: outputs of another version are refused, never scored. Entries of other categories are
+skipped.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ def _has_native(result: Any) -> bool:
 
 
 def _check_questions(task: Task, log: Any, where: str) -> None:
-    """Compares what the user is logged to have said with the task."""
+    """Compares the user's messages in the log with the task. Raises RefusedError where they differ."""
     turns = [part for part in log if isinstance(part, dict)] if isinstance(log, list) else []
     for said, text in zip(turns, task.script, strict=False):
         query = said.get("begin_of_turn_query")
@@ -209,8 +210,8 @@ def _step(step: StepTrace) -> Any:
 
 
 def _recorded(step: Mapping[str, Any]) -> Any:
-    """A kept step as native calls. In training nobody carries out a call of a hidden tool, while the executor that
-    judges would: such a call keeps its place, since a call was tried, under a name that nobody can call."""
+    """A kept step as native calls. Training does not execute a call of a hidden tool, while the executor that judges
+    would: such a call keeps its place, since a call was tried, under a name that is no tool's."""
     calls = [
         {_name(call["name"], result["error"]): orjson.dumps(call["arguments"]).decode()}
         for call, result in zip(step["calls"], step["results"], strict=True)

@@ -38,12 +38,7 @@ class Output:
 
     def __init__(self, position: tuple[int, int], call: Call, result: Result) -> None:
         self.position = position
-        self.whole = result.value
-        if self.whole is None:
-            try:
-                self.whole = orjson.loads(result.text)
-            except ValueError:
-                self.whole = result.text
+        self.whole = value_of(result)
         own = {key_of(leaf) for _, leaf in leaves(dict(call.arguments))}
         self.fields: dict[Any, set[str]] = {}  # the names of the fields that hold a value
         for name, leaf in leaves(self.whole, keys=True):
@@ -70,6 +65,16 @@ class Output:
     def mentions(self, value: Any) -> bool:
         """Whether the value stands inside a longer text of the result."""
         return isinstance(value, str) and not is_small(value) and self.text.says(value)
+
+
+def value_of(result: Result) -> Any:
+    """What a call returned: its value, else its text, read as JSON where it is that."""
+    if result.value is not None:
+        return result.value
+    try:
+        return orjson.loads(result.text)
+    except ValueError:
+        return result.text
 
 
 def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[dict[str, Flow]]]:

@@ -11,7 +11,7 @@ Pure: the only thing that runs is the ground truth, in a fresh instance, and not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -62,10 +62,7 @@ class Profile:
     @cached_property
     def depth(self) -> int:
         """Calls on the longest path along which results feed arguments; 1 when none does, 0 without calls."""
-        reached: dict[Position, int] = {}
-        for node in self.nodes:  # in the order of execution, so producers come first
-            reached[node.position] = 1 + max((reached[producer] for producer in node.producers), default=0)
-        return max(reached.values(), default=0)
+        return longest_chain((node.position, node.producers) for node in self.nodes)
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -144,6 +141,15 @@ def profile(environment: Environment, task: Task, results: Results | None = None
 # The weights of `distance`. The graph counts most because it holds classes and dependencies at once.
 TURNS, GRAPH, DEPTH, SOURCES = 0.3, 0.4, 0.15, 0.15
 ROUNDS = 2  # of Weisfeiler-Lehman refinement: a node sees what lies two flows away
+
+
+def longest_chain(calls: Iterable[tuple[Position, Iterable[Position]]]) -> int:
+    """Calls on the longest path from producer to consumer. `calls` are positions with those of their producers, in the
+    order of execution."""
+    reached: dict[Position, int] = {}
+    for position, producers in calls:
+        reached[position] = 1 + max((reached[producer] for producer in producers), default=0)
+    return max(reached.values(), default=0)
 
 
 def distance(a: Profile, b: Profile) -> float:

@@ -14,8 +14,8 @@ from buffers.folds.seeds import Seeds
 from buffers.log.parts import segments
 from buffers.log.tail import read
 from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS, operation
 from rods.errors import RefusedError
-from rods.runfolder import EXPANDED, REJECTED, SEEDS, operation
 from rods.tasks import Task
 from tests.buffers.world import SyncDaemonLog, make_run, variants
 

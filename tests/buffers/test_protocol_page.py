@@ -14,11 +14,11 @@ from buffers.log.parts import segments
 from buffers.log.records import CLOSED_BY, CLOSING, KEYS, Record, is_record, record_id
 from buffers.log.tail import read, settled
 from buffers.log.writer import LogWriter
+from buffers.run import runfolder
 from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACKER, operation
 from buffers.trainer_log import TrainerLog
-from rods import runfolder
 from rods.rules.order import EpochSlot
-from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACKER, operation
 from rods.tasks import Task
 from tests.buffers.world import Players, SyncDaemonLog, make_run, variants
 

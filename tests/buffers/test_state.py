@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from buffers.folds.observations import windows_json
 from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
 from buffers.state import RunState, lineage, read_state
 from buffers.trainer_log import TrainerLog
-from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
 from tests.buffers.histories import records, reopened
 
 

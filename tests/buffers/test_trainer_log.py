@@ -13,11 +13,11 @@ import pytest
 from buffers.log.tail import read
 from buffers.log.writer import LogWriter
 from buffers.run.run import Run
+from buffers.run.runfolder import OBSERVATIONS, TRACKER, expanded_segment
 from buffers.state import RunState
 from buffers.trainer_log import TrainerLog, tracker_json
 from rods.errors import RefusedError, UserError
 from rods.rules.order import batch
-from rods.runfolder import OBSERVATIONS, TRACKER, expanded_segment
 from tests.buffers.world import BATCH, Players, SyncDaemonLog, group, make_run
 
 

@@ -13,11 +13,11 @@ import pytest
 from buffers.log.records import record
 from buffers.log.tail import read
 from buffers.log.writer import LogWriter
+from buffers.run.runfolder import expanded_segment
+from buffers.run.runfolder import usage as log_name
 from buffers.usage import UsageLog, costs, covered
 from rods.errors import InfrastructureError, RefusedError
 from rods.llm import Usage
-from rods.runfolder import expanded_segment
-from rods.runfolder import usage as log_name
 
 
 def usage(stage: str = "plan", requests: int = 1) -> Usage:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rods.llm.conftest import server, stub  # noqa: F401 (an endpoint for `rods doctor`)
+
 CONFIG = """
 sync = "lockstep"
 [data]

@@ -16,6 +16,7 @@ from matplotlib.patches import Rectangle
 from buffers.log.tail import read
 from buffers.run.creation import create_run
 from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED, SEEDS
 from console.main import run
 from console.report.findings import findings, heldout_sentence, limits, numbers
 from console.report.history import read_history
@@ -23,7 +24,6 @@ from console.report.page import Plot, build, examples, page
 from console.report.plots import drift
 from rods.config import parse_config
 from rods.rules.zones import ZONES
-from rods.runfolder import EXPANDED, SEEDS
 from tests.console.conftest import rods
 from tests.console.test_verbs import said, said_json
 

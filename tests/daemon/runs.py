@@ -17,12 +17,12 @@ from buffers.log.tail import read
 from buffers.merging.merger import Epoch
 from buffers.run.creation import create_run
 from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED, POOL, REJECTED, SEEDS
 from buffers.trainer_log import TrainerLog
 from rods.canonical import keyed_random
 from rods.config import parse_config
 from rods.observations import Group, Role, Rollout
 from rods.rules.order import batch, steps_per_epoch
-from rods.runfolder import EXPANDED, POOL, REJECTED, SEEDS
 from rods.tasks import Task
 from worlds import desk
 

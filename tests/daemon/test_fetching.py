@@ -10,9 +10,9 @@ import pytest
 from buffers.log.records import record
 from buffers.log.tail import Tail, read
 from buffers.log.writer import LogWriter
+from buffers.run.runfolder import EXPANDED, expanded_segment
 from daemon import watching
 from daemon.watching import Fetcher
-from rods.runfolder import EXPANDED, expanded_segment
 from tests.buffers.log.test_writer import step
 
 

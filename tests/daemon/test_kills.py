@@ -11,7 +11,7 @@ import pytest
 
 from buffers.audit.verify import verify
 from buffers.log.records import Record
-from rods.runfolder import EXPANDED, POOL, SEEDS
+from buffers.run.runfolder import EXPANDED, POOL, SEEDS
 from tests.daemon.runs import Daemon, Trainer, epochs, idle, make_run, seeds, until, variants
 
 MANY = {"seeds_per_step": 8, "groups": [["base", "long_context", "miss_func", "miss_param"]]}

@@ -18,8 +18,8 @@ from buffers.audit.verify import verify
 from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.run import Run
+from buffers.run.runfolder import usage
 from console.main import run as rods
-from rods.runfolder import usage
 from tests.daemon.runs import VALUES, Daemon, Trainer, idle, make_run, rejected, seeds, until, variants
 from worlds import desk
 

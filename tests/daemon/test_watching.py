@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from buffers.audit.repair import carry_out, examine
+from buffers.run.runfolder import expanded_segment
 from daemon.watching import Watch
 from rods.rules.selection import TaskFacts
 from rods.rules.zones import TaskSignal
-from rods.runfolder import expanded_segment
 from tests.buffers.world import SyncDaemonLog
 from tests.daemon.runs import BATCH, Trainer, make_run
 from worlds import desk

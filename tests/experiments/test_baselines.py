@@ -17,8 +17,8 @@ import tomli_w
 
 from buffers.log.records import Record
 from buffers.log.tail import read
+from buffers.run.runfolder import POOL, SEEDS
 from rods.config import identity_diff, read_config
-from rods.runfolder import POOL, SEEDS
 
 FOLDER = Path(__file__).parent.parent.parent / "experiments" / "baselines"
 SWITCHES = {

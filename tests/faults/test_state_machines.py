@@ -29,11 +29,11 @@ from buffers.log.records import line, record
 from buffers.log.tail import Tail, read, read_raw
 from buffers.log.writer import LogWriter
 from buffers.merging.merger import Epoch
+from buffers.run.runfolder import OBSERVATIONS, POOL, SEEDS
 from buffers.state import RunState
 from buffers.trainer_log import TrainerLog
 from rods.rules.order import batch, steps_per_epoch
 from rods.rules.retirement import TOO_HARD
-from rods.runfolder import OBSERVATIONS, POOL, SEEDS
 from rods.tasks import Task
 from tests.buffers.merging.test_merge_model import Model
 from tests.buffers.world import BATCH, SyncDaemonLog, generation_of, group, make_run, retired, variants

@@ -19,11 +19,11 @@ import tomli_w
 from buffers.audit.verify import verify
 from buffers.log.parts import segments
 from buffers.log.tail import read
+from buffers.run import runfolder
 from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.state import RunState
 from daemon.main import main as daemon_main
-from rods import runfolder
 from rods.config import parse_config, read_config
 from rods.errors import EXIT_REQUEUE
 from tests.buffers.world import retired

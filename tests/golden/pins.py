@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from buffers.log.tail import read
+from buffers.run.runfolder import POOL
 from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
@@ -23,7 +24,6 @@ from rods.config import Config, Data
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.episode.goals import GroundTruth
 from rods.gates import SimilarityIndex, held_out_index
-from rods.runfolder import POOL
 from rods.tasks import TASK_TYPES, Task, task_lines
 from tests.environments import load
 from tests.test_loop import pools, run_to_end

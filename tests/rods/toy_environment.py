@@ -16,8 +16,9 @@ import orjson
 from rods.analysis.schemas import fits
 from rods.calls import Call
 from rods.canonical import content_id
-from rods.environments.base import Environment, Features, Instance, Parameter, Result, Tool
+from rods.environments.base import Environment, Features, Instance, Parameter, Result, Tool, reference
 from rods.errors import Unsupported
+from rods.tasks import Task
 
 TEXT = {"type": "string", "maxLength": 80}
 NUMBER = {"type": "integer", "minimum": 0, "maximum": 1000}
@@ -284,3 +285,18 @@ def runaway() -> Environment:
 
 def broken() -> Environment:
     raise RuntimeError("no data")
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    """A line of a task file, sound until `changes` say otherwise."""
+    task = Task(
+        reference(environment()),
+        "base",
+        ("Write a note called milk that says two bottles.", "Read it to me."),
+        ((Call("write", {"title": "milk", "body": "two bottles"}),), (Call("read", {"note_id": 101}),)),
+        ("write", "read", "count"),
+        state={"counters": {"eggs": 3}},
+    )
+    made = task.as_json()
+    made.pop("id")
+    return {**made, **changes}

@@ -28,9 +28,9 @@ import orjson
 from buffers.folds.seeds import Seeds
 from buffers.log.parts import segments
 from buffers.log.tail import read
+from buffers.run import runfolder
 from buffers.run.run import Run
 from buffers.state import RunState
-from rods import runfolder
 from rods.canonical import canonical
 from rods.errors import EXIT_OK
 from tests.faults.table import HEAD, Row

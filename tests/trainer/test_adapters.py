@@ -15,7 +15,7 @@ from tests.trainer.nano_parts import chat
 from tests.trainer.runs import live_steps, train, write_config
 from tests.trainer.test_ranks import SMALL
 from trainer.nano import model as network
-from trainer.policy_weights import ADAPTER, adapted, load_adapter, load_plain, save_adapter, save_plain
+from trainer.weight_files import ADAPTER, adapted, load_adapter, load_plain, save_adapter, save_plain
 
 
 def test_the_saved_weights_answer_like_the_adapted_model(tmp_path: Path) -> None:

@@ -174,8 +174,8 @@ def test_synchronising_changes_the_served_logits_to_the_trainers(
     optimizer.step()
     ours, following = own_logprobs(learnt, prompt)
     engine = through(server, own)
-    engine.mark = by_disk(learnt, engine, tmp_path / "weights")
-    assert engine.mark
+    engine.version = by_disk(learnt, engine, tmp_path / "weights")
+    assert engine.version
     after = prompt_logprobs(server, prompt)
     assert after == pytest.approx(ours, abs=NEAR)
     assert np.mean(np.abs(np.subtract(after, before))) > 100 * NEAR
@@ -254,7 +254,7 @@ def test_a_server_that_dies_costs_nobody_a_reward_and_comes_back(
     server: LlmServer, policy: Path, own: LocalEngine, tmp_path: Path
 ) -> None:
     engine = through(server, own, retry_seconds=1.0, patience_seconds=1.0)
-    engine.mark = by_disk(own, engine, tmp_path / "weights")
+    engine.version = by_disk(own, engine, tmp_path / "weights")
     once = threading.Lock()
     deadly = [replace(job, goal=_Kills(job.goal, server, once)) for job in jobs(2)]
     cut = engine.rollouts(deadly, random_seed=2)
@@ -266,7 +266,7 @@ def test_a_server_that_dies_costs_nobody_a_reward_and_comes_back(
         few = jobs(1)[:2]
         unsaid = engine.rollouts(few, random_seed=2)  # it serves the weights it was started with
         assert {one.trace.end for one in unsaid} == {"infrastructure"}
-        engine.mark = by_disk(own, engine, tmp_path / "weights")
+        engine.version = by_disk(own, engine, tmp_path / "weights")
         whole = through(again, own)
-        whole.mark = engine.mark
+        whole.version = engine.version
         assert "infrastructure" not in {one.trace.end for one in whole.rollouts(few, random_seed=2)}

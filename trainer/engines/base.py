@@ -1,4 +1,4 @@
-"""A conversation as tokens: what every rollout engine shares (token in, token out).
+"""What every rollout engine shares: its contract, and a conversation as tokens (token in, token out).
 
 What was generated is never tokenised again: a conversation grows by the policy's own tokens and by the tokens of the
 messages in between, so that training sees exactly what was sampled (a decoded and re-tokenised answer shifts tokens).
@@ -33,7 +33,7 @@ class Sample:
 
 
 class RolloutEngine(Protocol):
-    """Whatever rolls out episodes for training and validation."""
+    """Rolls out episodes for training and validation."""
 
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
         """A sample for each of `jobs`, in order. Their draws are keyed by (random_seed, place), where the places count
@@ -90,3 +90,16 @@ class Conversation:
         if trace.end == "infrastructure":
             self.mask = [0] * len(self.mask)
         return Sample(trace, self.prompt, self.completion[:end], self.mask[:end], self.spans, self.logprobs[:end])
+
+
+def ask_all(
+    rows: Sequence[Conversation], waiting: Sequence[tuple[int, NeedText]], chat: Chat, limits: config.Rollouts
+) -> tuple[list[int], dict[int, Reply]]:
+    """Shows every waiting episode of a lock-step batch what comes before its next reply: the episodes with room for
+    one, and the replies of those whose context is full."""
+    full: dict[int, Reply] = {}
+    for job, need in waiting:
+        rows[job].ask(chat, need)
+        if rows[job].room(limits) < 1:
+            full[job] = Reply("", "context")
+    return [job for job, _ in waiting if job not in full], full

@@ -1,4 +1,5 @@
-"""Who rolls out the policy, and how a vLLM gets its weights. Like the modules named trl_*, it knows TRL.
+"""Chooses the rollout engine of a run and how a vLLM gets the policy's weights. Like the modules named trl_*, it knows
+TRL.
 
 | configuration | rollouts | weights |
 |---|---|---|
@@ -7,9 +8,9 @@
 | the same, `weight_transfer = "nccl"` | a vLLM server | TRL streams them over vLLM's NCCL engine |
 | `operation.colocated` | vLLM in the trainer's processes | TRL loads them in place |
 
-TRL asks for the weights to be brought over once a batch, before it asks for rollouts (`vllm_generation.sync_weights`);
-where they go over a folder, its own object for that is replaced. From there on all vLLMs are one to TRL: it recomputes
-the log-probabilities of what they drew and corrects the loss by the ratio (`training.engine_correction`).
+TRL has the weights transferred once a batch, before it asks for rollouts (`vllm_generation.sync_weights`); where they
+go over a folder, its object for that is replaced. From there on TRL treats all vLLMs alike: it recomputes the
+log-probabilities of what they drew and corrects the loss by the ratio (`training.engine_correction`).
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from trainer.engines.base import RolloutEngine
 from trainer.engines.colocated import ColocatedEngine
 from trainer.engines.local import LocalEngine
 from trainer.engines.served import ServedEngine
-from trainer.policy_weights import save_plain
 from trainer.ranks import Ranks
+from trainer.weight_files import save_plain
 
-FAR, UNLIKE = 0.1, 1.0  # mean distance of log-probabilities, in nats: worth a word; no longer the same model
+FAR, UNLIKE = 0.1, 1.0  # mean distance of log-probabilities, in nats: a warning; another model
 log = structlog.get_logger()
 
 
@@ -47,7 +48,7 @@ def rollout_engine(trainer: Any, run: Run, own: LocalEngine, ranks: Ranks) -> Ro
     served = ServedEngine(own.chat, own.limits, operation.rollout_servers[0])
     if operation.weight_transfer == "nccl":
         theirs = trainer.vllm_generation
-        trainer.vllm_generation = Transfer(served, ranks, lambda: served.servers.mark(), theirs.sync_weights)
+        trainer.vllm_generation = Transfer(served, ranks, lambda: served.servers.set_version(), theirs.sync_weights)
     else:
         apart = f"{run.name}-{crc32(bytes(run.path.resolve())):08x}"  # runs may share the folder
         folder = Path(operation.weights_folder).resolve() / apart if operation.weights_folder else run.path / "served"
@@ -58,8 +59,8 @@ def rollout_engine(trainer: Any, run: Run, own: LocalEngine, ranks: Ranks) -> Ro
 
 
 class Transfer:
-    """Stands where TRL keeps its VLLMGeneration: brings the weights over and lets every process know the mark left with
-    them. `give` works in the first process alone, `everybody` before it in all of them."""
+    """Replaces TRL's VLLMGeneration: transfers the weights and tells every process their version. `give` runs in the
+    first process alone and returns the version, `everybody` before it in all of them."""
 
     def __init__(
         self, served: ServedEngine, ranks: Ranks, give: Callable[[], str], everybody: Callable[[], None] | None = None
@@ -70,11 +71,11 @@ class Transfer:
         """Raises InfrastructureError when the server does not take them."""
         if self.everybody is not None:
             self.everybody()
-        self.served.mark = self.ranks.together(self.give)
+        self.served.version = self.ranks.together(self.give)
 
 
 def by_disk(own: LocalEngine, served: ServedEngine, folder: Path) -> str:
-    """Has the servers load the weights of `own` from a folder of its own in `folder`; the mark left with them. Raises
+    """Has the servers load the weights of `own` from a new folder in `folder`; returns their version. Raises
     InfrastructureError when they do not take them, or nobody answers for `retry_seconds`."""
     shutil.rmtree(folder, ignore_errors=True)  # what a killed trainer left
     written = folder / token_hex(4)  # a name that no cache of a shared disk has seen
@@ -87,8 +88,8 @@ def by_disk(own: LocalEngine, served: ServedEngine, folder: Path) -> str:
 
 
 def compare(output: dict[str, torch.Tensor], ranks: Ranks) -> None:
-    """Looks at a batch of TRL's: how far the log-probabilities that a vLLM drew with lie from the policy's, a token.
-    Raises UserError where they are those of something else."""
+    """Compares the log-probabilities with which a vLLM drew the tokens of TRL's batch with the policy's: their mean
+    distance a token, in nats, is logged above FAR. Raises UserError above UNLIKE: the vLLM serves another model."""
     own, old, drawn = output["tool_mask"], output.get("old_per_token_logps"), output["sampling_per_token_logps"]
     if old is None:
         return

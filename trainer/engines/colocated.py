@@ -14,7 +14,7 @@ from rods.config import Rollouts
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from trainer.chat import Chat
-from trainer.engines.base import Conversation, Sample
+from trainer.engines.base import Conversation, Sample, ask_all
 
 
 class ColocatedEngine:
@@ -29,12 +29,7 @@ class ColocatedEngine:
         seeds = [keyed_random(random_seed, "place", first + place).getrandbits(62) for place in range(len(jobs))]
 
         def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
-            replies: dict[int, Reply] = {}
-            for job, need in waiting:
-                rows[job].ask(self.chat, need)
-                if rows[job].room(self.limits) < 1:
-                    replies[job] = Reply("", "context")
-            active = [job for job, _ in waiting if job not in replies]
+            active, replies = ask_all(rows, waiting, self.chat, self.limits)
             asked = [self._sampling(rows[job], seeds[job], greedy) for job in active]
             prompts = [{"prompt_token_ids": rows[job].prompt + rows[job].completion} for job in active]
             made = self.llm.generate(prompts, sampling_params=asked, use_tqdm=False) if active else []

@@ -1,8 +1,8 @@
 """Rolls out many episodes in lock-step with a local causal language model: token in, token out.
 
 Works for every folder that transformers loads as a causal language model with plain attention and a chat template.
-The prompt is prefilled once for all rollouts that share it, the cache of keys and values is kept across turns, and
-finished episodes leave the batch.
+The prompt is prefilled once for all rollouts that share it, the key-value cache is kept across turns, and finished
+episodes leave the batch.
 
 Every rollout draws from a stream of its own, keyed by (random seed, place in the batch), whatever else is in the batch.
 """
@@ -22,7 +22,7 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from trainer import torch_settings
 from trainer.chat import Chat
-from trainer.engines.base import Conversation, Sample
+from trainer.engines.base import Conversation, Sample, ask_all
 
 BELOW_ONE = 1 - 2**-22  # float32 keeps it, times any total, below that total
 
@@ -77,15 +77,7 @@ class _Batch:
 
     def complete(self, waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
         """One reply for every waiting episode (the callback of the lock-step driver)."""
-        replies: dict[int, Reply] = {}
-        active: list[int] = []
-        for job, need in waiting:
-            row = self.rows[job]
-            row.ask(self.chat, need)
-            if row.room(self.limits) < 1:
-                replies[job] = Reply("", "context")
-            else:
-                active.append(job)
+        active, replies = ask_all(self.rows, waiting, self.chat, self.limits)
         if active:
             logits = self._feed(active) if self.cached else self._prefill(active)
             replies.update(self._generate(active, logits))
@@ -200,10 +192,13 @@ GROWTH = 64  # columns are added in such steps
 
 
 class RowCache(Cache):  # type: ignore[misc]
-    """Keys and values of `lengths[row]` tokens per row and layer.
+    """A key-value cache for rows of different lengths that come and go: `lengths[row]` tokens per row and layer.
+
+    Every row is stored from column 0 without holes, so a token's column is its position. Buffers start as zeros: masked
+    columns are still multiplied (by 0), and uninitialised memory may hold NaN.
 
     Before a forward pass `place` is told where the block's tokens stand; every layer then writes its keys and values
-    there and gives back what the block may look at.
+    there and returns all that the block may attend to.
     """
 
     def __init__(self) -> None:

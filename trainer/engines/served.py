@@ -1,8 +1,13 @@
 """Rolls out many episodes with the policy served by vLLM: asyncio, token in and token out, prefix caching.
 
-Every episode goes its own way: its environment in a thread of its own, its replies among the requests in flight. A
-server that fails, is gone, or came back with other weights than the policy's makes rollouts end as `infrastructure`: no
-reward, never the policy's failure.
+Episodes run independently: each environment in a thread of its own, replies among the requests in flight. A server that
+fails, is gone, or came back with other weights than the policy's makes rollouts end as `infrastructure`: no reward,
+never the policy's failure.
+
+A server that was restarted serves the weights it started from and answers as if nothing had happened. So whoever gives
+it weights also sets a weight version, which does not survive a restart; rollouts made under another version than that
+of their step are not the policy's. vLLM keeps such a version since 0.32; with older ones a restart goes unnoticed. The
+addresses for it need `VLLM_SERVER_DEV_MODE=1`.
 """
 
 from __future__ import annotations
@@ -29,13 +34,13 @@ from rods.llm import Client, EndpointError, Request
 from trainer.chat import Chat
 from trainer.engines.base import Conversation, Sample
 
-# The server's own sampling defaults come from the model's folder: training states its own.
+# Training states its own sampling; a server's defaults come from the model's folder.
 PLAIN_SAMPLING = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
 
 
 class ServedEngine:
-    """Episodes through `endpoint`, whose servers have the policy's weights. `mark` is what was left with them
-    (trainer.engines.served); whoever gives them weights sets it, in every process."""
+    """Episodes through `endpoint`, whose servers have the policy's weights. `version` is the weight version that was
+    set in them ("": they keep none); whoever gives them weights sets it here, in every process."""
 
     def __init__(self, chat: Chat, limits: Rollouts, endpoint: Endpoint) -> None:
         self.chat, self.limits = chat, limits
@@ -43,7 +48,7 @@ class ServedEngine:
         patience = endpoint.patience_seconds or max(1.0, endpoint.retry_seconds)
         self.endpoint = endpoint.model_copy(update={"patience_seconds": patience})
         self.servers = VllmServers(endpoint.urls, endpoint.retry_seconds)
-        self.mark = ""
+        self.version = ""
 
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
         """Runs `jobs` side by side (trainer.engines.base.RolloutEngine)."""
@@ -62,7 +67,8 @@ class ServedEngine:
 
 
 async def _prepare(goal: Goal, threads: Lanes) -> None:
-    """Makes a shared ground truth before its rollouts ask: they would all wait for one of them, and hang with it."""
+    """Computes a shared ground truth before its rollouts ask for it: they would all wait for the first of them, and
+    hang with it."""
     if isinstance(goal, SharedGroundTruth):
         try:
             await asyncio.get_running_loop().run_in_executor(threads, goal.make)
@@ -71,7 +77,7 @@ async def _prepare(goal: Goal, threads: Lanes) -> None:
 
 
 class _Episode:
-    """One rollout on its way."""
+    """One rollout while it runs."""
 
     def __init__(
         self, engine: ServedEngine, client: Client, session: aiohttp.ClientSession, seed: int, greedy: bool
@@ -81,12 +87,12 @@ class _Episode:
 
     async def run(self, job: Job, threads: Lanes) -> Sample:
         trace = await run_episode(job, self._reply, threads)
-        if not await self._our_weights():
+        if not await self._has_our_weights():
             trace = replace(trace, end="infrastructure")
         return self.conversation.sample(trace)
 
-    async def _our_weights(self) -> bool:
-        return await self.engine.servers.kept(self.session, self.engine.mark)
+    async def _has_our_weights(self) -> bool:
+        return await self.engine.servers.have(self.session, self.engine.version)
 
     async def _reply(self, need: NeedText) -> Reply:
         chat, limits, conversation = self.engine.chat, self.engine.limits, self.conversation
@@ -113,7 +119,7 @@ class _Episode:
         tokens, logprobs = list(answer.token_ids), answer.logprobs
         if not tokens or (not self.greedy and len(logprobs) != len(tokens)):
             return Reply("the server sent no token ids with their log-probabilities", "infrastructure")
-        if answer.retries and not await self._our_weights():
+        if answer.retries and not await self._has_our_weights():
             return Reply("the server was restarted and serves other weights", "infrastructure")
         return conversation.take(chat, tokens, limits, logprobs)
 
@@ -129,32 +135,32 @@ class VllmServers:
         self.patience = patience
 
     def load(self, folder: Path) -> str:
-        """Has every server load the weights in `folder` in place and forget its cached prefixes; the mark left with
-        them. Raises InfrastructureError."""
-        return asyncio.run(self._each(lambda session, base, mark: self._load(session, base, folder, mark)))
+        """Has every server load the weights in `folder` in place and drop its cached prefixes; returns the new weight
+        version. Raises InfrastructureError."""
+        return asyncio.run(self._each(lambda session, base, version: self._load(session, base, folder, version)))
 
-    def mark(self) -> str:
-        """Leaves a mark with the weights that were given in another way. Raises InfrastructureError."""
-        return asyncio.run(self._each(_mark))
+    def set_version(self) -> str:
+        """Sets and returns a new version of weights that were given in another way. Raises InfrastructureError."""
+        return asyncio.run(self._each(_set_version))
 
-    async def kept(self, session: aiohttp.ClientSession, mark: str) -> bool:
-        """Whether every server that answers still has `mark`, or none was left."""
-        for base in self.bases if mark else ():
+    async def have(self, session: aiohttp.ClientSession, version: str) -> bool:
+        """Whether every server that answers still has `version`, or none was set."""
+        for base in self.bases if version else ():
             try:
                 found = await _ask(session, "GET", f"{base}/weight_info", SERVER_ANSWER)
             except InfrastructureError:
                 continue  # gone, not come back with other weights
-            if found is not None and found.get("weight_version") != mark:
+            if found is not None and found.get("weight_version") != version:
                 return False
         return True
 
     async def _each(self, work: Any) -> str:
-        mark = secrets.token_hex(8)
+        version = secrets.token_hex(8)
         async with aiohttp.ClientSession(trust_env=False) as session:
-            known = [await work(session, base, mark) for base in self.bases]
-        return mark if all(known) else ""
+            known = [await work(session, base, version) for base in self.bases]
+        return version if all(known) else ""
 
-    async def _load(self, session: aiohttp.ClientSession, base: str, folder: Path, mark: str) -> bool:
+    async def _load(self, session: aiohttp.ClientSession, base: str, folder: Path, version: str) -> bool:
         deadline = time.monotonic() + self.patience
         while True:
             try:
@@ -162,7 +168,7 @@ class VllmServers:
                 _allowed(await _ask(session, "POST", f"{base}/collective_rpc", WEIGHTS_LOADED, json=order), base)
                 found = _allowed(await _ask(session, "POST", f"{base}/reset_prefix_cache", SERVER_ANSWER), base)
                 if found.get("success", True):
-                    return await _mark(session, base, mark)
+                    return await _set_version(session, base, version)
                 why = InfrastructureError(f"{base} keeps prefixes of older weights: it is still answering someone")
             except Unreachable as gone:
                 why = gone
@@ -172,7 +178,7 @@ class VllmServers:
 
 
 class Unreachable(InfrastructureError):
-    """Nobody answers there, at the moment."""
+    """Nobody answers at an address at the moment."""
 
 
 def _allowed(answer: dict[str, Any] | None, base: str) -> dict[str, Any]:
@@ -181,9 +187,9 @@ def _allowed(answer: dict[str, Any] | None, base: str) -> dict[str, Any]:
     return answer
 
 
-async def _mark(session: aiohttp.ClientSession, base: str, mark: str) -> bool:
-    """Whether the server keeps marks."""
-    order = {"new_version": mark}
+async def _set_version(session: aiohttp.ClientSession, base: str, version: str) -> bool:
+    """Whether the server keeps weight versions."""
+    order = {"new_version": version}
     return await _ask(session, "POST", f"{base}/update_weight_version", SERVER_ANSWER, json=order) is not None
 
 

@@ -1,4 +1,4 @@
-"""The careless teacher: demonstrations of tasks that show every skill and, in most turns, a flaw.
+"""The careless teacher: writes demonstrations that use every skill and have a flaw in most turns.
 
 A pretrained model can write calls and copy arguments, but behaves carelessly; reinforcement learning makes it careful.
 nano gets the same start: the demonstrations are well-formed throughout, and at a given rate a turn has the flaw that
@@ -8,7 +8,7 @@ good supervised learning could be.)
 | kind of turn (the first that holds) | its flaw |
 |---|---|
 | no call is right | calls anyway: with a guessed value, or a tool that is not there |
-| a look-up feeds a later call | skips the look-up and passes the word that it would have looked up |
+| a look-up feeds a later call | skips the look-up and passes the word that it should have looked up |
 | several calls | stops one call early |
 | arguments that are easily swapped | swaps them |
 | a tool that is easily taken for another | takes the other |

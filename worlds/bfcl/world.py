@@ -68,6 +68,7 @@ class Bfcl:
         self._bound = cache(self._bind)
         self._built = lru_cache(KEPT_STATES)(self._build)
         self._worker = Worker(COMPUTE)
+        self._catalogue: Catalogue | None = None
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
@@ -86,9 +87,11 @@ class Bfcl:
 
     def catalogue(self) -> Catalogue:
         """What `rods.composing` needs to write variants of these tasks."""
-        from worlds.bfcl.catalogue import catalogue  # which itself loads this environment
+        if self._catalogue is None:
+            from worlds.bfcl.catalogue import catalogue  # its tables take a tenth of a second: only on demand
 
-        return catalogue()
+            self._catalogue = catalogue({name: tool.group for name, tool in self._tools.items()})
+        return self._catalogue
 
     def reset(self, state: Mapping[str, Any] | None) -> BfclWorld:
         if state is None:

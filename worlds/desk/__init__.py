@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import TYPE_CHECKING
 
 from rods.tasks import TASK_TYPES, Task, TaskType
-from worlds.desk.world import Desk
+from worlds.desk.world import environment
 
 if TYPE_CHECKING:
     from rods.composing.records import Draft
     from worlds.desk.generator import Size
 
-
-@cache
-def environment() -> Desk:
-    """The environment, made once a process."""
-    return Desk()
+__all__ = ["environment", "fresh_tasks", "generate", "words"]
 
 
 def generate(random_seed: int, train: int, held_out: int, size: Size = "full") -> list[Task]:
     """See `generator.generate`: originals, then held-out tasks that match none of them."""
-    from worlds.desk import generator  # needs rods.composing, which needs the environments: only on demand
+    from worlds.desk import generator  # four times the imports of the world itself: only on demand
 
     return generator.generate(random_seed, train, held_out, size)
 

@@ -24,8 +24,8 @@ from rods.environments.base import Environment
 from rods.gates import drafts
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import TASK_TYPES, Split, Task, TaskType
-from worlds.desk import environment as desk
 from worlds.desk.catalogue import catalogue
+from worlds.desk.world import environment as desk
 
 TRIES = 20  # candidate plans a task: any that fits will do
 REPAIRS = 4  # patches a world before a task is planned anew

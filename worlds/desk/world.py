@@ -8,6 +8,7 @@ small enough to be learnt by a policy of half a million parameters.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -117,3 +118,9 @@ class Desk:
 def _exactly(text: bytes) -> bytes:
     """A copy without the slack of some kilobytes that orjson leaves behind its results: these are kept."""
     return bytes(memoryview(text))
+
+
+@cache
+def environment() -> Desk:
+    """The environment, made once a process."""
+    return Desk()

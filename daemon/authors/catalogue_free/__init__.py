@@ -15,10 +15,9 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-import orjson
-
 from daemon.authors.catalogue_free.padding import padded
 from daemon.authors.state_shapes import is_map
+from rods.analysis.flows import value_of
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import fits, limits
 from rods.composing.catalogue import LEFT_OUT, Catalogue, PhraseBook, Recipe, RecipeStep, Said, Scene, catalogue_for
@@ -107,7 +106,7 @@ def _known(tool: Tool, schema: Mapping[str, Any], parameter: Parameter, scene: S
     description; for a name, else the keys of what the tool, or its class, is about."""
     offered = [*_leaves(scene.state, ())]
     for _, result in scene.calls:
-        offered += _leaves(_value(result.text) if result.value is None else result.value, ())
+        offered += _leaves(value_of(result), ())
     parts = _parts(parameter.name)
     about = [parts, _parts(parameter.description) - {"name", "id", "number"}]
     if parts & NAMING:
@@ -156,10 +155,3 @@ def _parts(name: str) -> frozenset[str]:
     """The words of a name, in the singular: `note_ids` and `NoteID` have `note` and `id`."""
     words = (word.lower() for word in PART.findall(name))
     return frozenset(word[:-1] if len(word) > 2 and word.endswith("s") else word for word in words)
-
-
-def _value(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except ValueError:
-        return text

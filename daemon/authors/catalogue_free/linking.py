@@ -16,6 +16,7 @@ from daemon.authors.base import Assignment
 from daemon.authors.catalogue_free import is_single_tool
 from daemon.authors.state_shapes import contents
 from rods.analysis.flows import Flow, infer
+from rods.analysis.profile import Position, longest_chain
 from rods.calls import Call
 from rods.canonical import canonical
 from rods.composing.bind import Choice, by_chance, meant, realise
@@ -25,7 +26,6 @@ from rods.environments.base import Result, reference
 from rods.tasks import Task
 
 TRIALS = 4
-Position = tuple[int, int]  # turn, and place in it
 
 
 def tool_options(
@@ -151,12 +151,11 @@ def with_inferred_flows(catalogue: Catalogue, given: Assignment, draft: Draft) -
 
 def depth(draft: Draft) -> int:
     """Calls on the longest path along which results feed arguments (as `Profile.depth`)."""
-    reached: dict[Position, int] = {}
-    for turn, calls in enumerate(draft.turns):
-        for index, bound in enumerate(calls):
-            fed = [reached[flow.origin] for flow in bound.flows.values() if flow.origin is not None]
-            reached[turn, index] = 1 + max(fed, default=0)
-    return max(reached.values(), default=0)
+    return longest_chain(
+        ((turn, index), [flow.origin for flow in bound.flows.values() if flow.origin is not None])
+        for turn, calls in enumerate(draft.turns)
+        for index, bound in enumerate(calls)
+    )
 
 
 def _with_inferred(catalogue: Catalogue, given: Assignment, draft: Draft) -> Draft:

@@ -20,6 +20,7 @@ from daemon.authors.catalogue_free import is_single_tool, linking, takes_free_te
 from daemon.authors.llm import showing
 from daemon.authors.llm.asking import AnswerForm, Context, obj
 from daemon.authors.state_shapes import contents
+from rods.analysis.profile import Position
 from rods.analysis.schemas import fits, limits
 from rods.canonical import canonical
 from rods.composing.bind import Choice, by_chance, meant, realise, spoken
@@ -129,7 +130,7 @@ class ValueChooser:
     tools: Mapping[str, Tool]
     answers: Answers
     rng: Random
-    feeding: Mapping[linking.Position, Sequence[int]] = field(default_factory=dict)
+    feeding: Mapping[Position, Sequence[int]] = field(default_factory=dict)
     blanks: dict[Key, Blank] = field(default_factory=dict)
     scene: Scene | None = None  # at the first blank
     place: tuple[int, int] = (-1, -1)  # of the last choice

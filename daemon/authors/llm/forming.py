@@ -112,11 +112,12 @@ class PartialTask:
         blamed = missing(self.given.environment, self.with_gap(gap).task(), results)
         return not any(reason.turn == self.turn + 1 for reason in blamed)
 
-    def removable_functions(self) -> dict[str, Gap]:
-        """The functions that may be taken away, by name. Raises ComposeError("no_pattern") when there is none."""
+    def removable_functions(self) -> list[Gap]:
+        """What each function leaves behind that may be taken away. Raises ComposeError("no_pattern") when there is
+        none."""
         tools = task_types.missable(self.catalogue, self.draft, self.turn + 1)
-        every = {tool: Gap(self.request, RETURN_SENTENCE, {"turn": self.turn, "tool": tool}, tool) for tool in tools}
-        found = {tool: gap for tool, gap in every.items() if self.lacks(gap)}
+        gaps = [Gap(self.request, RETURN_SENTENCE, {"turn": self.turn, "tool": tool}, tool) for tool in tools]
+        found = [gap for gap in gaps if self.lacks(gap)]
         if not found:
             detail = f"turn {self.turn + 2} can be done without {' and '.join(tools)}: choose others there"
             raise ComposeError("no_pattern", detail, turn=self.turn + 1)
@@ -156,8 +157,7 @@ async def form(context: Context, given: Assignment, draft: Draft, texts: Texts, 
     task = await context.compute(partial.task)
     for turn in blanks:
         partial = replace(partial, turn=turn, shown=task.tools)
-        gap = await (_without_function if type == "miss_func" else _without_value)(context, partial)
-        partial = partial.with_gap(gap)
+        partial = partial.with_gap(await _gap(context, partial))
     return await context.compute(partial.task) if blanks else task
 
 
@@ -178,41 +178,38 @@ async def check_form(context: Context, given: Assignment, draft: Draft) -> None:
         await context.compute(at.removable_functions if type == "miss_func" else at.omissible_values)
 
 
-async def _without_function(context: Context, partial: PartialTask) -> Gap:
-    choices = await context.compute(partial.removable_functions)
-    for _ in range(CHOICES):
-        if not choices:
-            break
-        tool = next(iter(choices)) if len(choices) == 1 else await _chosen_function(context, partial, list(choices))
-        gap = choices.pop(tool)
-        if await _verified(context, partial, "miss_func_verify", "served", partial.request, without=tool):
-            return gap
-    raise ComposeError("query_verify_failed", "the request can be served without what is missing", turn=partial.turn)
+async def _gap(context: Context, partial: PartialTask) -> Gap:
+    """What is taken away in a turn."""
+    if partial.type == "miss_func":
+        gaps = await context.compute(partial.removable_functions)
+        for _ in range(min(CHOICES, len(gaps))):
+            gap = gaps.pop(0 if len(gaps) == 1 else await _chosen_function(context, partial, gaps))
+            if await _verified(context, partial, gap, "served"):
+                return gap
+        why = "the request can be served without what is missing"
+    else:
+        values = await context.compute(partial.omissible_values)
+        for _ in range(min(CHOICES, len(values))):
+            number, request, supply = await _chosen_value(context, partial, values)
+            gap = partial.value_gap(values.pop(number), request, supply)
+            if await _verified(context, partial, gap, "known"):
+                return gap
+        why = "what is missing is known, or can be found out"
+    raise ComposeError("query_verify_failed", why, turn=partial.turn)
 
 
-async def _chosen_function(context: Context, partial: PartialTask, choices: Sequence[str]) -> str:
+async def _chosen_function(context: Context, partial: PartialTask, gaps: Sequence[Gap]) -> int:
+    names = [gap.tool for gap in gaps]
     return await context.asker.ask(
         partial.given,
         "miss_func",
         stage="adversarial",
-        fields=partial.fields(", ".join(choices)),
-        form=AnswerForm({"function": {"type": "string", "enum": list(choices)}}),
-        read=lambda answer: str(answer["function"]),
+        fields=partial.fields(", ".join(names)),
+        form=AnswerForm({"function": {"type": "string", "enum": names}}),
+        read=lambda answer: names.index(answer["function"]),
         error="no_pattern",
         turn=partial.turn,
     )
-
-
-async def _without_value(context: Context, partial: PartialTask) -> Gap:
-    choices = await context.compute(partial.omissible_values)
-    for _ in range(CHOICES):
-        if not choices:
-            break
-        number, request, supply = await _chosen_value(context, partial, choices)
-        chosen = choices.pop(number)
-        if await _verified(context, partial, "miss_param_verify", "known", request):
-            return partial.value_gap(chosen, request, supply)
-    raise ComposeError("query_verify_failed", "what is missing is known, or can be found out", turn=partial.turn)
 
 
 async def _chosen_value(context: Context, partial: PartialTask, choices: Sequence[UserValue]) -> tuple[int, str, str]:
@@ -258,17 +255,15 @@ async def _chosen_value(context: Context, partial: PartialTask, choices: Sequenc
     )
 
 
-async def _verified(
-    context: Context, partial: PartialTask, template: str, field: str, query: str, without: str = ""
-) -> bool:
+async def _verified(context: Context, partial: PartialTask, gap: Gap, field: str) -> bool:
     """Whether the turn really cannot be served. Asked in the paper's form alone."""
     if context.settings.calls == "batched":
         return True
     answer: str = await context.asker.ask(
         partial.given,
-        template,
+        f"{partial.type}_verify",
         stage="adversarial_verification",
-        fields={"before": partial.before(), "query": query, "tools": partial.tools(without)},
+        fields={"before": partial.before(), "query": gap.request, "tools": partial.tools(without=gap.tool)},
         form=AnswerForm({field: {"type": "string", "enum": ["yes", "no"]}}),
         read=lambda found: found[field],
         error="query_verify_no_tag",

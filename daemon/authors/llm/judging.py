@@ -19,6 +19,7 @@ from rods.tasks import RETURN_SENTENCE, Task
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
 CLASSES: tuple[Literal["query_fixable", "gt_unfixable"], ...] = ("query_fixable", "gt_unfixable")
+CLASS_FIELDS = ("diagnosis", "diagnosis_tags", "diagnosis_fields")
 STATE_ROOM = 3_000  # characters of the state that a judge is shown
 VERDICT: Schema = {"type": "string", "enum": ["pass", "fail"]}
 ISSUE: Schema = {"type": "string", "maxLength": REASON}  # lengths in common are compiled once
@@ -64,12 +65,6 @@ async def _verdict(
             raise Unreadable('fault must be "none" exactly where all five criteria pass')
         return answer["reason"], issue, _defect(answer, issue) if failed else None
 
-    classes = _class_texts(asker) if joint else dict.fromkeys(("diagnosis", "diagnosis_tags", "diagnosis_fields"), "")
-    if joint:
-        classes |= {
-            "diagnosis": f"\n{classes['diagnosis']}",
-            "diagnosis_fields": f" Also:{classes['diagnosis_fields']}",
-        }
     return await asker.ask(
         given,
         "judge_quality",
@@ -80,7 +75,7 @@ async def _verdict(
             "state": showing.state(task.state, STATE_ROOM),
             "functions": showing.functions(given.environment.tools(), draft),
             "conversation": conversation(draft, task),
-            **classes,
+            **(_class_fields(asker, "\n", " Also:") if joint else dict.fromkeys(CLASS_FIELDS, "")),
         },
         form=AnswerForm(fields),
         read=read,
@@ -93,21 +88,18 @@ async def _diagnosis(asker: Asker, given: Assignment, draft: Draft, task: Task, 
         given,
         "refine_classify",
         stage="classify",
-        fields={"issue": issue, "conversation": conversation(draft, task), **_class_texts(asker)},
+        fields={"issue": issue, "conversation": conversation(draft, task), **_class_fields(asker)},
         form=AnswerForm(_defect_fields(CLASSES, 1, len(task.script))),
         read=lambda answer: _defect(answer, issue),
         error="query_verify_no_tag",
     )
 
 
-def _class_texts(asker: Asker) -> dict[str, str]:
+def _class_fields(asker: Asker, before: str = "", also: str = "") -> dict[str, str]:
     """What both questions say of the two classes of defects."""
     sections = asker.template("fault_classes").render_sections()
-    return {
-        "diagnosis": sections["user"],
-        "diagnosis_tags": sections["tagged"],
-        "diagnosis_fields": " " + sections["constrained"].strip(),
-    }
+    texts = before + sections["user"], sections["tagged"], f"{also} {sections['constrained'].strip()}"
+    return dict(zip(CLASS_FIELDS, texts, strict=True))
 
 
 def conversation(draft: Draft, task: Task) -> str:

@@ -140,6 +140,7 @@ def _from_recipes(
     tools = given.environment.tools()
     seeds = {call.name for calls in given.seed.calls for call in calls}
     classes = {tools[name].group for name in seeds} if catalogue.closed else None
+    avoided = seeds - catalogue.common
     chosen = [[own[name] for name in turn.recipes] for turn in sketched.turns]
     flat = [recipe for turn in chosen for recipe in turn]
     table = Table()
@@ -164,11 +165,7 @@ def _from_recipes(
                 and not (other.short and given.seed.type == "long_context")
                 and (not lacking or deniable(catalogue, (other,), given.seed.type, before))
                 and (classes is None or classes.issuperset(tools[name].group for name in other.tools))
-                and (
-                    other.tools == recipe.tools
-                    if functions == "same"
-                    else not (seeds - catalogue.common).intersection(other.tools)
-                )
+                and (other.tools == recipe.tools if functions == "same" else not avoided.intersection(other.tools))
             ]
             rng.shuffle(options)
             options = [recipe.name, *options[: CHOICES - 1]]

@@ -26,7 +26,7 @@ def signatures(tools: Iterable[Tool]) -> str:
 def compact(value: Any, longest: int = 0) -> str:
     """`value` as one line of JSON, cut after `longest` characters (0: whole)."""
     text = orjson.dumps(value, default=str).decode()
-    return text if not longest or len(text) <= longest else text[: longest - 1] + "…"
+    return _cut(text, longest or len(text))
 
 
 def turn_lines(calls: Sequence[BoundCall]) -> str:
@@ -50,7 +50,7 @@ def purpose(catalogue: Catalogue, name: str) -> str:
 
 def call_line(call: Call, result: Result) -> str:
     """A call with its result as one JSON object."""
-    return compact({"call": call.name, "arguments": dict(call.arguments), "result": _cut(result.text)})
+    return compact({"call": call.name, "arguments": dict(call.arguments), "result": _cut(result.text, LONGEST_RESULT)})
 
 
 def state(state: Any, room: int) -> str:
@@ -59,7 +59,7 @@ def state(state: Any, room: int) -> str:
         shown = compact(_shortened(state, text, entries))
         if len(shown) <= room:
             return shown
-    return shown[: room - 1] + "…"
+    return _cut(shown, room)
 
 
 def functions(tools: Mapping[str, Tool], draft: Draft) -> str:
@@ -88,7 +88,7 @@ def narrative(story: Mapping[str, str]) -> str:
 
 def _shortened(value: Any, text: int, entries: int) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= text else value[: text - 1] + "…"
+        return _cut(value, text)
     if isinstance(value, Mapping):
         kept = {key: _shortened(item, text, entries) for key, item in list(value.items())[:entries]}
         return kept if len(kept) == len(value) else {**kept, "…": f"{len(value) - len(kept)} more"}
@@ -98,5 +98,5 @@ def _shortened(value: Any, text: int, entries: int) -> Any:
     return value
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_RESULT else text[: LONGEST_RESULT - 1] + "…"
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"

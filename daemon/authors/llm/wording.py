@@ -21,7 +21,7 @@ from rods.analysis.says import Text, is_small
 from rods.canonical import canonical, content_id
 from rods.composing.catalogue import Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.environments.base import Environment, Parameter, Tool, reference
+from rods.environments.base import Environment, Tool, reference
 from rods.gates import leaks
 from rods.gates.drafts import unnatural
 from rods.tasks import Task
@@ -250,7 +250,8 @@ def user_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[U
             key = canonical(value)
             if flow.source in ("user", "earlier") and key in words:
                 parameter = parameters[argument]
-                free = _is_listed(parameter) or value is None or isinstance(value, bool)
+                listed = "enum" in parameter.schema or "enum" in parameter.schema.get("items", {})
+                free = listed or value is None or isinstance(value, bool)
                 found.setdefault(key, UserValue(bound, argument, words[key], free, parameter.required))
     return list(found.values())
 
@@ -310,10 +311,6 @@ def _check(given: Assignment, draft: Draft, texts: Texts, turns: Iterable[int]) 
         values += found
     if forms or values:
         raise Unreadable("; ".join(forms + values), error=None if forms else "query_verify_failed")
-
-
-def _is_listed(parameter: Parameter) -> bool:
-    return "enum" in parameter.schema or "enum" in parameter.schema.get("items", {})
 
 
 def _list_schema(schema: Any, count: int) -> dict[str, Any]:

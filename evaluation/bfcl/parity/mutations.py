@@ -1,4 +1,4 @@
-"""Rollouts for the replay: ground truths with faults of every kind put into them, by keyed randomness.
+"""Rollouts for the replay: ground truths with faults of every kind, by keyed randomness.
 
 Each is a task with calls by turn and step, as a policy might have written them. Values come from the 800 tasks' own
 calls, so that a changed argument is often one that the state knows.

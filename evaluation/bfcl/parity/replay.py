@@ -18,7 +18,6 @@ from evaluation.bfcl.judging import official_verdict, strict_verdict
 from evaluation.bfcl.parity import official, speed
 from evaluation.bfcl.parity.mutations import MutatedRollout, Mutations
 from rods.calls import Call
-from rods.environments.workers.worker import Worker
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.episode.goals import GroundTruth
 from rods.tasks import Task
@@ -30,7 +29,6 @@ MUTATIONS = 10_000
 ROUNDS = 9
 SHOWN = 20  # mismatches that are listed in full
 _BATCH = 200
-_HOUR = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ class _Comparison:
     def __init__(self, file: Path) -> None:
         self.file = file
         self.bfcl = environment(file.parent)
-        self.oracle = Worker(official.ORACLE, seconds=_HOUR, memory=1 << 33, reply_bytes=1 << 28)
+        self.oracle = official.start(official.ORACLE)
         self.goals: dict[str, GroundTruth] = {}
 
     def compare(self, rollouts: Iterable[MutatedRollout], parity: Parity | None = None) -> Parity:

@@ -1,10 +1,10 @@
-"""The speeds of our executor and scoring beside the official ones, over the 800 ground truths.
+"""The speeds of our executor and scoring compared with the official ones, over the 800 ground truths.
 
-Two worker processes, started alike, take turns; what is compared is the CPU time of each, and the figure is the median
-over rounds. Both do the same work: every rollout in a fresh world, the same calls in the same order, a text for each
-result. Tasks are gone through as training does, a group of rollouts of each in a row; *one rollout a task* goes through
-all tasks before it returns to the first, so that neither side finds anything in the processor's caches. Ours keeps the
-objects of initial states between episodes, as it does in training; *fresh states* is the same with nothing kept.
+Two worker processes of the same kind take turns; compared is the CPU time of each, as the median over rounds. Both do
+the same work: every rollout in a fresh world, the same calls in the same order, a text for each result. Tasks are gone
+through as training does, a group of rollouts of each in a row; *one rollout a task* goes through all tasks before it
+returns to the first, so that neither side finds anything in the processor's caches. Ours keeps the objects of initial
+states between episodes, as it does in training; *fresh states* is the same with nothing kept.
 """
 
 from __future__ import annotations

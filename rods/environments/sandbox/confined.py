@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rods.deadlines import SLOW_CALL
-from rods.environments.sandbox import confining, seccomp
 from rods.environments.sandbox.environment import Sandboxed
+from rods.environments.workers import confining, seccomp
 from rods.environments.workers.worker import Confinement
 from rods.errors import UserError
 

@@ -40,7 +40,7 @@ def main() -> None:
     module, _, name = order["target"].partition(":")
     function: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
     if confined:
-        from rods.environments.sandbox.confining import confine
+        from rods.environments.workers.confining import confine
 
         confine(order["confinement"], order["memory"])
     else:

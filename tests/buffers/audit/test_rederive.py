@@ -11,8 +11,8 @@ from buffers.log.parts import segments
 from buffers.log.records import LOST, line, record
 from buffers.log.tail import read_raw
 from buffers.run.run import Run
+from buffers.run.runfolder import POOL
 from buffers.state import read_state
-from rods.runfolder import POOL
 
 
 def walked(run: Run) -> Rederivation:

@@ -21,11 +21,11 @@ from buffers.log.tail import read, read_raw
 from buffers.run.heartbeat import ProcessLocation
 from buffers.run.locks import Owner, buffer_lock
 from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED, LOCKS, OBSERVATIONS, POOL, RECOVERED, SEEDS
 from buffers.state import RunState, read_state
 from buffers.trainer_log import TrainerLog
 from console.main import run as rods
 from rods.errors import CorruptLogError, RefusedError
-from rods.runfolder import EXPANDED, LOCKS, OBSERVATIONS, POOL, RECOVERED, SEEDS
 from tests.buffers.world import Players, SyncDaemonLog, make_run
 
 

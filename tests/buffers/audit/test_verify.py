@@ -15,8 +15,8 @@ from buffers.log.parts import segments
 from buffers.log.records import CLOSED_BY, Record, line, record_id
 from buffers.log.tail import read_raw
 from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS, TRACKER
 from buffers.trainer_log import TrainerLog
-from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS, TRACKER
 from tests.buffers.world import Players, SyncDaemonLog, make_run
 
 

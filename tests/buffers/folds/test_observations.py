@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from buffers.folds.observations import Lineage, Observations, digest, known_starts
 from buffers.log.tail import read
 from buffers.run.run import Run
-from rods.runfolder import OBSERVATIONS
+from buffers.run.runfolder import OBSERVATIONS
 from tests.buffers.histories import reopened
 
 

@@ -11,7 +11,7 @@ from buffers.folds.observations import known_starts
 from buffers.folds.pool import Member, Pool, counts, initial, live_merges, merges
 from buffers.log.tail import read
 from buffers.run.run import Run
-from rods.runfolder import OBSERVATIONS, POOL
+from buffers.run.runfolder import OBSERVATIONS, POOL
 
 
 def injected(task: str, seq: int, epoch: int, step: int) -> dict[str, Any]:

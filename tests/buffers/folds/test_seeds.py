@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from buffers.folds.seeds import Seeds
 from buffers.run.run import Run
-from rods.runfolder import EXPANDED, SEEDS
+from buffers.run.runfolder import EXPANDED, SEEDS
 
 
 def picked(step: int, task: str, rank: int = 0) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from buffers.log.records import record
 from buffers.log.tail import read
 from buffers.log.writer import LogWriter
 from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS, SNAPSHOTS
 from buffers.trainer_log import TrainerLog
 from rods.errors import CorruptLogError
-from rods.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS, SNAPSHOTS
 from tests.buffers.world import Players, SyncDaemonLog, make_run
 
 PART = 6_000

@@ -13,7 +13,7 @@ from buffers.folds.staging import Staging
 from buffers.log.records import record
 from buffers.log.writer import LogWriter
 from buffers.run.run import Run
-from rods.runfolder import EXPANDED, expanded_segment
+from buffers.run.runfolder import EXPANDED, expanded_segment
 from tests.buffers.histories import records
 from tests.buffers.world import variants
 

@@ -9,8 +9,8 @@ import pytest
 from buffers.log.parts import Lookup, segments
 from buffers.log.records import line, record
 from buffers.log.writer import LogWriter
+from buffers.run.runfolder import EXPANDED, expanded_segment
 from rods.errors import CorruptLogError
-from rods.runfolder import EXPANDED, expanded_segment
 
 
 def written(folder: Path, count: int) -> Path:

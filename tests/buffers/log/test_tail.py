@@ -12,8 +12,8 @@ from buffers.log.parts import segments
 from buffers.log.records import line, record
 from buffers.log.tail import Tail, read
 from buffers.log.writer import LogWriter
+from buffers.run.runfolder import EXPANDED, expanded_segment
 from rods.errors import CorruptLogError
-from rods.runfolder import EXPANDED, expanded_segment
 from tests.buffers.log.test_writer import step, write_steps
 
 

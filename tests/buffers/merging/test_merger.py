@@ -17,12 +17,12 @@ from buffers.log.records import Record
 from buffers.log.tail import read, read_raw
 from buffers.merging.rules import share
 from buffers.run.run import Run
+from buffers.run.runfolder import OBSERVATIONS, POOL
 from buffers.state import RunState
 from buffers.trainer_log import TrainerLog
 from rods.calls import Call
 from rods.errors import DeadlineError, RefusedError
 from rods.rules.order import EpochSlot
-from rods.runfolder import OBSERVATIONS, POOL
 from rods.tasks import EnvironmentRef, Task
 from tests.buffers.world import Players, SyncDaemonLog, make_run, originals, variants
 

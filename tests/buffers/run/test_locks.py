@@ -16,8 +16,8 @@ import pytest
 
 from buffers.run.heartbeat import Heartbeat, ProcessLocation, moves, read_heartbeat
 from buffers.run.locks import Owner, Ownership, buffer_lock, owner
+from buffers.run.runfolder import LOCKS
 from rods.errors import RefusedError
-from rods.runfolder import LOCKS
 
 HOLD = """
 import sys, time

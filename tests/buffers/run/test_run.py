@@ -15,9 +15,9 @@ import pytest
 import tomli_w
 
 from buffers.fork import fork
+from buffers.run import runfolder
 from buffers.run.creation import check, create_run
 from buffers.run.run import Run
-from rods import runfolder
 from rods.calls import Call
 from rods.config import Config, Sandbox, read_config
 from rods.environments.sandbox.environment import Sandboxed

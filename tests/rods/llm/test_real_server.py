@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from console.endpoints import check_endpoint
 from rods.config import Endpoint
 from rods.llm import Client, Request, Usage
-from rods.llm.fitness import check_endpoint
 from rods.model_json import read_exact
 
 pytestmark = pytest.mark.timeout(600)

@@ -69,7 +69,7 @@ def test_synchronising_changes_what_is_served(tmp_path: Path) -> None:
         head = local.model.get_output_embeddings().weight
         head.data.copy_(head.data.roll(7, 0))
         stale = through_server.rollouts(jobs()[:2], random_seed=1, greedy=True)
-        through_server.mark = by_disk(local, through_server, tmp_path / "weights")
+        through_server.version = by_disk(local, through_server, tmp_path / "weights")
         after = through_server.rollouts(jobs()[:2], random_seed=1, greedy=True)
     assert stale == before
     assert after == local.rollouts(jobs()[:2], random_seed=1, greedy=True) != before
@@ -122,10 +122,10 @@ def test_what_a_restarted_server_says_is_not_taken_for_the_policys(tmp_path: Pat
     local = engine()
     with served(deepcopy(local.model).eval()) as state:
         through_server = through(state, local)
-        through_server.mark = by_disk(local, through_server, tmp_path / "weights")
+        through_server.version = by_disk(local, through_server, tmp_path / "weights")
         state.restart_before = len(state.asked) + 3  # in the middle of the batch
         cut = through_server.rollouts(jobs()[:4], random_seed=1)
-        through_server.mark = by_disk(local, through_server, tmp_path / "weights")
+        through_server.version = by_disk(local, through_server, tmp_path / "weights")
         whole = through_server.rollouts(jobs()[:4], random_seed=1)
     assert {one.trace.end for one in cut} == {"infrastructure"} != {one.trace.end for one in whole}
     assert all(set(one.env_mask) <= {0} for one in cut)  # nothing of it is trained on

@@ -14,14 +14,14 @@ from rods.composing.plan_search import PlanShape
 from rods.composing.records import ComposeError, Plan
 from rods.composing.soundness import faults
 from tests.environments import load
-from worlds.bfcl import fetch
-from worlds.bfcl.catalogue import CLASSES, catalogue
+from worlds.bfcl import environment, fetch
+from worlds.bfcl.catalogue import CLASSES
 
 
 @pytest.fixture(scope="module")
 def book() -> Catalogue:
     fetch()
-    return catalogue()
+    return environment().catalogue()
 
 
 def test_it_holds_together(book: Catalogue) -> None:

@@ -10,8 +10,7 @@ import pytest
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue, Scene
 from tests.environments import load
-from worlds.bfcl import fetch, tasks
-from worlds.bfcl.catalogue import catalogue
+from worlds.bfcl import environment, fetch, tasks
 from worlds.bfcl.catalogue.files import current
 from worlds.bfcl.catalogue.travel import ROUTES
 
@@ -19,7 +18,7 @@ from worlds.bfcl.catalogue.travel import ROUTES
 @pytest.fixture(scope="module")
 def book() -> Catalogue:
     fetch()
-    return catalogue()
+    return environment().catalogue()
 
 
 def made(book: Catalogue, *names: str, seed: int = 0, avoid: Any = None) -> dict[str, Any]:

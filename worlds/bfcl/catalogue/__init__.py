@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import partial
 from typing import Any
 
 from rods.composing.catalogue import Catalogue, Recipe, Story
@@ -27,14 +27,14 @@ CLASSES: tuple[ClassCatalogue, ...] = (FILES, VEHICLE, TRADING, TRAVEL, CALCULAT
 SHOWN = 64  # BFCL shows every tool of a task's classes
 
 
-@cache
-def catalogue() -> Catalogue:
+def catalogue(groups: Mapping[str, str]) -> Catalogue:
+    """The catalogue of an environment whose tools belong to the API classes `groups` (tool → class)."""
     whole = merged([*(each.tables for each in CLASSES), tables("crossing"), WORDS])
     whole = replace(whole, stories=tuple(map(_often_quiet, whole.stories)))
     return whole.catalogue(
         "bfcl",
         domains={name: domain for each in CLASSES for name, domain in each.domains.items()},
-        make_state=make_state,
+        make_state=partial(make_state, groups),
         patch=patch,
         pad=pad,
         topics=_topics,
@@ -54,10 +54,14 @@ def _often_quiet(story: Story) -> Story:
 
 
 def make_state(
-    recipes: Sequence[Recipe], avoid: Mapping[str, Any] | None, narrative: Mapping[str, str], rng: random.Random
+    groups: Mapping[str, str],
+    recipes: Sequence[Recipe],
+    avoid: Mapping[str, Any] | None,
+    narrative: Mapping[str, str],
+    rng: random.Random,
 ) -> dict[str, Any]:
     """A world with the seed's API classes and those that the recipes call, without the words of `avoid`."""
-    called = {_groups()[tool] for recipe in recipes for tool in recipe.tools}
+    called = {groups[tool] for recipe in recipes for tool in recipe.tools}
     classes = list(avoid["classes"]) if avoid else []
     classes += [name for name in MODULES if name in called and name not in classes]
     request = ScenarioRequest(recipes, frozenset(_words(avoid)), narrative, rng)
@@ -90,13 +94,6 @@ def _present(state: Mapping[str, Any]) -> Collection[str]:
 
 def _topics(rng: random.Random) -> dict[str, str]:
     return {"topic": rng.choice(WORDS.pools["topics"]), "friend": rng.choice(FIRST_NAMES)}
-
-
-@cache
-def _groups() -> Mapping[str, str]:
-    from worlds.bfcl.world import environment
-
-    return {name: tool.group for name, tool in environment().tools().items()}
 
 
 def _words(value: Any) -> Iterator[str]:

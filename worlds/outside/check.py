@@ -19,9 +19,7 @@ from rods.analysis.sampling import Sampler, illegal
 from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
 from rods.canonical import canonical, keyed_random
-from rods.checking.probe import Probe
 from rods.checking.report import CheckReport
-from rods.checking.runaway import runaways
 from rods.composing import soundness
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
@@ -29,6 +27,8 @@ from rods.environments.loading import Environments
 from rods.errors import Unsupported
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
+from worlds.outside.probe import Probe
+from worlds.outside.runaway import runaways
 
 ROUNDS = 10  # sampled calls a tool in every state
 STATES = 4  # states borrowed from the given tasks, besides the empty one

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from rods.environments.sandbox import seccomp
+from rods.environments.workers import seccomp
 
 OPEN_FILES = 64
 PROCESSES = 64  # threads, really: seccomp refuses processes

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
+from console.endpoints import check_endpoint
 from console.main import run
-from rods.llm.fitness import check_endpoint
 from tests.rods.llm.conftest import endpoint
 
 

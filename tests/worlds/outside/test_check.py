@@ -1,0 +1,83 @@
+"""`rods env check` finds each broken promise of an environment."""
+
+from functools import cache
+
+import pytest
+
+from rods.errors import UserError
+from rods.tasks import Task
+from tests.environments import ENVIRONMENTS, load
+from tests.rods.toy_environment import environment, record
+from worlds.outside.check import check_environment
+
+NAME = "tests.rods.toy_environment:"
+TOY = environment()
+
+
+probed = cache(check_environment)
+
+
+@pytest.mark.parametrize("name", ["environment", "modest", "honestly_nondeterministic"])
+def test_an_environment_that_keeps_its_word_has_no_fault(name):
+    report = check_environment(NAME + name, ENVIRONMENTS)
+    assert report.ok, report.lines()
+    assert report.facts["call_us"] > 0 and report.facts["tools"] == report.facts["reached"] == 6
+    assert any("no catalogue with a phrase book" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "word"),
+    [
+        ("nondeterministic", "total", "for the same history"),
+        ("shared", "count", "for the same history"),
+        ("leaking", "snapshot", "shares objects"),
+        ("disturbed", "snapshot", "right after it"),
+        ("twins", "fork", "feels what its origin does"),
+        ("raising", "read", "raised LookupError"),
+        ("lenient", "no_such_tool", "is None"),
+        ("lenient", "write", "missing is accepted"),
+        ("guessing", "snapshot", "lacking"),
+        ("guessing", "fork", "lacking"),
+        ("guessing", "same_state", "lacking"),
+        ("restless", NAME + "restless", "another process says"),
+        ("misdescribed", "total", "has the type 'str'"),
+        ("misdescribed", "titles", "no maxLength"),
+        ("misdescribed", "alias", "lists it as 'alias'"),
+        ("misdescribed", "count", "lacks 'name' for"),
+        ("neighbours", "count", "beside another instance"),
+        ("runaway", "power", "did not end"),
+        ("runaway", "repeat", "a result of 20000"),
+    ],
+)
+def test_a_broken_promise_is_found(name, where, word):
+    report = probed(NAME + name, ENVIRONMENTS)
+    assert any(fault.where == where and word in fault.what for fault in report.faults), report.lines()
+    assert all(fault.remedy for fault in report.faults)
+
+
+def test_a_factory_that_fails_is_reported():
+    with pytest.raises(UserError, match="raised RuntimeError: no data"):
+        check_environment(NAME + "broken", ENVIRONMENTS)
+
+
+def test_given_tasks_lend_calls_and_must_hold(tmp_path):
+    sound = Task.from_json(record())
+    failing = Task.from_json(record(goal={"calls": [[], [{"name": "read", "arguments": {"note_id": 7}}]]}))
+    assert check_environment(TOY.name, ENVIRONMENTS, [sound]).ok
+    assert "no note 7" in check_environment(TOY.name, ENVIRONMENTS, [sound, failing]).faults[0].what
+
+
+def test_an_order_of_keys_that_counts_is_noted():
+    ordered = load(NAME + "ordered")
+    notes = {"7": {"title": "a", "body": ""}, "8": {"title": "b", "body": ""}}
+    where = {"name": ordered.name, "hash": ordered.hash}
+    goal = {"calls": [[], [{"name": "titles", "arguments": {}}]]}
+    task = Task.from_json(record(environment=where, goal=goal, state={"notes": notes}))
+    assert any(
+        "keys are in another order" in note for note in check_environment(ordered.name, ENVIRONMENTS, [task]).notes
+    )
+
+
+def test_an_unknown_environment_is_a_user_error():
+    with pytest.raises(UserError, match="unknown environment"):
+        check_environment("nowhere", ENVIRONMENTS)
