@@ -12,11 +12,11 @@ from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import canonical
 from rods.checking.report import Fault
+from rods.deadlines import SLOW_CALL
 from rods.environments.base import Environment, Instance, Result
 from rods.errors import InfrastructureError, Unsupported
 from rods.faults import CALL_ERRORS
 
-SLOW_SECONDS = 1.0  # every call, runaway ones too, ends within a second
 T = TypeVar("T")
 
 
@@ -80,7 +80,7 @@ class Probe:
         except Exception as error:  # noqa: BLE001 - the code under probe may raise anything; it is reported
             self.raised(call.name, error, _short(call))
             return Result("", error="infrastructure")
-        if self.seconds["call"][-1] > SLOW_SECONDS:
+        if self.seconds["call"][-1] > SLOW_CALL:
             what = f"took {self.seconds['call'][-1]:.1f} s for {_short(call)}"
             self.fault(call.name, "", what, "tighten the bounds of its arguments, or limit it in a worker")
         self._form(call, result)

@@ -21,10 +21,10 @@ from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import limits
 from rods.calls import Call
 from rods.canonical import keyed_random
+from rods.deadlines import RUNAWAY_CALL, SLOW_CALL
 from rods.environments.base import Tool
 from rods.environments.loading import Environments
 
-SECONDS = 3.0  # a call must end within one; the rest is for a worker's start on a busy machine
 MEMORY = 4 << 30  # bytes of address space
 LONGEST = 1_000_000  # characters of a result
 HUGE: Mapping[str, tuple[Any, ...]] = {
@@ -98,7 +98,7 @@ def attempt(name: str, start: int) -> None:
             continue
         place = {"tool": call.name, "argument": argument}
         print(json.dumps({**place, "begins": number}), flush=True)
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)  # the default action of SIGALRM ends the process
+        signal.setitimer(signal.ITIMER_REAL, RUNAWAY_CALL)  # the default action of SIGALRM ends the process
         began = time.perf_counter()
         try:
             result = instance.call(call)
@@ -107,7 +107,7 @@ def attempt(name: str, start: int) -> None:
         else:
             size = len(result.text)
             what = f"with an enormous value gave a result of {size} characters" if size > LONGEST else ""
-        if (seconds := time.perf_counter() - began) > 1 and not what:
+        if (seconds := time.perf_counter() - began) > SLOW_CALL and not what:
             what = f"with an enormous value took {seconds:.1f} s"
         if what:
             print(json.dumps({**place, "what": what}), flush=True)
