@@ -7,15 +7,13 @@ Exit codes are those of `rods.errors`: 0 done, 1 a check found something wrong, 
 
 from __future__ import annotations
 
-import signal
 import sys
-from types import FrameType
 
 from cyclopts import App
 
 from rods import commands
 from rods.errors import EXIT_REQUEUE
-from rods.signals import NUMBERS, Interrupted, ignore
+from rods.signals import Interrupted, ignore, interrupt, on_signal
 
 # verb: (module in console/verbs and function, what help says). The order is that of a run's life.
 VERBS: dict[str, tuple[str, str]] = {
@@ -57,15 +55,10 @@ def application() -> App:
 
 def main() -> None:
     """Runs one verb and exits with its code. SIGTERM interrupts as Ctrl-C does."""
-    for number in NUMBERS:
-        signal.signal(number, _interrupt)
+    on_signal(interrupt)
     code = run(sys.argv[1:])
     ignore()
     raise SystemExit(code)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise Interrupted(number)
 
 
 def run(arguments: list[str]) -> int:

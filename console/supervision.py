@@ -2,7 +2,7 @@
 
 A daemon that dies is started again, after waits of 1, 2, 4 … 30 s; a trainer that crashes is started again
 at most `TRAINER_RETRIES` times without a step in between; bad input (exit code 2) is never retried; when the trainer is
-done the daemon is stopped; `stop` ends both within `STOP_SECONDS`, by SIGTERM, then by SIGKILL; when this process is
+done the daemon is stopped; `stop` ends both within `STOPPED` seconds, by SIGTERM, then by SIGKILL; when this process is
 killed itself, Linux sends SIGTERM to both, so that no orphan keeps the run folder.
 """
 
@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from rods.deadlines import STOPPED
 from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER
 
 TRAINER_RETRIES = 3
 RESTART_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # waits before the n-th restart in a row
 STABLE_SECONDS = 60.0  # of life, after which a process's restarts count from zero again
 FULL_DISK_BYTES = 16_384  # a disk with less free space counts as full
-STOP_SECONDS = 20.0  # between SIGTERM and SIGKILL
 
 
 @dataclass(slots=True)
@@ -105,14 +105,12 @@ class Supervisor:
         alive = [child.process for child in (self.trainer, self.daemon) if child.process and child.ended() is None]
         for process in alive:
             process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + STOP_SECONDS
+        deadline = time.monotonic() + STOPPED
         for process in alive:
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self.say(
-                    f"pid {process.pid} did not stop within {STOP_SECONDS:.0f} s and was killed; its logs are safe"
-                )
+                self.say(f"pid {process.pid} did not stop within {STOPPED:.0f} s and was killed; its logs are safe")
                 process.kill()
                 process.wait()
 

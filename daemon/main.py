@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import structlog
@@ -25,13 +23,12 @@ from buffers.run.creation import open_or_create
 from buffers.run.run import Run
 from daemon.authors.procedural import IN_FLIGHT
 from daemon.service import Service
-from rods import commands, logs
+from rods import commands, deadlines, logs
 from rods.episode.watchdog import Lanes
-from rods.signals import NUMBERS
+from rods.signals import on_signal
 
 THREADS = "rods-daemon"
 FILES = 8  # threads in which aiofiles waits for files
-PATIENCE = 2.0  # seconds that a thread may take to come back before the process leaves without it
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -81,12 +78,11 @@ def _stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
     second signal cannot spoil a clean end."""
     stop = asyncio.Event()
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def ask(number: int) -> None:
         if not loop.is_closed():
             loop.call_soon_threadsafe(stop.set)
 
-    for number in NUMBERS:
-        signal.signal(number, ask)
+    on_signal(ask)
     return stop
 
 
@@ -110,7 +106,7 @@ async def _open(path: Path, config_file: Path | None, stop: asyncio.Event) -> Ru
 
 def _leave(code: int) -> None:
     """Ends the process; not even an environment that hangs in a thread can keep it."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + deadlines.THREADS_END
     while any(thread.name.startswith(THREADS) for thread in threading.enumerate()):
         if time.monotonic() > deadline:
             sys.stderr.flush()

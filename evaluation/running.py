@@ -22,8 +22,8 @@ from evaluation.sources import Options, Source
 from rods import logs
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
 from rods.llm import Budget, Client
+from rods.signals import StopRequest
 from rods.tasks import Task
-from trainer.signals import StopRequest
 from worlds.bfcl.tasks import tasks as bfcl_tasks
 from worlds.bfcl.world import Bfcl, environment
 

@@ -1,16 +1,17 @@
-"""What SIGINT, SIGTERM and SIGUSR1 (with which Slurm warns) mean from a console script's first line to its last.
+"""SIGINT, SIGTERM and SIGUSR1 (with which Slurm warns), from a program's first line to its last.
 
-Importing what a process needs takes a while, a second with torch, and a signal in that while would be a traceback or a
-bare death. So the scripts start in a module that imports nothing heavy (`console/__main__.py`, `daemon/__main__.py`,
-`trainer/__main__.py`) and calls `leave_at_once` before it imports the rest; the process itself then says what signals
-mean while it works, and `ignore` is for the end, when the outcome is known.
+Importing what a program needs takes a while, a second with torch, and a signal in that while would end it with a
+traceback or without its exit code. So every program starts in a `__main__.py` that imports nothing heavy and calls
+`leave_at_once` before it imports the rest. While it works it says what a signal means, by `on_signal` or a
+`StopRequest`; `ignore` is for its end, when the outcome is known. Only for the main thread.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from types import FrameType
+from collections.abc import Callable
+from types import FrameType, TracebackType
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
@@ -24,6 +25,20 @@ class Interrupted(BaseException):
         self.number = number
 
 
+class GraceOver(Interrupted):
+    """The step has not ended within `operation.grace_seconds` of the signal."""
+
+
+def on_signal(action: Callable[[int], None]) -> None:
+    """From now on these signals call `action` with their number, between two instructions of the main thread."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        action(number)
+
+    for number in NUMBERS:
+        signal.signal(number, handle)
+
+
 def leave_at_once(code: int | None) -> None:
     """From now on these signals end the process with `code` (None: 128 + the signal's number, as shells have it) and
     without a word: it has touched nothing yet.
@@ -31,16 +46,56 @@ def leave_at_once(code: int | None) -> None:
     Signals that the parent had blocked come through from here on. So whoever starts the process with them blocked knows
     that not even one in the interpreter's first milliseconds, before any line of ours, ends it in another way.
     """
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        os._exit(128 + number if code is None else code)
-
-    for number in NUMBERS:
-        signal.signal(number, leave)
+    on_signal(lambda number: os._exit(128 + number if code is None else code))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, NUMBERS)
+
+
+def interrupt(number: int) -> None:
+    """An action for `on_signal`: raises Interrupted in whatever is being done."""
+    raise Interrupted(number)
 
 
 def ignore() -> None:
     """From now on none of these signals changes the exit code."""
     for number in NUMBERS:
         signal.signal(number, signal.SIG_IGN)
+
+
+class StopRequest:
+    """A context in which the first signal is a request: `asked` becomes true, and the work ends itself where it may (a
+    trainer after its step, with a checkpoint). Afterwards signals mean what they meant before.
+
+    With `second_interrupts`, a SIGINT after the first signal raises Interrupted. `grace`: seconds from the first signal
+    until GraceOver is raised; 0: the work may take what it takes. A step interrupted like this leaves a group without
+    its closing record, which every reader ignores: only the step is lost.
+    """
+
+    def __init__(self, *, second_interrupts: bool = True) -> None:
+        self.asked = False
+        self.grace = 0.0
+        self.second_interrupts = second_interrupts
+        self._before: dict[int, signal.Handlers | int | None] = {}
+
+    def __enter__(self) -> StopRequest:
+        for number in (*NUMBERS, signal.SIGALRM):
+            self._before[number] = signal.getsignal(number)  # type: ignore[assignment]
+        on_signal(self._ask)
+        signal.signal(signal.SIGALRM, self._overdue)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int) -> None:
+        if self.asked and number == signal.SIGINT and self.second_interrupts:
+            raise Interrupted(number)
+        if not self.asked and self.grace:
+            signal.setitimer(signal.ITIMER_REAL, self.grace)
+        self.asked = True
+
+    def _overdue(self, number: int, frame: FrameType | None) -> None:
+        raise GraceOver(number)

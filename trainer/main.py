@@ -27,9 +27,8 @@ from rods import commands, logs
 from rods.config import read_config
 from rods.environments.loading import Environments
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
-from rods.signals import Interrupted, ignore
+from rods.signals import GraceOver, Interrupted, StopRequest, ignore
 from trainer.policy import TrainingStopped
-from trainer.signals import GraceOver, StopRequest
 from trainer.training_run import TrainingRun
 from worlds.sources import load_tasks
 

@@ -15,19 +15,17 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 
+from rods.deadlines import TOGETHER
 from rods.errors import RodsError
 
 T = TypeVar("T")
-# What the first process does alone may take its time: environments that hang, a daemon or a server that is waited for,
-# a checkpoint of hundreds of gigabytes. A process that has died ends the others through their launcher, not by this.
-PATIENCE = timedelta(hours=6)
 
 
 class Ranks:
     """This process among those that train together. `services` are what the first may `ask` of all."""
 
     def __init__(self) -> None:
-        self._state = PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
+        self._state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=TOGETHER))
         self.services: Mapping[str, Callable[..., Any]] = {}
 
     @property

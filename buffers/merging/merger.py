@@ -20,12 +20,12 @@ from buffers.run.locks import Ownership, buffer_lock
 from buffers.run.run import Run
 from buffers.run.runfolder import POOL
 from buffers.state import RunState
+from rods.deadlines import ARRIVAL
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
 
 LOOK = 0.1  # seconds between looks at what the other process has written
-ARRIVAL = 30.0  # seconds that variants named by an earlier merge may take to become visible on this host
 
 
 @dataclass(frozen=True, slots=True)

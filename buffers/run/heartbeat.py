@@ -18,11 +18,10 @@ from typing import Any, Literal
 
 import orjson
 
+from rods.deadlines import BEATS_SEEN, SILENCE, STUCK
+
 EVERY = 1.0  # seconds between beats
-WATCH = 4.0  # seconds a counter must stand still before its process counts as gone
-PATIENCE = 600.0  # seconds without progress from which on a process may be stuck …
-USUAL = 5.0  # … and times the longest it has ever needed
-SILENCE = 30.0  # seconds without a beat after which a process that still holds its lock counts as stuck
+USUAL = 5.0  # a process may be stuck after STUCK seconds without progress, and this many times its longest pause so far
 # States in which nothing need get on.
 RESTING = frozenset({"idle", "paused", "waiting for the daemon", "budget spent", "no endpoint answers"})
 
@@ -110,7 +109,7 @@ class Heartbeat:
                 **self._facts,
                 "quiet": round(now - self._said, 1),
                 "still": round(now - self._moved, 1),
-                "patience": round(max(PATIENCE, USUAL * self._longest), 1),
+                "patience": round(max(STUCK, USUAL * self._longest), 1),
                 **self._fields,
             }
         fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
@@ -134,7 +133,7 @@ def read_heartbeat(folder: Path, process: str) -> dict[str, Any]:
     return found
 
 
-def moves(folder: Path, process: str, place: ProcessLocation, seconds: float = WATCH) -> bool:
+def moves(folder: Path, process: str, place: ProcessLocation, seconds: float = BEATS_SEEN) -> bool:
     """Whether the process at `place` is alive: watches its counter for at most `seconds` of this reader's clock."""
     deadline = time.monotonic() + seconds
     first: int | None = None
@@ -157,7 +156,7 @@ def judge(found: dict[str, Any], alive: bool) -> Life:
         if not found:
             return "never started"
         return "stopped" if found.get("state") == "stopped" else "dead"
-    patience = found.get("patience", PATIENCE)
+    patience = found.get("patience", STUCK)
     if found.get("quiet", 0.0) > patience or found.get("still", 0.0) > patience or _silent(found) > SILENCE:
         return "stuck"
     return "idle" if found.get("state") in RESTING else "running"

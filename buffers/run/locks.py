@@ -23,11 +23,11 @@ from typing import Any
 import orjson
 from filelock import FileLock, Timeout
 
-from buffers.run.heartbeat import WATCH, Heartbeat, ProcessLocation, moves
+from buffers.run.heartbeat import Heartbeat, ProcessLocation, moves
 from buffers.run.runfolder import LOCKS
+from rods.deadlines import BEATS_SEEN, MERGE_LOCK, OWNER_LOOK
 from rods.errors import RefusedError, RodsError, disk_error
 
-PATIENCE = 1.0  # seconds that a start waits for a lock that a look at the owner may hold for a moment
 SETTLE = 0.3  # seconds after which, without flock, two that took a file at once have seen each other
 
 
@@ -77,7 +77,7 @@ class Ownership:
         self.heartbeat = heartbeat or Heartbeat(folder, process).start()
 
     def _take(self, folder: Path, name: str, process: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + OWNER_LOOK
         while (locked := _lock(self._descriptor, fcntl.LOCK_EX)) is False:
             if time.monotonic() > deadline:
                 raise _refused(folder, name, _read_owner(self._descriptor))
@@ -120,7 +120,7 @@ class Ownership:
         self.release()
 
 
-def owner(folder: Path, name: str, seconds: float = WATCH) -> Owner | None:
+def owner(folder: Path, name: str, seconds: float = BEATS_SEEN) -> Owner | None:
     """The living owner of `name`; None when nobody holds it. Locks of this machine are known at once; another
     machine's holder is watched for at most `seconds`."""
     try:
@@ -154,7 +154,7 @@ def stale_owners(folder: Path) -> list[tuple[Path, Owner]]:
     return found
 
 
-def buffer_lock(folder: Path, timeout: float = 60.0) -> FileLock:
+def buffer_lock(folder: Path, timeout: float = MERGE_LOCK) -> FileLock:
     """The lock around merges and recovery, to be used with `with`. Raises RefusedError after `timeout` seconds."""
     (folder / LOCKS).mkdir(exist_ok=True)
     return _BufferLock(folder / LOCKS / "buffer.lock", timeout=timeout, fallback_to_soft=False)

@@ -24,8 +24,8 @@ Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into 
 
 def check_tasks(file: Annotated[Path, Parameter(help="A JSONL file of tasks.")], /, *, as_json: Json = False) -> int:
     """Check a file of tasks line by line: shape, tools, and that each ground truth really runs. Exits 1 on faults."""
-    from worlds.checking.files import check_file
     from rods.environments.loading import Environments
+    from worlds.checking.files import check_file
 
     return print_checked(check_file(file, Environments()), as_json)
 

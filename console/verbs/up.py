@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from pathlib import Path
-from types import FrameType
 
 from console.live import View, view
 from console.output import ConfigFile, RunFolder
@@ -13,7 +11,7 @@ from console.progress import Progress
 from console.supervision import Supervisor, children
 from rods.commands import Json
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
-from rods.signals import NUMBERS
+from rods.signals import StopRequest
 
 POLL_SECONDS = 0.25  # between looks at processes and files
 
@@ -45,33 +43,24 @@ def prepare(run: Path, config: Path | None) -> None:
 def supervise(run: Path, config: Path | None, shown: View) -> int:
     """Runs both processes to the end of the run or to a signal. Returns the exit code."""
     progress = Progress(run)
-    asked: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
-
-    before = {number: signal.signal(number, stop) for number in NUMBERS}
-    trainer, daemon = children(run, config)
-    try:
+    with StopRequest(second_interrupts=False) as request:
+        trainer, daemon = children(run, config)
         with shown:
             supervisor = Supervisor(trainer, daemon, shown.say, lambda: progress.step)
             supervisor.start()
             for note in progress.notes():
                 shown.say(f"note: {note}")
             try:
-                while supervisor.poll() and not asked:
+                while supervisor.poll() and not request.asked:
                     shown.show(progress.poll())
                     time.sleep(POLL_SECONDS)
-                if asked:
+                if request.asked:
                     shown.say("stopping both processes…")
             finally:
                 supervisor.stop()
             shown.show(progress.poll(finished=True))
             code = EXIT_REQUEUE if supervisor.code is None else supervisor.code
             shown.say(_ending(code))
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     return code
 
 

@@ -22,10 +22,9 @@ from typing import Any, TypeVar
 
 import structlog
 
+from rods.deadlines import HANGS, MOST_HANGING
 from rods.errors import InfrastructureError
 
-HANGS = 600.0  # seconds after which a call counts as hanging; what environments and authors compute takes milliseconds
-MOST = 8  # calls that may hang: those in threads cannot be ended, and each that computes takes a share of the processor
 NUMBER = signal.SIGRTMIN + 5  # nobody else's
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -41,8 +40,8 @@ class _Call:
 
 @dataclass(eq=False)
 class Lanes(Executor):
-    """`count` threads. A call that takes longer than `patience` seconds fails with InfrastructureError, and another
-    thread takes the place of the one that it holds; once `MOST` have been lost in this way, every call fails."""
+    """`count` threads. A call that takes longer than `patience` seconds fails with InfrastructureError, and a new
+    thread replaces the one that it holds; once `MOST_HANGING` have been lost in this way, every call fails."""
 
     count: int
     name: str = "lane"
@@ -60,7 +59,7 @@ class Lanes(Executor):
 
     def submit(self, function: Callable[..., T], /, *arguments: Any, **options: Any) -> Future[T]:
         future: Future[T] = Future()
-        if self.lost >= MOST:
+        if self.lost >= MOST_HANGING:
             future.set_exception(_lost(self.lost))
         else:
             self._waiting.put(_Call(lambda: function(*arguments, **options), future))
@@ -126,8 +125,8 @@ class Alarm:
 
     @contextmanager
     def within(self) -> Iterator[None]:
-        """Raises InfrastructureError when what is inside takes too long, and at once when `MOST` have."""
-        if self.lost >= MOST:
+        """Raises InfrastructureError when what is inside takes too long, and at once when `MOST_HANGING` have."""
+        if self.lost >= MOST_HANGING:
             raise _lost(self.lost)
         if threading.current_thread() is not threading.main_thread():
             yield

@@ -34,7 +34,7 @@ def supervise(folder: Path, trainer: str, daemon: str, seconds: float = 20.0) ->
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "RESTART_SECONDS", (0.01, 0.02))
-    monkeypatch.setattr(supervision, "STOP_SECONDS", 1.0)
+    monkeypatch.setattr(supervision, "STOPPED", 1.0)
 
 
 def test_a_trainer_that_is_done_ends_the_daemon_too(tmp_path: Path) -> None:

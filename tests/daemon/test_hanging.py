@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from daemon.service import Service
+from rods.deadlines import HANGS
 from rods.environments.base import reference
-from rods.episode import watchdog as module
 from rods.episode.watchdog import Lanes
 from tests.daemon import hanging_environment as hanging
 from tests.daemon.runs import Trainer, make_run, seeds, until, variants
@@ -57,7 +57,7 @@ async def test_an_environment_that_hangs_costs_its_seeds_and_not_the_service(
         hung.clear()
         lanes.patience = 1.0  # both lanes are held: nobody else is that late
         await asyncio.to_thread(until, lambda: lanes.lost == 2)
-        lanes.patience = module.HANGS
+        lanes.patience = HANGS
         await asyncio.to_thread(until, lambda: not service.log.state.unfinished)
         stop.set()
         await serving

@@ -18,14 +18,13 @@ from buffers.merging.merger import recorded_slots
 from buffers.run.run import Run
 from buffers.state import read_state
 from rods.config import Operation
-from rods.episode.watchdog import HANGS, MOST
+from rods.deadlines import HANGS, MOST_HANGING, WEIGHTS_LOADED
 from rods.errors import EXIT_OK
 from tests.trainer.kills import ANY_SEED, COMMON
 from tests.trainer.runs import live_steps, train, write_config
 from tests.trainer.test_resume import CHANGES
 from trainer import ranks
 from trainer.advantages import AdvantageEstimate, Array
-from trainer.engines.served import LOAD_SECONDS
 from trainer.ranks import Ranks
 
 SMALL: dict[str, Any] = CHANGES | {
@@ -86,7 +85,7 @@ def test_what_the_first_process_does_alone_may_take_its_time(monkeypatch: pytest
     given: dict[str, Any] = {}
     monkeypatch.setattr(ranks, "PartialState", lambda **options: given.update(options))
     Ranks()
-    longest = max(HANGS * MOST, LOAD_SECONDS, Operation().deadline_seconds)
+    longest = max(HANGS * MOST_HANGING, WEIGHTS_LOADED, Operation().deadline_seconds)
     assert given["timeout"].total_seconds() > longest
 
 

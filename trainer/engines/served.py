@@ -24,6 +24,7 @@ import aiohttp
 
 from rods.canonical import keyed_random
 from rods.config import Endpoint, Rollouts
+from rods.deadlines import SERVER_ANSWER, WEIGHTS_LOADED
 from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import Goal, SharedGroundTruth
@@ -123,8 +124,6 @@ class _Episode:
         return conversation.take(chat, tokens, limits, logprobs)
 
 
-LOAD_SECONDS = 900.0  # for a server to load weights
-ANSWER_SECONDS = 10.0  # for anything else
 WAIT_SECONDS = 1.0  # between attempts
 
 
@@ -148,7 +147,7 @@ class VllmServers:
         """Whether every server that answers still has `version`, or none was set."""
         for base in self.bases if version else ():
             try:
-                found = await _ask(session, "GET", f"{base}/weight_info", ANSWER_SECONDS)
+                found = await _ask(session, "GET", f"{base}/weight_info", SERVER_ANSWER)
             except InfrastructureError:
                 continue  # gone, not come back with other weights
             if found is not None and found.get("weight_version") != version:
@@ -166,8 +165,8 @@ class VllmServers:
         while True:
             try:
                 order = {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}}
-                _allowed(await _ask(session, "POST", f"{base}/collective_rpc", LOAD_SECONDS, json=order), base)
-                found = _allowed(await _ask(session, "POST", f"{base}/reset_prefix_cache", ANSWER_SECONDS), base)
+                _allowed(await _ask(session, "POST", f"{base}/collective_rpc", WEIGHTS_LOADED, json=order), base)
+                found = _allowed(await _ask(session, "POST", f"{base}/reset_prefix_cache", SERVER_ANSWER), base)
                 if found.get("success", True):
                     return await _set_version(session, base, version)
                 why = InfrastructureError(f"{base} keeps prefixes of older weights: it is still answering someone")
@@ -191,7 +190,7 @@ def _allowed(answer: dict[str, Any] | None, base: str) -> dict[str, Any]:
 async def _set_version(session: aiohttp.ClientSession, base: str, version: str) -> bool:
     """Whether the server keeps weight versions."""
     order = {"new_version": version}
-    return await _ask(session, "POST", f"{base}/update_weight_version", ANSWER_SECONDS, json=order) is not None
+    return await _ask(session, "POST", f"{base}/update_weight_version", SERVER_ANSWER, json=order) is not None
 
 
 async def _ask(session: aiohttp.ClientSession, method: str, address: str, seconds: float, **body: Any) -> Any:

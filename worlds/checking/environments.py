@@ -22,7 +22,6 @@ from rods.analysis.sampling import Sampler, illegal
 from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
 from rods.canonical import canonical, keyed_random
-from rods.composing import soundness
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.deadlines import SLOW_CALL
@@ -32,6 +31,7 @@ from rods.errors import InfrastructureError, Unsupported
 from rods.faults import CALL_ERRORS
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
+from worlds.checking import soundness
 from worlds.checking.report import CheckReport, Fault
 from worlds.checking.runaway import runaways
 

@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from rods.deadlines import SLOW_CALL
 from rods.environments.sandbox.environment import Sandboxed
 from rods.environments.workers import confining, seccomp
 from rods.environments.workers.worker import Confinement
@@ -37,7 +38,7 @@ def confined(
     *,
     lowest_tier: Tier = "landlock",
     workers: int = 2,
-    seconds: float = 1.0,
+    seconds: float = SLOW_CALL,
     memory: int = 512 << 20,
     readable: Sequence[str] = (),
     tier: Tier | None = None,

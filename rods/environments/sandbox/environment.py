@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rods.calls import Call
+from rods.deadlines import SLOW_CALL, WORLD_REMADE
 from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.sandbox.host import TARGET, tool_from_json
 from rods.environments.workers.serving import dumps
@@ -24,7 +25,6 @@ from rods.errors import InfrastructureError, RodsError, Unsupported
 from rods.faults import CALL_ERRORS
 
 _TRIES = 3  # of one request, when its worker is replaced for another's sake meanwhile
-_LONGEST = 60.0  # seconds to make a world anew
 _AGAIN_AND_AGAIN = "worker processes were replaced again and again"
 
 
@@ -51,7 +51,7 @@ class Sandboxed:
         confinement: Confinement,
         *,
         workers: int = 2,
-        seconds: float = 1.0,
+        seconds: float = SLOW_CALL,
         memory: int = 512 << 20,
         reply_bytes: int = 4 << 20,
     ) -> None:
@@ -204,7 +204,7 @@ class ConfinedWorld:
             try:
                 cell.ask(generation, "reset", self._number, self._state)
                 if self._calls:
-                    patience = min(cell.worker.seconds * (1 + len(self._calls)), _LONGEST)
+                    patience = min(cell.worker.seconds * (1 + len(self._calls)), WORLD_REMADE)
                     cell.ask(generation, "replay", self._number, self._calls, seconds=patience)
             except Replaced:
                 continue

@@ -20,10 +20,10 @@ from typing import Any, Literal
 
 import orjson
 
+from rods.deadlines import WORKER_START
 from rods.environments.workers.serving import HEADER
 from rods.errors import InfrastructureError, RodsError
 
-START_SECONDS = 20.0  # a cold interpreter on a busy machine
 _CHUNK = 1 << 16
 _OPENING_BYTES = 16 << 20  # of the answer to an opening request
 _COMPLAINT = 2_000  # bytes of a start's error text
@@ -112,8 +112,8 @@ class Child:
         if self.ready:
             return
         try:
-            self._wait_at_most(START_SECONDS)
-            status, value = self._receive(time.monotonic() + START_SECONDS, _OPENING_BYTES)
+            self._wait_at_most(WORKER_START)
+            status, value = self._receive(time.monotonic() + WORKER_START, _OPENING_BYTES)
         except (Overrun, Gone) as error:
             self.kill()
             raise InfrastructureError(f"the worker process did not start: {self._complaint() or error}") from error

@@ -20,6 +20,7 @@ from collections import deque
 from concurrent.futures import Future
 from typing import Any
 
+from rods.deadlines import WORKER_CALL
 from rods.environments.workers.child import Child, Confinement, Gone, Order, Overrun, start, start_soon
 from rods.environments.workers.serving import dumps
 from rods.errors import InfrastructureError, RodsError
@@ -85,7 +86,7 @@ class Worker:
         self,
         target: str,
         *,
-        seconds: float = 0.6,
+        seconds: float = WORKER_CALL,
         memory: int = 1 << 30,
         reply_bytes: int = 1 << 20,
         opening: Any = None,

@@ -12,11 +12,11 @@ from rods.composing.catalogue import Recipe, RecipeStep, catalogue_for
 from rods.composing.plan_search import PlanShape
 from rods.composing.recipes import source
 from rods.composing.records import ComposeError
-from rods.composing.soundness import faults
 from rods.gates import drafts
 from rods.tasks import TASK_TYPES
 from tests.environments import load
 from tests.rods.composing.drafts import desk
+from worlds.checking.soundness import faults
 
 DESK = load("desk")
 OWN = "tests.rods.composing.own_environment:environment"

@@ -10,10 +10,10 @@ import pytest
 
 from rods.composing.catalogue import Gift, Got, Implied, Known, Recipe, RecipeStep, Said, Worded, Words
 from rods.composing.recipes import MOST_PHRASES, RecipeTables, alternatives, merged, read, source
-from rods.composing.soundness import faults
 from rods.errors import UserError
 from tests.environments import load
 from tests.rods.composing.drafts import desk
+from worlds.checking.soundness import faults
 
 
 @pytest.fixture

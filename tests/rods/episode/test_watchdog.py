@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from rods.deadlines import HANGS
 from rods.dialects.compact import Compact
 from rods.environments.base import reference
 from rods.episode import drivers
@@ -20,9 +21,9 @@ from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import GroundTruth, SharedGroundTruth
 from rods.episode.watchdog import Alarm, Lanes
 from rods.errors import InfrastructureError
+from rods.signals import GraceOver, StopRequest
 from tests.daemon import hanging_environment as hanging
 from tests.environments import load
-from trainer.signals import GraceOver, StopRequest
 from worlds import desk
 
 
@@ -47,13 +48,13 @@ def test_a_call_that_hangs_fails_and_another_lane_takes_its_place(over: threadin
     with Lanes(1, patience=0.1) as lanes:
         with pytest.raises(InfrastructureError, match="sandbox"):
             lanes.submit(over.wait).result(60)
-        lanes.patience = module.HANGS
+        lanes.patience = HANGS
         assert lanes.submit(divmod, 7, 2).result(60) == (3, 1)
         assert lanes.lost == 1
 
 
 def test_when_too_many_hang_the_rest_fails_at_once(over: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 2)
+    monkeypatch.setattr(module, "MOST_HANGING", 2)
     with Lanes(1, patience=0.05) as lanes:
         for one in [lanes.submit(over.wait) for _ in range(2)]:
             with pytest.raises(InfrastructureError):
@@ -63,7 +64,7 @@ def test_when_too_many_hang_the_rest_fails_at_once(over: threading.Event, monkey
 
 
 def test_in_the_main_thread_an_alarm_ends_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 3)
+    monkeypatch.setattr(module, "MOST_HANGING", 3)
     alarm = Alarm(0.05)
 
     def stubborn() -> None:

@@ -1,0 +1,50 @@
+"""A deadline is longer than those of what happens inside it, so that the innermost one reports what went wrong."""
+
+from __future__ import annotations
+
+from rods import deadlines
+from rods.config import Operation, Sandbox
+from rods.deadlines import (
+    ARRIVAL,
+    BEATS_SEEN,
+    HANGS,
+    MERGE_LOCK,
+    MOST_HANGING,
+    OWNER_LOOK,
+    RUNAWAY_CALL,
+    SERVER_ANSWER,
+    SILENCE,
+    SLOW_CALL,
+    STOPPED,
+    STUCK,
+    THREADS_END,
+    TOGETHER,
+    WEIGHTS_LOADED,
+    WORKER_CALL,
+    WORKER_START,
+    WORLD_REMADE,
+)
+
+
+def test_a_call_ends_before_what_waits_for_it() -> None:
+    assert WORKER_CALL < SLOW_CALL < RUNAWAY_CALL
+    assert Sandbox().seconds == SLOW_CALL < WORLD_REMADE
+    assert WORKER_START + WORLD_REMADE < HANGS
+
+
+def test_a_call_given_up_counts_before_its_process_is_called_stuck() -> None:
+    assert OWNER_LOOK < BEATS_SEEN < SILENCE < STUCK
+    assert HANGS <= STUCK
+
+
+def test_who_waits_for_another_process_outlasts_what_that_one_waits_for() -> None:
+    assert ARRIVAL < MERGE_LOCK
+    assert SERVER_ANSWER < WEIGHTS_LOADED
+    alone = WEIGHTS_LOADED + MERGE_LOCK + ARRIVAL + Operation().deadline_seconds + MOST_HANGING * HANGS
+    assert alone < TOGETHER
+    assert THREADS_END < STOPPED
+
+
+def test_each_is_a_number_of_seconds() -> None:
+    values = {name: value for name, value in vars(deadlines).items() if name.isupper()}
+    assert all(isinstance(value, float) and value > 0 for name, value in values.items() if name != "MOST_HANGING")
