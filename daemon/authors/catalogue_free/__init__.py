@@ -19,7 +19,7 @@ from daemon.authors.catalogue_free.padding import padded
 from daemon.authors.state_shapes import is_map
 from rods.analysis.flows import value_of
 from rods.analysis.sampling import Sampler
-from rods.analysis.schemas import fits, limits
+from rods.analysis.schemas import Checker, limits
 from rods.composing.catalogue import LEFT_OUT, Catalogue, PhraseBook, Recipe, RecipeStep, Said, Scene, catalogue_for
 from rods.composing.records import ComposeError
 from rods.environments.base import Environment, Parameter, Tool, kept
@@ -64,7 +64,7 @@ def _single_tools(environment: Environment) -> Catalogue:
         arguments = {}
         for parameter in tool.parameters:
             name = f"{tool.name}.{parameter.name}"
-            domains[name] = partial(_values, tool, parameter)
+            domains[name] = partial(_values, tools, tool, parameter)
             arguments[parameter.name] = Said(parameter.name, name)
         recipes[tool.name] = Recipe(tool.name, (RecipeStep(tool.name, arguments),), (tool.summary,))
     return Catalogue(
@@ -81,7 +81,7 @@ def _single_tools(environment: Environment) -> Catalogue:
     )
 
 
-def _values(tool: Tool, parameter: Parameter, scene: Scene) -> list[Any]:
+def _values(tools: Mapping[str, Tool], tool: Tool, parameter: Parameter, scene: Scene) -> list[Any]:
     """What may be said for an argument now, or examples of it."""
     schema = limits(parameter)
     kind = schema.get("type")
@@ -95,18 +95,21 @@ def _values(tool: Tool, parameter: Parameter, scene: Scene) -> list[Any]:
     new = (parts & (NAMING | verbs) and MAKING & verbs) or (parts & NAMING and WRITING & verbs)
     free = takes_free_text(parameter.name) or (new and "id" not in parts)
     item = schema.get("items", {}) if kind == "array" else schema
-    found = [] if free else _known(tool, item, parameter, scene)
+    found = [] if free else _known(tools, tool, item, parameter, scene)
     if kind == "array":
         found = [[value] for value in found]
     return [*(found or _examples(parameter.name, schema)), *left_out]
 
 
-def _known(tool: Tool, schema: Mapping[str, Any], parameter: Parameter, scene: Scene) -> list[Any]:
+def _known(
+    tools: Mapping[str, Tool], tool: Tool, schema: Mapping[str, Any], parameter: Parameter, scene: Scene
+) -> list[Any]:
     """Names and numbers of state and results whose place is called like the parameter; else like a word of its
     description; for a name, else the keys of what the tool, or its class, is about."""
     offered = [*_leaves(scene.state, ())]
-    for _, result in scene.calls:
-        offered += _leaves(value_of(result), ())
+    for call, result in scene.calls:
+        offered += _leaves(value_of(result), (), tools[call.name].result)
+    checker = Checker(schema)
     parts = _parts(parameter.name)
     about = [parts, _parts(parameter.description) - {"name", "id", "number"}]
     if parts & NAMING:
@@ -115,7 +118,7 @@ def _known(tool: Tool, schema: Mapping[str, Any], parameter: Parameter, scene: S
         found = [
             value
             for place, value, key in offered
-            if wanted & place and (key or number < 2) and fits(schema, value) and _is_name(value)
+            if wanted & place and (key or number < 2) and checker.fits(value) and _is_name(value)
         ]
         if found:
             return [value for index, value in enumerate(found) if value not in found[:index]]
@@ -127,21 +130,27 @@ def _examples(name: str, schema: Mapping[str, Any]) -> list[Any]:
     return [value for index, value in enumerate(drawn) if value not in drawn[:index]][:EXAMPLES]
 
 
-def _leaves(value: Any, place: tuple[str, ...], *, record: bool = True) -> Iterator[tuple[frozenset[str], Any, bool]]:
+def _leaves(
+    value: Any, place: tuple[str, ...], schema: Mapping[str, Any] | None = None, *, record: bool = True
+) -> Iterator[tuple[frozenset[str], Any, bool]]:
     """(words of the two nearest names, value, whether it is a key) for every leaf of a JSON value and every key of a
-    map; keys that are numbers as such. The fields of a record are no values."""
+    map; keys that are numbers as such. The fields of a record are no values. An object is a record where `schema`
+    declares `properties`, a map where it declares `additionalProperties` alone; else its values make the guess."""
     words = frozenset().union(*(_parts(name) for name in place[-2:]))
+    schema = schema or {}
     if isinstance(value, Mapping):
-        keyed = is_map(value, record=record)
+        fields, entries = schema.get("properties", {}), schema.get("additionalProperties")
+        keyed = not fields and (isinstance(entries, Mapping) or is_map(value, record=record))
         for key, item in value.items():
             if keyed:
                 yield words, key, True
                 if key.isdecimal():
                     yield words, int(key), True
-            yield from _leaves(item, (*place, key), record=keyed)
+            inner = fields.get(key, entries)
+            yield from _leaves(item, (*place, key), inner if isinstance(inner, Mapping) else None, record=keyed)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _leaves(item, place)
+            yield from _leaves(item, place, schema.get("items"))
     elif value is not None and not isinstance(value, bool):
         yield words, value, False
 

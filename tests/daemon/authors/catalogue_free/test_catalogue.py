@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 from daemon.authors.catalogue_free import catalogue_with_tools, is_single_tool
@@ -12,6 +13,7 @@ from rods.composing.catalogue import LEFT_OUT, Scene
 from rods.composing.records import Plan, PlannedTurn
 from rods.environments.base import Result
 from tests.environments import load
+from tests.rods.toy_environment import TOOLS, Toy, World
 
 TOY = "tests.rods.toy_environment:environment"
 STATE: dict[str, Any] = {
@@ -33,6 +35,16 @@ def test_identifiers_come_from_the_state_and_from_results() -> None:
     assert offered("label", "note_ids") == [[7], [9]]
     made = (Call("write", {"title": "a", "body": "b"}), Result('{"note_id":110}', {"note_id": 110}))
     assert offered("read", "note_id", made) == [7, 9, 110]
+
+
+def test_the_declared_schema_of_a_result_says_which_objects_are_maps() -> None:
+    notes = {"type": "object", "additionalProperties": {}}
+    declared = {"type": "object", "properties": {"notes": notes}}
+    call, result = Call("titles"), Result("", {"notes": {"120": {"title": "a"}, "130": "b"}})
+    scene = Scene(STATE, {}, {}, {}, [(call, result)])
+    for schema, found in ((None, [7, 9]), (declared, [7, 9, 120, 130])):
+        toy = Toy("environment", World, tools={**TOOLS, "titles": replace(TOOLS["titles"], result=schema)})
+        assert catalogue_with_tools(toy).domains["read.note_id"](scene) == found
 
 
 def test_options_defaults_and_own_words() -> None:
