@@ -1,4 +1,4 @@
-"""The environment seam: tools, reset, call, snapshot, fork (DESIGN §3).
+"""The environment seam: tools, reset, call, snapshot, fork.
 
 An `Environment` is a kind of world and holds no episode's state; `reset` makes a fresh `Instance` that shares nothing
 mutable with any other. In-process environments are synchronous. A lacking ability is declared in `Features` and
