@@ -1,8 +1,8 @@
 """The tasks that a new variant must not nearly repeat.
 
-In `sync=free` these are the originals, the generated part of the pool, and staging, which grows in the same breath in
-which a variant is accepted. In lockstep staging is left out: what two seeds write must not depend on which of them was
-quicker, so the merge refuses near duplicates among candidates.
+In `sync=free` these are the originals, the generated part of the pool, and staging, to which `admit` adds a variant at
+once, without awaiting anything in between. In lockstep staging is left out: what two seeds write must not depend on
+which of them was quicker, so the merge refuses near duplicates among candidates.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ class Pipeline:
     ) -> Task | str:
         """The variant, with its provenance; or why the seed is discarded.
 
-        `admit` is asked last and answers with reasons against near duplicates; with none the task is taken as the
-        newest neighbour in the same breath, so that two seeds in flight cannot both stage the same thing.
+        `admit` is asked last and answers with reasons against near duplicates; without reasons it has entered the task
+        as a neighbour, so that two seeds in flight cannot both stage the same task.
         `reject` is told of every failed candidate.
         """
         if job.seed.type not in PLAIN and not self.config.pipeline.adversarial:

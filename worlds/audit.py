@@ -1,4 +1,4 @@
-"""`rods data audit FILE`: what a file of tasks repeats, of itself and of others (DESIGN §5.6).
+"""`rods data audit FILE`: near duplicates among the tasks of a file, and between it and other files.
 
 A training task that matches a held-out one would teach what is to be measured. Inside one file that is how the data
 were given: listed, no fault. Between files it is a leak.

@@ -24,8 +24,8 @@ Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into 
 
 def check_tasks(file: Annotated[Path, Parameter(help="A JSONL file of tasks.")], /, *, as_json: Json = False) -> int:
     """Check a file of tasks line by line: shape, tools, and that each ground truth really runs. Exits 1 on faults."""
-    from rods.checking.files import check_file
     from rods.environments.loading import Environments
+    from worlds.checking.files import check_file
 
     return print_checked(check_file(file, Environments()), as_json)
 
@@ -120,7 +120,7 @@ def check_environment(name: Name, /, *, tasks: Tasks = None, as_json: Json = Fal
     """Probe an environment: determinism, snapshot purity, schemas and timing. Exits 1 on faults."""
     from rods.environments.loading import Environments
     from rods.tasks import read_tasks
-    from worlds.outside.check import check_environment as check
+    from worlds.checking.environments import check_environment as check
 
     return print_checked(check(name, Environments(), list(read_tasks(tasks)) if tasks else ()), as_json)
 

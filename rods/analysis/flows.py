@@ -1,12 +1,12 @@
 """Where the value of every ground-truth argument came from, inferred from texts, results and state (004 §3.3).
 
-Places are asked in the order in which a reader would believe them: what the user says in this turn, the tool's default,
-what a call of this turn returned, what was said in earlier turns, what a call of an earlier turn returned, the initial
-state. Of several calls the nearest counts that *brought* the value, not one that only repeats its own argument.
-Whatever is found nowhere was said in other words.
+Sources are tried in this order: what the user says in this turn, the tool's default, what a call of this turn returned,
+what was said in earlier turns, what a call of an earlier turn returned, the initial state. Of several calls the nearest
+counts whose result has the value without being given it as an argument. A value that is found nowhere counts as said by
+the user in other words.
 
 Small values (1, True, "a") occur everywhere by accident. For them a result counts only when the name of its field is
-akin to the argument's (`id` and `event_id`), and it is believed before what was said earlier.
+akin to the argument's (`id` and `event_id`), and it is tried before what was said earlier.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Flow:
 
 
 class Output:
-    """What a call brought: the leaves of its result, less the values of its own arguments."""
+    """What a call returned: the leaves of its result without the values of its own arguments."""
 
     def __init__(self, position: tuple[int, int], call: Call, result: Result) -> None:
         self.position = position
@@ -88,13 +88,13 @@ def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[
     flows: list[list[dict[str, Flow]]] = []
     for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
         now = Text.of(text)
-        in_vain = bool(turn) and not task.calls[turn - 1]  # what was asked then is served only now
+        asked_before = bool(turn) and not task.calls[turn - 1]  # no call served that request then
         found: list[dict[str, Flow]] = []
         for index, call in enumerate(calls):
             parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
             found.append(
                 {
-                    name: _flow(name, value, parameters.get(name), turn, now, earlier, in_vain, outputs, state)
+                    name: _flow(name, value, parameters.get(name), turn, now, earlier, asked_before, outputs, state)
                     for name, value in call.arguments.items()
                 }
             )
@@ -111,7 +111,7 @@ def _flow(
     turn: int,
     now: Text,
     earlier: Sequence[Text],
-    in_vain: bool,
+    asked_before: bool,
     outputs: Sequence[Output],
     state: set[Any],
 ) -> Flow:
@@ -122,7 +122,7 @@ def _flow(
     producer = next((output.position for output in reversed(outputs) if output.brought(argument, value)), None)
     if producer is not None:
         # looked up in this very turn, so hardly remembered from an earlier text; unless its request is older than that
-        looked_up = producer[0] == turn and not (in_vain and earlier[-1].says(value))
+        looked_up = producer[0] == turn and not (asked_before and earlier[-1].says(value))
         if looked_up or is_small(value) or not any(text.says(value) for text in earlier):
             return Flow("result", producer)
     if any(text.says(value) for text in earlier):

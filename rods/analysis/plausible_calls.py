@@ -73,8 +73,8 @@ def shows(
     value: Any,
 ) -> bool:
     """Whether one of `tools` shows `value` (wanted for an argument called `name`) in the world after `calls`, when it
-    is called with what was said in `texts`, called and shown until then. False where worlds cannot be forked: nobody
-    can look there without leaving traces."""
+    is called with what was said in `texts`, called and shown until then. False where worlds cannot be forked, since
+    trying would change them."""
     if not environment.features.fork:
         return False
     world = environment.reset(state)

@@ -1,11 +1,11 @@
-"""The complexity profile of a task: how hard it is by shape, whatever it is about (004 §3.3).
+"""The complexity profile of a task: the shape of its calls and of the flows between them (004 §3.3).
 
 A profile is the directed acyclic graph of a task's ground-truth calls. A node is a call at (turn, index); every
 argument has a *flow* that says where its value came from (`rods.analysis.flows`), and a flow from an earlier call's
 result is an edge. Two profiles have a `distance` in [0, 1], and `isomorphic` is the gate that a variant must pass
 against the root of its lineage.
 
-Pure: the only thing that runs is the ground truth, in a fresh instance, and not even that when its results are given.
+Nothing runs but the ground truth, in a fresh instance, and not even that when its results are given.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ SEEN = 200  # values kept; the oldest give way
 
 
 class Sampler:
-    """Draws legal calls. `learn` feeds it what the world says."""
+    """Draws legal calls. `learn` adds values that an environment has shown."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng

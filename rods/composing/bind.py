@@ -1,7 +1,8 @@
 """Stage II: binds the arguments of a plan and executes it in a fresh environment (004 §3.3, Appendix D).
 
-Who says a value is asked through a `Chooser`: chance here, a model elsewhere. Every argument's flow is recorded as it
-is bound. Chance repeats values across turns now and then, so that a rewrite can refer back to them.
+A `Chooser` chooses the values that the user says: at random here, by a model in daemon/authors/llm. Every argument's
+flow is recorded as it is bound. The random one repeats a value of an earlier turn now and then, so that a rewrite can
+refer back to it.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ REPEAT = 0.4  # probability of a value that an earlier turn mentioned, where the
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A value to be chosen: for `slot` of `recipe`, number `place` of its turn, from `values` (sensible now, possibly
-    `Worded`; an optional argument offers LEFT_OUT). `scene` is the moment, `earlier` what former turns said of its
-    kind."""
+    """A value to be chosen: for `slot` of `recipe`, number `place` of its turn, from `values` (possible now, some
+    `Worded`; an optional argument offers LEFT_OUT). `scene` is the world at that moment, `earlier` the values of the
+    same family that former turns said, `thematic` whether the story's topic suits."""
 
     turn: int
     place: int
@@ -45,7 +46,7 @@ Chooser = Callable[[Choice], Any]  # one of the values, or another that the tool
 
 
 def by_chance(rng: random.Random) -> Chooser:
-    """Chooses at random: rather the story's topic, now and then what an earlier turn said."""
+    """Chooses at random, with a preference for the story's topic and for what an earlier turn said."""
 
     def choose(choice: Choice) -> Any:
         known = [value for value in choice.values if meant(value) in choice.earlier]
@@ -70,7 +71,7 @@ class _Thing:
 
 @dataclass(slots=True)
 class _Conversation:
-    """What the conversation has put on the table so far."""
+    """What the turns so far have given and mentioned."""
 
     things: dict[str, _Thing] = field(default_factory=dict)
     mentioned: dict[str, list[Any]] = field(default_factory=dict)  # said in earlier turns, by family, latest last

@@ -1,8 +1,7 @@
 """The search behind planning: random fillings of a shape with recipes, and what they cost.
 
-`Table` knows what a sequence of recipes has put on the table: which things, at which depth their values arose, and how
-far results have been fed into arguments. It mirrors, before anything runs, what `rods.analysis.profile` infers
-afterwards.
+`Table` keeps what a sequence of recipes gives: which things, at which depth their values arise, and how far results are
+fed into arguments. It predicts, before anything runs, what `rods.analysis.profile` infers afterwards.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class PlanShape:
 
 @dataclass(slots=True)
 class Table:
-    """What a sequence of recipes has left so far. `things[kind]` is (depth, turn) of the call that the thing's value
+    """What a sequence of recipes has given so far. `things[kind]` is (depth, turn) of the call that the thing's value
     came from; depth 0 when the user said it; facts stand among them. `links` counts results taken up in later turns."""
 
     things: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -97,31 +96,32 @@ class Filling:
     rng: random.Random
     turns: list[Turn] = field(default_factory=list)
     table: Table = field(default_factory=Table)
-    eager: bool = False  # for depth
-    planted: tuple[int, Recipe] | None = None  # what a turn begins with, if it can
+    seeks_depth: bool = False  # weighs down recipes that bring none
+    first: tuple[int, Recipe] | None = None  # a turn, and the recipe that it begins with if it can
 
     def fill(self, recipes: Sequence[Recipe], deep: Sequence[Recipe] = ()) -> bool:
-        """Whether every turn could be filled, at the wanted depth. One of the `deep` recipes is planted first."""
+        """Whether every turn could be filled, at the wanted depth. A turn drawn at random begins with one of the
+        `deep` recipes, if there are any."""
         counts = self.shape.counts
         places = [(turn, recipe) for recipe in deep for turn, count in enumerate(counts) if count >= len(recipe.steps)]
         if places:
-            self.planted = self.rng.choice(places)
+            self.first = self.rng.choice(places)
         for turn, count in enumerate(counts):
             chosen: Turn | None = ()
             if count:
-                chosen = self._turn(recipes, turn, count, in_vain_first=turn > 0 and counts[turn - 1] == 0)
+                chosen = self._turn(recipes, turn, count, after_blank=turn > 0 and counts[turn - 1] == 0)
             if chosen is None:
                 return False
             self.turns.append(chosen)
         return self.shape.depth in (None, self.table.depth)
 
-    def _turn(self, recipes: Sequence[Recipe], turn: int, count: int, *, in_vain_first: bool) -> Turn | None:
+    def _turn(self, recipes: Sequence[Recipe], turn: int, count: int, *, after_blank: bool) -> Turn | None:
         before = frozenset(self.table.used)
         classes = Counter(self.shape.classes[turn]) if self.shape.classes is not None else None
         chosen: list[Recipe] = []
         room = count
         while room > 0:
-            recipe = self._seedling(turn) if not chosen else None
+            recipe = self._first_of(turn) if not chosen else None
             recipe = recipe or self._pick(recipes, room, chosen, classes)
             if recipe is None and not chosen:
                 recipe = self._pick(recipes, room + 1, chosen, classes)
@@ -136,15 +136,15 @@ class Filling:
             return None
         if len(chosen) > 1 and sum(recipe.words + JOIN for recipe in chosen) > self.catalogue.book.longest:
             return None
-        if in_vain_first and not deniable(self.catalogue, chosen, self.type, before):
+        if after_blank and not deniable(self.catalogue, chosen, self.type, before):
             return None
         return tuple(chosen)
 
-    def _seedling(self, turn: int) -> Recipe | None:
-        """The recipe planted in this turn, where it can come now."""
-        if self.planted is None or self.planted[0] != turn or not self.planted[1].fits(self.table.things.keys()):
+    def _first_of(self, turn: int) -> Recipe | None:
+        """The recipe that this turn is to begin with, where it can."""
+        if self.first is None or self.first[0] != turn or not self.first[1].fits(self.table.things.keys()):
             return None
-        return self.planted[1]
+        return self.first[1]
 
     def _pick(
         self, recipes: Sequence[Recipe], room: int, chosen: Sequence[Recipe], classes: Counter[str] | None
@@ -179,7 +179,7 @@ class Filling:
                 weight *= TOO_DEEP
             elif reach > max(self.table.depth, 1):
                 weight *= DEEPER
-            elif self.eager and reach <= self.table.depth < self.shape.depth:
+            elif self.seeks_depth and reach <= self.table.depth < self.shape.depth:
                 weight *= SHALLOW
         return min(weight, TAKE_UP)
 
@@ -230,7 +230,7 @@ def _flow(source: Source, start: tuple[int, int], things: Mapping[str, Flow]) ->
 
 
 def deniable(catalogue: Catalogue, chosen: Sequence[Recipe], type: TaskType, used: frozenset[str]) -> bool:
-    """Whether a turn of these recipes can be asked for in vain first: for miss_func it calls a tool that no earlier
+    """Whether a turn without calls can precede a turn of these recipes: for miss_func it calls a tool that no earlier
     turn `used`, for miss_param the user says a value that the phrase book can blur. Other types have no such turns."""
     if type == "miss_func":
         return any(tool not in used for recipe in chosen for tool in recipe.tools)

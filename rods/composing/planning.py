@@ -1,8 +1,8 @@
 """Stage I: plans a call sequence with a seed's shape (004 §3.3), procedurally.
 
-What a plan takes over from its seed is the *shape* (`search.Shape`): calls per turn, turns in which no call is right,
+What a plan takes over from its seed is the *shape* (`PlanShape`): calls per turn, turns in which no call is right,
 depth, and API classes. Functions, names, numbers and story are new; `functions="same"` keeps the functions, as an
-ablation (DESIGN §5.11).
+ablation.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def sketch(
     for number in range(LONGER * tries if recipes else 0):
         if found and number >= tries:
             break
-        candidate = Filling(catalogue, groups, shape, type, avoid, rng, eager=number >= tries)
-        if number == tries:  # chance alone does not get there: from now on depth is sought, and planted now and then
+        candidate = Filling(catalogue, groups, shape, type, avoid, rng, seeks_depth=number >= tries)
+        if number == tries:  # chance alone has not reached the depth: from now on it is sought
             deep = [recipe for recipe in recipes if own_depth(recipe) == shape.depth]
         if not candidate.fill(recipes, deep if number % 2 else ()):
             continue

@@ -13,7 +13,7 @@ Three shorthands keep the files short:
   under `adds` joins the recipe's own fields. A table with `each` and `recipes` repeats several recipes together.
 
 Whatever the format does not know is a UserError with file, key and remedy. Whether tools, slots and things fit together
-is checked against the environment, by `worlds.outside.soundness`.
+is checked against the environment, by `worlds.checking.soundness`.
 """
 
 from __future__ import annotations

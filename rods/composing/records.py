@@ -1,6 +1,6 @@
 """What passes between the steps of composing a task: plan, draft, and the typed failure of any step.
 
-Three users share these: desk's generator of originals, nano's warm start, and the daemon's authors (DESIGN §3).
+Shared by desk's generator of original tasks, nano's warm start, and the daemon's authors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes a task of a draft and its texts, in the form of its type (004 §3.3 stage V, Appendix P; FACTS §1).
+"""Makes a task of a draft and its texts, in the form of its type (004 §3.3 stage V, Appendix P).
 
 - base: as it is.
 - long_context: the state is padded with many more entries and the calls run again, so that listings are long.
@@ -6,10 +6,10 @@
   sentence says that it is back, and the calls follow.
 - miss_param: in a turn without right calls one value of the request is blurred; the next turn supplies it.
 
-Where the turns without calls stand is the plan's decision. The task's provenance says what is true about it:
+The plan decides which turns have no calls. The provenance of the task:
 
     {"plan": {…},                              the plan, with its narrative
-     "flows": [[{argument: {"source": …, "origin": [turn, call]}}, …], …],     as in `records.Flow`, one per call
+     "flows": [[{argument: {"source": …, "origin": [turn, call]}}, …], …],     as in `flows.Flow`, one per call
      "results": [[text, …], …],                what every call gave from the task's own initial state
      "recipes": [[name, …], …],                the recipe of every call
      "traits": [[…], …]                        per turn: "multi" (several calls), "lookup" (a read feeds a later call),
@@ -89,8 +89,8 @@ def finished(
     held_out: Mapping[int, tuple[str, ...]],
     missing: Sequence[Mapping[str, Any]],
 ) -> Task:
-    """The task of a script that has its form already: what is left is the padding of a long context, the tools that are
-    shown, and the provenance. Raises ComposeError("vm_exec_failed") when a call fails in the padded state."""
+    """The task of a script that has the form of its type already: pads a long context, chooses the tools that are
+    shown, writes the provenance. Raises ComposeError("vm_exec_failed") when a call fails in the padded state."""
     state: Mapping[str, Any] = draft.state
     results = [[bound.result.text for bound in calls] for calls in draft.turns]
     if type == "long_context":
@@ -172,7 +172,7 @@ def _blurred(
 def _shown_before(
     environment: Environment, draft: Draft, turn: int, script: Sequence[str], bound: BoundCall, parameter: str
 ) -> bool:
-    """Whether a tool of the classes in use shows the value before `turn`, so that it would hardly be missing."""
+    """Whether a tool of the classes in use shows the value before `turn`, so that it would not be missing."""
     tools = environment.tools()
     groups = {tools[each.call.name].group for calls in draft.turns for each in calls}
     calls = [each.call for calls in draft.turns[:turn] for each in calls]

@@ -7,7 +7,7 @@ Two ways, so that the pipeline's `rewrite` switch changes something real (004 §
   referred back to ("it", "the same account").
 
 With `narrative` the plan's story is told; without, there is no connecting story. A turn in which no call is right has
-the text "" here: `forms.apply` moves the request of the following turn into it. No tool or parameter is ever named.
+the text "" here: `task_types.apply` moves the request of the following turn into it. No tool or parameter is named.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""No argument out of nothing: whoever reads the conversation can find every ground-truth value.
+"""Every argument of a ground-truth call can be found by whoever reads the conversation.
 
 A value may come from what the user says in this turn or said before, from an earlier result, from what the tool's
 document says (its default, the values that it lists), or from what a visible tool would show at that moment
-(`probing`; asked last, because it executes). Flags need no mention. Of a list or an object every leaf has to be found.
+(`plausible_calls`; asked last, because it executes). True, False, None and "" need no mention. Of a list or an object
+every leaf has to be found.
 
 Listed values are often said in words of one's own ("a round trip"), so they pass, but not when the text names another
 one of the list instead.
@@ -25,7 +26,7 @@ SHARE = 0.7  # of the words of such a text that must be found
 
 
 def grounding(environment: Environment, task: Task, results: Results) -> list[Reason]:
-    """Why the calls cannot be known; empty when every value can. `results` are those of the ground truth.
+    """The arguments whose values nobody can know; empty when there are none. `results` are those of the ground truth.
 
     Where an environment cannot be forked, what its tools would show counts only as far as the calls themselves ask.
     """

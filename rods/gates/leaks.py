@@ -1,4 +1,4 @@
-"""The user speaks as users do: no function or parameter is named, nothing of the machinery stands in a text.
+"""No text of a user names a function or a parameter, or holds artefacts of generation: JSON, tags, a pipeline's words.
 
 Names of tools that are plain words ("sort") may be said, but not as a name ("use sort", "the sort function"). Which
 names are plain words is what an environment's catalogue lists as `ordinary`; without a catalogue, those of letters
@@ -24,7 +24,7 @@ ARTEFACTS = re.compile(
 
 
 def leaks(environment: Environment, task: Task) -> list[Reason]:
-    """What a text gives away, with its turn; empty when it is a user's own words."""
+    """Names and artefacts in the texts, each with its turn; empty when there are none."""
     tools = environment.tools()
     plain = _ordinary(environment)
     hidden = secrets(tools, plain)
@@ -45,7 +45,7 @@ def secrets(tools: Mapping[str, Tool], ordinary: Collection[str]) -> frozenset[s
 
 
 def artefacts(text: str) -> list[str]:
-    """What stands in a text that belongs to the machinery: JSON, tags, the words of a pipeline."""
+    """The first artefact of generation in a text: JSON, tags, words of the pipeline."""
     found = ARTEFACTS.search(text)
     return [f"holds the artefact {found[0]!r}"] if found else []
 

@@ -1,4 +1,4 @@
-"""Which words ask for which tool, learnt from what an environment says of itself.
+"""Which words ask for which tool, from an environment's tools and phrase book.
 
 A tool is asked for with the words of its name, of its document, and, where the environment has a phrase book
 (`Environment.catalogue`), with those of the phrases whose recipes call it. A word that many tools share says little.

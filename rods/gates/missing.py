@@ -1,11 +1,11 @@
-"""A turn without calls really cannot be served before the next one (miss_param, miss_func; 004 Appendix P).
+"""A turn without calls cannot be served before the next one (miss_param, miss_func; 004 Appendix P).
 
 - *miss_param*: a value that the next turn supplies is in no text, result, default or list of a tool's document before,
   and no visible tool shows it.
 - *miss_func*: without the tools that are held out, no sequence of at most two visible tools does what the first call of
   such a tool does: reaches the same state or, when that call only reads, brings the same information. The sequences are
-  executed, with plausible arguments (`probing`), in forks of the world as it is before that call; second calls follow
-  only those first ones that come nearer to the state, or bring something that the first world did not show.
+  executed, with plausible arguments (`plausible_calls`), in forks of the world as it is before that call; second calls
+  follow only those first ones that come nearer to the state, or bring something that the first world did not show.
 
 The search is bounded: `FIRST` calls a tool, `NEAR` worlds with `SECOND` calls a tool.
 """
@@ -46,7 +46,7 @@ def missing(environment: Environment, task: Task, results: Results) -> list[Reas
 
 
 def _given(environment: Environment, task: Task, results: Results, turn: int) -> list[Reason]:
-    """Whether nothing that `turn` supplies was missing before."""
+    """Why nothing that `turn` supplies was missing before; empty when something was."""
     now = Text.of(task.script[turn])
     before = [Text.of(text) for text in task.script[:turn]]
     outputs = [
@@ -74,7 +74,7 @@ def _given(environment: Environment, task: Task, results: Results, turn: int) ->
 
 
 def _replaced(environment: Environment, task: Task, turn: int) -> list[Reason]:
-    """Whether other tools do what the first call of a tool that returns in `turn` does."""
+    """Which other calls do what the first call of a tool that returns in `turn` does; empty when none do."""
     names = set(task.held_out.get(turn, ()))
     place = next((index for index, call in enumerate(task.calls[turn]) if call.name in names), None)
     if place is None:
@@ -143,7 +143,7 @@ class _Search:
         return self.wanted <= shown
 
     def _near(self, first: Sequence[Tried]) -> list[Tried]:
-        """The few first calls worth going on from."""
+        """The first calls that come nearer to the target, the nearest of each tool, at most `NEAR`."""
         if self.reads:
             scored = [(-len(self.wanted & _information(each.call, each.result)), each) for each in first]
             found = [each for score, each in sorted(scored, key=lambda pair: pair[0]) if score]

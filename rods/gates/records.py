@@ -12,7 +12,7 @@ from rods.faults import Gate
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What a gate objects to; turns and calls are counted from 0, None where it is the whole task's or turn's."""
+    """What a gate objects to. `turn` and `call` (from 0) say where; None: the whole task, or the whole turn."""
 
     text: str
     turn: int | None = None

@@ -1,14 +1,14 @@
-"""Texts and calls ask for the same: no call is unasked for, nothing asked for is left undone.
+"""Texts and calls have to agree: every call is asked for, and everything asked for is done.
 
 - *unasked*: a call counts as asked for when the words of its turn ask for its tool (`lexicon`; few words do when the
   text also says a value of the call), or when a later call of the turn cannot do without it: it takes something from
-  its result, or fails when it is left out. A turn that the environment's phrase book explains to the last call
-  (`composing.reading`) needs no such evidence.
+  its result, or fails when it is left out. A turn whose calls the environment's phrase book explains
+  (`parse_wording`) needs no such evidence.
 - *undone*: every number, quotation and identifier in a turn's text has to occur in the turn's calls, in their results,
-  or in what was said and shown before. A turn without calls must be one that asks in vain: its type says so, and the
-  next turn serves it.
+  or in what was said and shown before. Only a task of type miss_func or miss_param has turns without calls, and the
+  next turn serves each of them.
 
-A request made in vain is read together with the turn that serves it.
+A request that no call of its own turn serves is read together with the turn that serves it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ LITTLE = 0.05  # where the request also says a value of the call, or it takes up
 
 
 def requests(environment: Environment, task: Task, results: Results) -> list[Reason]:
-    """Where texts and calls ask for different things; empty when they agree. `results` are the ground truth's."""
+    """Calls that nobody asks for, and requests that no call serves. `results` are those of the ground truth."""
     return unasked(environment, task, results) + undone(task, results)
 
 
 def asked(task: Task, turn: int) -> str:
-    """What is asked in `turn`, with the request that was made in vain right before it."""
+    """What is asked in `turn`, with the request right before it that no call served."""
     text = task.script[turn]
     if turn and not task.calls[turn - 1]:
         before = task.script[turn - 1]
@@ -109,8 +109,8 @@ def undone(task: Task, results: Results) -> list[Reason]:
             continue
         used = [leaf for call in calls for _, leaf in leaves(dict(call.arguments), keys=True)]
         shown += [Text.shown(result.text) for result in results[turn]]
-        vain = turn and not task.calls[turn - 1]
-        said = [Text.of(text) for text in task.script[: turn - 1 if vain else turn]]
+        unserved = turn and not task.calls[turn - 1]
+        said = [Text.of(text) for text in task.script[: turn - 1 if unserved else turn]]
         for thing in things(asked(task, turn)):
             if isinstance(thing, str) and thing.isupper() and thing.isalpha() and key_of(thing) not in world:
                 continue  # "PSI" is a word, "AAPL" a name of this world

@@ -7,7 +7,7 @@ Two tasks match when one of these holds:
 - `state`: their initial states are equal and hold something;
 - `query`: a query of one and a query of the other have a word 8-gram Jaccard index of at least 0.5. A query under
   8 words has no 8-gram: it matches only an equal query (after normalisation) with equal calls in its turn. The fixed
-  sentence with which held-out tools return is nobody's own and never compared.
+  sentence with which held-out tools return is never compared.
 
 The index answers exactly, not by sampling. A query of n grams shares at least ⌈n/2⌉ of them with whatever it matches,
 so any ⌊n/2⌋ + 1 of its grams lead to every match; the rarest are asked, which keeps common phrases cheap.
@@ -139,7 +139,8 @@ class SimilarityIndex:
 
 
 def duplicates(task: Task, pool: SimilarityIndex) -> list[Reason]:
-    """Why `task` is nothing new; empty when it is. The task itself, if it stands in `pool`, does not count."""
+    """The first task of `pool` that `task` nearly repeats, as a reason; empty when there is none. The task itself, if
+    `pool` has it, does not count."""
     match = pool.find(task)
     return [] if match is None else [Reason(str(match))]
 
@@ -154,7 +155,7 @@ def held_out_index(tasks: Iterable[Task]) -> SimilarityIndex:
 
 
 def contamination(task: Task, held_out: SimilarityIndex) -> list[Reason]:
-    """Why `task` would teach a held-out task; empty when it would not. A task that is held out itself matches too."""
+    """The held-out task that `task` matches, as a reason; empty when there is none. A held-out task matches itself."""
     if task.id in held_out:
         return [Reason(f"it is the held-out task {task.id}")]
     match = held_out.find(task)

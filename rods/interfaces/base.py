@@ -1,7 +1,7 @@
-"""The interface seam: what a policy is shown of its tools and of the results of its calls (DESIGN §3).
+"""The interface seam: what a policy is shown of its tools and of the results of its calls.
 
 An interface is a pure function of what the policy has been shown so far and of its own version. It is never given the
-task, so that it cannot show ground truth (DESIGN §5.5), and verdicts never see what it writes: they compare the
+task, so that it cannot show ground truth, and verdicts never see what it writes: they compare the
 environment's own results. Evaluation and validation always go through `IDENTITY`.
 """
 

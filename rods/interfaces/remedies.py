@@ -157,17 +157,17 @@ def lookups(shown: Shown, call: Call, refusal: str) -> list[str]:
         return []
     known = dependencies(shown.environment).suppliers
     returned = [Output((0, place), one, result) for place, (one, result) in enumerate(shown.results)]
-    open_ones: dict[str, list[str]] = {}
+    lookable: dict[str, list[str]] = {}
     for name, value in call.arguments.items():
         tools = [tool for tool in known.get((call.name, name), ()) if tool in shown.tools and tool != call.name]
         if tools and not any(output.brought(name, value) or output.mentions(value) for output in returned):
-            open_ones[name] = tools[:MOST]
+            lookable[name] = tools[:MOST]
     tool = shown.tools[call.name]
-    blamed = _spoken_of(tool, call, refusal, beside=tool) or _spoken_of(tool, call, refusal) or list(open_ones)
+    blamed = _spoken_of(tool, call, refusal, beside=tool) or _spoken_of(tool, call, refusal) or list(lookable)
     return [
-        f"`{name}` may be a value that has to be looked up or made first: see {named(open_ones[name])}."
+        f"`{name}` may be a value that has to be looked up or made first: see {named(lookable[name])}."
         for name in blamed
-        if name in open_ones
+        if name in lookable
     ][:2]
 
 

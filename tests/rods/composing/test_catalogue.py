@@ -16,7 +16,7 @@ from rods.gates import drafts
 from rods.tasks import TASK_TYPES
 from tests.environments import load
 from tests.rods.composing.drafts import desk
-from worlds.outside.soundness import faults
+from worlds.checking.soundness import faults
 
 DESK = load("desk")
 OWN = "tests.rods.composing.own_environment:environment"

@@ -13,7 +13,7 @@ from rods.composing.recipes import MOST_PHRASES, RecipeTables, alternatives, mer
 from rods.errors import UserError
 from tests.environments import load
 from tests.rods.composing.drafts import desk
-from worlds.outside.soundness import faults
+from worlds.checking.soundness import faults
 
 
 @pytest.fixture

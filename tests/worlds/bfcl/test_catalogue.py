@@ -15,7 +15,7 @@ from rods.composing.records import ComposeError, Plan
 from tests.environments import load
 from worlds.bfcl import environment, fetch
 from worlds.bfcl.catalogue import CLASSES
-from worlds.outside.soundness import faults
+from worlds.checking.soundness import faults
 
 
 @pytest.fixture(scope="module")

@@ -12,27 +12,33 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from rods.analysis.sampling import Sampler, illegal
 from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
 from rods.canonical import canonical, keyed_random
-from rods.checking.report import CheckReport
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
+from rods.deadlines import SLOW_CALL
+from rods.environments.base import Environment, Instance, Result
 from rods.environments.loading import Environments
-from rods.errors import Unsupported
+from rods.errors import InfrastructureError, Unsupported
+from rods.faults import CALL_ERRORS
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
-from worlds.outside import soundness
-from worlds.outside.probe import Probe
-from worlds.outside.runaway import runaways
+from worlds.checking import soundness
+from worlds.checking.report import CheckReport, Fault
+from worlds.checking.runaway import runaways
 
 ROUNDS = 10  # sampled calls a tool in every state
 STATES = 4  # states borrowed from the given tasks, besides the empty one
 State = Mapping[str, Any] | None
+T = TypeVar("T")
 
 
 def check_environment(
@@ -151,7 +157,7 @@ def _repeats(probe: Probe, state: State, calls: list[Call]) -> None:
 
 
 def _isolation(probe: Probe, state: State, calls: list[Call]) -> None:
-    """Two instances, used in turn, do not feel each other."""
+    """Two instances, used in turn, do not influence each other."""
     if not probe.comparable:
         return
     alone = probe.replies(probe.reset(copy.deepcopy(state)), calls)
@@ -166,7 +172,7 @@ def _isolation(probe: Probe, state: State, calls: list[Call]) -> None:
 
 
 def _snapshots(probe: Probe, state: State, calls: list[Call]) -> None:
-    """A snapshot changes nothing, is a picture and not the world, and restores the world."""
+    """A snapshot changes nothing, shares no object with the world, and restores it."""
     features = probe.environment.features
     instance = probe.reset(copy.deepcopy(state))
     if not features.snapshot:
@@ -194,7 +200,7 @@ def _snapshots(probe: Probe, state: State, calls: list[Call]) -> None:
 
 
 def _forks(probe: Probe, state: State, calls: list[Call]) -> None:
-    """A fork is equal at first and independent ever after, and `same_state` sees that."""
+    """A fork is equal at first and independent from then on, and `same_state` says so."""
     features = probe.environment.features
     instance = probe.reset(copy.deepcopy(state))
     if not features.state_visible:
@@ -301,3 +307,96 @@ def _report(probe: Probe, name: str) -> CheckReport:
     for what, seconds in sorted(probe.seconds.items()):
         facts[f"{what}_us"] = round(1e6 * statistics.median(seconds), 1)
     return CheckReport(name, tuple(probe.faults), tuple(probe.notes), facts)
+
+
+class Probe:
+    """Asks one environment; whatever it does wrong becomes a fault, once each, and never an exception."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.faults: list[Fault] = []
+        self.notes: list[str] = []
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+        self.reached: set[str] = set()
+        self.raises: set[tuple[str, type[Exception]]] = set()
+        self.lenient: set[str] = set()  # arguments for which a wrong type is accepted
+        self.results: Mapping[str, Checker] = {}  # of the tools that declare a schema of their results
+        self.calls = 0
+        self.comparable = False  # two runs of the same calls were seen to agree
+
+    def fault(self, where: str, field: str, what: str, remedy: str) -> None:
+        fault = Fault(where, field, what, remedy)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def raised(self, tool: str, error: Exception, on: str) -> None:
+        """A tool raised: reported once a tool and kind of exception, with the first call that did it."""
+        if (tool, type(error)) not in self.raises:
+            self.raises.add((tool, type(error)))
+            broke = isinstance(error, InfrastructureError)
+            remedy = "mend the machinery" if broke else "return a Result with an error instead"
+            self.fault(tool, "", f"raised {type(error).__name__} ({str(error)[:120]}) on {on}", remedy)
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    @contextmanager
+    def guarded(self, where: str, field: str = "") -> Iterator[None]:
+        """Turns what user code raises into a fault. The rest of the block is lost."""
+        try:
+            yield
+        except Unsupported as error:
+            self.fault(where, field, f"raised Unsupported ({error}) for a declared ability", "declare it in Features")
+        except Exception as error:  # noqa: BLE001 - the code under probe may raise anything; it is reported
+            self.fault(where, field, f"raised {type(error).__name__}: {error}", "return a Result with an error instead")
+
+    def timed(self, what: str, action: Callable[[], T]) -> T:
+        start = time.perf_counter()
+        try:
+            return action()
+        finally:
+            self.seconds[what].append(time.perf_counter() - start)
+
+    def reset(self, state: Any) -> Instance:
+        return self.timed("reset", lambda: self.environment.reset(state))
+
+    def call(self, instance: Instance, call: Call) -> Result:
+        """The result of a call, checked for its form; a stand-in with the error `infrastructure` when it raised."""
+        self.calls += 1
+        try:
+            result = self.timed("call", lambda: instance.call(call))
+        except Exception as error:  # noqa: BLE001 - the code under probe may raise anything; it is reported
+            self.raised(call.name, error, _short(call))
+            return Result("", error="infrastructure")
+        if self.seconds["call"][-1] > SLOW_CALL:
+            what = f"took {self.seconds['call'][-1]:.1f} s for {_short(call)}"
+            self.fault(call.name, "", what, "tighten the bounds of its arguments, or limit it in a worker")
+        self._form(call, result)
+        if result.error is None:
+            self.reached.add(call.name)
+        return result
+
+    def _form(self, call: Call, result: Result) -> None:
+        if not isinstance(result, Result) or not isinstance(result.text, str):
+            self.fault(call.name, "", f"returned {result!r:.80} for {_short(call)}", "return a Result with a text")
+            return
+        if result.error is not None and result.error not in CALL_ERRORS:
+            self.fault(call.name, "error", f"is {result.error!r}", f"use one of {', '.join(sorted(CALL_ERRORS))}")
+        try:
+            canonical(result.value)
+        except ValueError as error:
+            self.fault(call.name, "value", f"is {error}", "return plain JSON values")
+        declared = self.results.get(call.name)
+        if declared is not None and result.error is None and (what := declared.fault(result.value)):
+            told = f"{what} for {_short(call)}, against the schema that the tool declares"
+            self.fault(call.name, "result", told, "correct the schema, or the result")
+
+    def replies(self, instance: Instance, calls: Sequence[Call]) -> list[tuple[str, str | None]]:
+        """What two runs must have in common: text and error of each call."""
+        return [(result.text, result.error) for result in (self.call(instance, call) for call in calls)]
+
+
+def _short(call: Call) -> str:
+    text = str(call)
+    return text if len(text) <= 120 else text[:117] + "…"

@@ -3,11 +3,11 @@
 import orjson
 import pytest
 
-from rods.checking.files import check_file
 from rods.errors import UserError
 from rods.tasks import Task
 from tests.environments import ENVIRONMENTS, load
 from tests.rods.toy_environment import environment, record
+from worlds.checking.files import check_file
 
 NAME = "tests.rods.toy_environment:"
 TOY = environment()

@@ -15,7 +15,6 @@ from typing import Any
 import orjson
 
 from rods.calls import Call
-from rods.checking.report import CheckReport, Fault
 from rods.environments.base import Environment, Results
 from rods.environments.loading import Environments
 from rods.errors import UserError
@@ -24,6 +23,7 @@ from rods.gates.ground_truth import StateRejected, faults, run, tools
 from rods.gates.records import Reason
 from rods.gates.similarity import overlaps
 from rods.tasks import SCHEMA, SPLITS, TASK_TYPES, Task
+from worlds.checking.report import CheckReport, Fault
 
 FIELDS = ("id", "schema", "environment", "type", "state", "user", "goal", "tools", "split", "provenance")
 REQUIRED = ("schema", "environment", "type", "user", "goal", "tools")
@@ -48,7 +48,7 @@ READING: dict[str, Callable[[Environment, Task, Results], list[Reason]]] = {
 def check_file(path: Path, environments: Environments) -> CheckReport:
     """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot be read.
 
-    Notes list tasks that stand on both sides of the split (DESIGN §5.6), and what the gates that read a variant's texts
+    Notes list tasks that stand on both sides of the split, and what the gates that read a variant's texts
     would hold against these tasks (docs/gates.md): that is for the user to know, not a fault.
     """
     try:

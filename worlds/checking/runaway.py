@@ -66,7 +66,7 @@ def runaways(name: str) -> Iterator[tuple[str, str, str]]:
 def _all_runaways(name: str) -> Iterator[tuple[str, str, str]]:
     start = 0
     while True:
-        code = "import sys; from worlds.outside.runaway import attempt; attempt(sys.argv[1], int(sys.argv[2]))"
+        code = "import sys; from worlds.checking.runaway import attempt; attempt(sys.argv[1], int(sys.argv[2]))"
         command = [sys.executable, "-c", code, name, str(start)]
         path = os.pathsep.join(entry or "." for entry in sys.path)
         done = subprocess.run(

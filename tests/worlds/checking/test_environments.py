@@ -8,7 +8,7 @@ from rods.errors import UserError
 from rods.tasks import Task
 from tests.environments import ENVIRONMENTS, load
 from tests.rods.toy_environment import environment, record
-from worlds.outside.check import check_environment
+from worlds.checking.environments import check_environment
 
 NAME = "tests.rods.toy_environment:"
 TOY = environment()
