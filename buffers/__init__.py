@@ -1,1 +1,1 @@
-"""What is remembered: append-only logs, and everything that is folded from them (DESIGN §4)."""
+"""What is remembered: append-only logs, and everything that is folded from them."""

@@ -60,6 +60,6 @@ class _Sinks:
     def __call__(self, logger: Any, name: str, event: Any) -> str:
         line = orjson.dumps({"process": self.process, **event}, default=str).decode()
         if self.file is not None:
-            with contextlib.suppress(OSError):  # a full disk stops the run's logs, which say so; this one falls silent
+            with contextlib.suppress(OSError):  # a full disk stops the run's logs, which say so; this one stops
                 self.file.write(line + "\n")
         return str(self.console(logger, name, event)) if self.console else line

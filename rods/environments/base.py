@@ -1,8 +1,7 @@
-"""The environment seam: tools, reset, call, snapshot, fork (DESIGN §3).
+"""The environment seam: what an environment offers (tools, `reset`) and an instance of it (calls, snapshots, forks).
 
-An `Environment` is a kind of world and holds no episode's state; `reset` makes a fresh `Instance` that shares nothing
-mutable with any other. In-process environments are synchronous. A lacking ability is declared in `Features` and
-answered with `Unsupported`, never guessed.
+An `Environment` holds no episode's state; `reset` makes a fresh `Instance` that shares nothing mutable with any other.
+Calls are synchronous. An ability that is missing is declared in `Features` and answered with `Unsupported`.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ Results = Sequence[Sequence[Result]]  # of a task's calls, one sequence a turn
 
 
 class Instance(Protocol):
-    """One living world. Not shared between episodes; needs no closing unless it says so."""
+    """One episode's world. Not shared between episodes; needs no closing."""
 
     def call(self, call: Call) -> Result:
         """Executes `call`; a policy's mistake is a `Result` with an error, never an exception."""
@@ -154,7 +153,8 @@ _KEPT = 8  # environments whose derived values are kept
 
 
 def kept(derive: Callable[[Environment], T]) -> Callable[[Environment], T]:
-    """Decorates a pure function of an environment: its value is computed once for each object, of the last few."""
+    """A decorator for pure functions of an environment: the value is computed once an object, and kept for the last few
+    objects. By identity and not by name: a confined environment has the name of the one that it confines."""
     found: dict[int, tuple[Environment, T]] = {}  # by identity; the object is held, so that its id stays its own
 
     @wraps(derive)

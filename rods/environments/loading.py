@@ -18,8 +18,8 @@ BUILT_IN = ("desk", "bfcl")  # "NAME" is short for "worlds.NAME:environment"
 class Environments:
     """The environments of one program or one run, each made when it is first asked for.
 
-    Those that `sandbox` names live in confined worker processes (docs/sandbox.md), the others in this process. Two
-    objects with different settings can be used side by side. As a context manager it ends the processes at the end;
+    Those that `sandbox` names run in confined worker processes (docs/sandbox.md), the others in this process. Two
+    objects with different settings can be used side by side. As a context manager it ends the worker processes;
     otherwise they end with this process.
     """
 

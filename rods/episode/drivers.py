@@ -1,6 +1,6 @@
 """Drivers of the episode engine: many episodes in lock-step, or one in asyncio.
 
-Both hold the instances, answer calls and verdicts, and hand only the need for text to the caller.
+Both hold the instances and answer calls and verdicts; the caller only supplies the policy's replies.
 """
 
 from __future__ import annotations

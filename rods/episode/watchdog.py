@@ -1,7 +1,8 @@
-"""Environments that never answer, in a process of ours: whoever called goes on without them.
+"""Gives up calls of in-process environments that do not return: after `HANGS` seconds the caller gets an
+InfrastructureError and continues.
 
-`Lanes` are threads for what computes; `Alarm` watches over a main thread. An environment of which this is to be feared
-belongs in the sandbox, whose processes can be ended.
+`Lanes` runs calls in threads and replaces a thread that hangs; `Alarm` interrupts the main thread. Neither can end a
+computation in a compiled extension. An environment that may hang belongs in the sandbox, whose processes can be killed.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ SMALL_SHOWN = 8  # tools shown with a small task
 def generate(random_seed: int, train: int, held_out: int, size: Size = "full") -> list[Task]:
     """`train` originals, then `held_out` tasks apart from them; the four types in equal shares.
 
-    No two tasks match by the near-duplicate rule (DESIGN §5.6): not in ground truth, not in initial state, not in a
+    No two tasks are near duplicates (rods.gates.similarity): not in ground truth, not in initial state, not in a
     turn's own query. The held-out tasks do not depend on how many originals are asked for. One in five of them is for
     validation, the others for the test. Equal arguments give equal bytes.
     """

@@ -1,6 +1,6 @@
-"""Where code runs that nobody vouches for: worlds in locked worker processes, behind the seam of any environment.
+"""Environments whose code is not trusted: their instances run in confined worker processes, behind the usual seam.
 
-Outside: `confined` makes such an environment as well as the machine can, `environment` is its seam. Inside:
-`confining` (with `seccomp`) is what a process lays on itself, and `host` answers. `rods.environments.workers.worker`
-starts, limits and replaces the processes.
+In the calling process: `confined` finds what this machine can enforce and makes the environment, `environment`
+implements the seam. In the worker process: `host` answers requests. Starting, limiting and confining the processes is
+the work of `rods.environments.workers`.
 """

@@ -1,11 +1,11 @@
-"""Makes a confined environment: as well as this machine can lock it in, and refused where that is not enough.
+"""Makes a confined environment in the highest tier that this machine offers, or refuses where that is too low.
 
-Three tiers, which are tried and not looked up:
+Three tiers; which of them there are is tried, not looked up:
 
-- `bubblewrap`: a world of its own (files, processes, network, users), and inside it what the next tier has.
-- `landlock`: no world of its own, but the kernel refuses all files that are not named, sockets, other programs and
-  processes, and signals. Nothing can be written.
-- `limits`: memory, files and time are bounded, and nothing else. No place for code that nobody vouches for.
+- `bubblewrap`: namespaces of its own (files, processes, network, users), and inside them all of the next tier.
+- `landlock`: the kernel refuses all files that are not named, sockets, other programs and processes, and signals.
+  Nothing can be written.
+- `limits`: memory, files and time are bounded, and nothing else. Not for code that is not trusted.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""An environment whose worlds live in confined worker processes, behind the same seam as any other.
+"""An environment whose instances run in confined worker processes, behind the same seam as any other.
 
-Worlds of the same initial state share a worker. When a request hangs, dies, or eats memory, its worker is replaced and
-the call raises InfrastructureError, which no policy is blamed for; the other worlds of that worker are made anew from
-their state and calls when they are next asked for, if the environment is deterministic, and are lost otherwise.
+Instances of the same initial state share a worker. When a request outlasts its deadline, ends the process or exceeds
+its memory, the worker is replaced and the call raises InfrastructureError, which never counts as the policy's failure.
+The other instances of that worker are remade from their state and calls when they are next used, if the environment is
+deterministic, and are lost otherwise.
 
-An environment can raise nothing else out here, whatever it raises in there, but what the seam has a place for:
-ValueError in `reset`, and Unsupported for an ability that it declares it lacks.
+Whatever the code raises inside, callers see InfrastructureError, or what the seam provides for: ValueError in `reset`,
+and Unsupported for an ability that the environment declares it lacks.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from rods.errors import InfrastructureError, RodsError, Unsupported
 from rods.faults import CALL_ERRORS
 
 _TRIES = 3  # of one request, when its worker is replaced for another's sake meanwhile
-_AGAIN_AND_AGAIN = "worker processes were replaced again and again"
+_REPLACED_TOO_OFTEN = "worker processes were replaced again and again"
 
 
-class Illegal(InfrastructureError):
+class StateRefused(InfrastructureError):
     """The environment refused an initial state: a ValueError with this `text` where a world is first made, and the
     machinery's failure where one is made anew."""
 
@@ -93,8 +94,8 @@ class Sandboxed:
         cell = self._cells[zlib.crc32(content) % len(self._cells)]
         world = ConfinedWorld(cell, state, [])
         try:
-            world.live()
-        except Illegal as error:
+            world.ensure_made()
+        except StateRefused as error:
             raise ValueError(error.text) from None
         return world
 
@@ -110,7 +111,7 @@ class Sandboxed:
 
 
 class _Cell:
-    """One worker, and the numbers of worlds in it that nobody holds any more."""
+    """One worker, and the numbers of the worlds in it that are no longer referenced here."""
 
     def __init__(self, worker: Worker, factory: str) -> None:
         self.worker, self.factory = worker, factory
@@ -120,7 +121,7 @@ class _Cell:
         self.numbers = itertools.count()
 
     def ask(self, generation: int | None, *request: Any, seconds: float | None = None) -> Any:
-        """Raises Replaced, Unsupported, Illegal (a refused state), or InfrastructureError for anything else."""
+        """Raises Replaced, Unsupported, StateRefused (a refused state), or InfrastructureError for anything else."""
         gone: list[int] = []
         while self.gone:
             gone.append(self.gone.pop())
@@ -137,14 +138,14 @@ class _Cell:
     def _refusal(self, do: str, text: str) -> RodsError:
         """An honest `host` refuses nothing else than the first two; but its process is that of foreign code."""
         if do == "reset":
-            return Illegal(self.factory, text)
+            return StateRefused(self.factory, text)
         if do in self.lacking:
             return Unsupported(text)
         return InfrastructureError(f"environment {self.factory!r} refused {do!r}: {text}")
 
 
 class ConfinedWorld:
-    """One living world (`Instance`)."""
+    """One episode's world (`Instance`), known to its worker by a number."""
 
     __slots__ = ("_calls", "_cell", "_generation", "_number", "_state")
 
@@ -183,17 +184,17 @@ class ConfinedWorld:
         if other._cell is not self._cell:  # only worlds in one process can be compared
             other = ConfinedWorld(self._cell, other._state, other._calls.copy())
         for _ in range(_TRIES):
-            self.live()
-            other.live()
+            self.ensure_made()
+            other.ensure_made()
             try:
                 return self._cell.ask(self._generation, "same", self._number, other._number) is True
             except Replaced:
                 continue
-        raise InfrastructureError(_AGAIN_AND_AGAIN)
+        raise InfrastructureError(_REPLACED_TOO_OFTEN)
 
-    def live(self) -> None:
+    def ensure_made(self) -> None:
         """Makes the world, or makes it anew after its worker was replaced: from its state, and the calls that it has
-        lived through. Raises Illegal for an illegal state."""
+        lived through. Raises StateRefused for an illegal state."""
         cell = self._cell
         for _ in range(_TRIES):
             generation = cell.worker.generation
@@ -210,17 +211,17 @@ class ConfinedWorld:
                 continue
             self._generation = generation
             return
-        raise InfrastructureError(_AGAIN_AND_AGAIN)
+        raise InfrastructureError(_REPLACED_TOO_OFTEN)
 
     def _ask(self, *request: Any) -> Any:
         for _ in range(_TRIES):
             if self._generation != self._cell.worker.generation:
-                self.live()
+                self.ensure_made()
             try:
                 return self._cell.ask(self._generation, *request)
             except Replaced:
                 continue
-        raise InfrastructureError(_AGAIN_AND_AGAIN)
+        raise InfrastructureError(_REPLACED_TOO_OFTEN)
 
     def _refused(self, wanted: str) -> InfrastructureError:
         """The error of an answer that is not what it should be. Whatever else its worker says is not believed."""

@@ -1,8 +1,8 @@
-"""Inside a confined worker: one environment and its living worlds, asked by number.
+"""Inside a confined worker: one environment and the worlds made of it, each known by a number.
 
 Requests are lists: ["load", "package.module:factory"], ["reset", world, state], ["call", world, tool, arguments],
 ["replay", world, [[tool, arguments], …]], ["fork", world, new], ["same", world, other], ["snapshot", world], each with
-the numbers of worlds that nobody holds any more in front. A refusal that belongs to the environment's contract comes
+the numbers of worlds that are no longer referenced in front. A refusal that belongs to the environment's contract comes
 back as [text], which no answer but a call's looks like.
 """
 
@@ -99,6 +99,7 @@ _ANSWERS: dict[str, Any] = {
 
 
 def tool_as_json(tool: Tool) -> dict[str, Any]:
+    """The tool as JSON, for `tool_from_json` in the parent process."""
     return {
         "name": tool.name,
         "group": tool.group,
@@ -120,7 +121,8 @@ def tool_as_json(tool: Tool) -> dict[str, Any]:
 
 
 def tool_from_json(record: Any) -> Tool:
-    """Raises ValueError, TypeError or KeyError for what is no tool."""
+    """The tool that a worker has described. Everything is checked, since the worker may send anything. Raises
+    ValueError, TypeError or KeyError for what is no tool."""
     return Tool(
         _of(record["name"], str),
         _of(record["group"], str),

@@ -1,0 +1,2 @@
+"""Worker processes that can be killed: `worker` keeps one running, `child` is its process, `serving` runs in it, and
+`confining` (with `seccomp`) takes rights away from code that is not trusted."""

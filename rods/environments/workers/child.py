@@ -1,4 +1,4 @@
-"""One child process of a `worker`, and the socket to it: started, asked in time, and ended for good."""
+"""One child process of a `worker` and the socket to it: starting it, a request with a deadline, killing it."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Gone(RodsError):
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """How a child is locked in: the command that its own goes behind (empty: none), the entries of its `sys.path`, and
-    what `sandbox.confining` is to lay on it (None: only limits)."""
+    """How a child is confined: the command in front of its own (empty: none), the entries of its `sys.path`, and the
+    files for `confining.confine` (None: only limits)."""
 
     command: tuple[str, ...]
     path: tuple[str, ...]

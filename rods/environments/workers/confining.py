@@ -1,7 +1,8 @@
-"""What a confined process lays on itself before anything foreign is imported. None of it can be taken back.
+"""Takes a worker process's rights away, for good, before any code that is not trusted is imported into it.
 
-Limits on memory, files and their size; no privileges, not even root's; the end together with its parent; and as far as
-the kernel has them, Landlock (files) and seccomp (`seccomp`). Runs inside bubblewrap and without it.
+Limits on memory, open files and their size; no privileges, not even root's; SIGKILL when the parent ends; and as far as
+the kernel has them, Landlock (which files can be read; from its version 4 on no TCP, from 6 on no signals and abstract
+sockets outside the process) and `seccomp` (which system calls are refused). Works inside bubblewrap and without it.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _drop_privileges(libc: ctypes.CDLL) -> None:
 
 
 def landlock_version() -> int:
-    """0 where there is no Landlock."""
+    """The version of Landlock in this kernel; 0 without one."""
     if sys.platform != "linux":
         return 0
     found: int = ctypes.CDLL(None, use_errno=True).syscall(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION)

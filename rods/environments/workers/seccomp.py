@@ -1,7 +1,7 @@
-"""System calls that a confined process is refused (seccomp): they answer EPERM from here on, for good.
+"""The system calls that a confined process is refused (seccomp): from then on, for good, they fail with EPERM.
 
-What an environment does is compute; it needs no sockets, no other processes, no signals to anybody, and none of the
-doors into the kernel. Threads are allowed. Known for x86-64 and 64-bit Arm; `available` says whether this is one.
+An environment computes: it needs no sockets, other processes, signals, or calls that administer kernel and machine.
+Threads are allowed. The tables are for x86-64 and 64-bit Arm; `available` says whether this machine is one of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REFUSED: Mapping[str, tuple[int, int]] = {
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "msgget": (68, 186),
     "semget": (64, 190), "mq_open": (240, 180), "add_key": (248, 217), "request_key": (249, 218),
     "keyctl": (250, 219),
-    # doors into the kernel
+    # what administers or programs the kernel
     "bpf": (321, 280), "perf_event_open": (298, 241), "io_uring_setup": (425, 425), "userfaultfd": (323, 282),
     "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
     "kexec_file_load": (320, 294), "iopl": (172, -1), "ioperm": (173, -1), "modify_ldt": (154, -1),

@@ -1,10 +1,9 @@
-"""The child's side of a worker (`worker`): reads requests, answers them by one function, and stays within its limits.
+"""The child's side of a worker (`worker`): reads requests, answers each by one function, and limits itself.
 
-Runs as `python -c …` with one JSON object as argument: {"target": "package.module:function", "path": [entries of
-sys.path], "seconds", "memory", "reply_bytes", "opening": a first request or null, "quiet": whether nobody reads what it
-prints from the opening request on, "confinement": limits that are laid on before anything foreign is imported, or
-null}. Messages in both directions are four bytes of length, the four of the request's number, and JSON. The first reply
-is number 0, to the opening request.
+Runs as `python -c …` with one JSON object as argument: {"target": "package.module:function", "seconds", "memory",
+"reply_bytes", "opening": a first request or null, "quiet": whether nobody reads what it prints from the opening request
+on, "confinement": what `confining.confine` gets before the function runs, or null}. Messages in both directions are
+four bytes of length, the four of the request's number, and JSON. The first reply is number 0, to the opening request.
 """
 
 from __future__ import annotations

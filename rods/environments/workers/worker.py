@@ -1,14 +1,14 @@
-"""A worker process that can be killed: for what no bound on its arguments keeps fast and small, and for what nobody
-vouches for.
+"""Runs a function in a child process that can be killed: for calls whose time and memory no bound on their arguments
+limits, and for code that is not trusted.
 
 `Worker("package.module:function")` keeps one child process that answers JSON requests with JSON, one at a time
 (`serving` is the child's side). A request that takes too long, needs too much memory, recurses into the C stack or
 answers with too many bytes ends as an `Overrun`; the child is then killed and replaced. A machine that cannot start
 children is an `InfrastructureError`.
 
-The child gets no secrets (a bare environment) and cannot outlive its parent by more than a moment: it ends when its
-input closes, and what hangs in a computation is ended by a limit on its CPU time, or confined, by the kernel. Without a
-`Confinement` this is no sandbox: the functions are ours or the user's own, and only their arguments are foreign.
+The child gets none of the parent's environment variables and ends soon after it: when its input closes, or in a
+computation that hangs at a limit on its CPU time (confined: by a signal of the kernel). Without a `Confinement` this is
+no sandbox: the functions are ours or the user's own, and only their arguments are not trusted.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ __all__ = ["Confinement", "Overrun", "Replaced", "Spares", "Worker"]
 
 
 class Replaced(RodsError):
-    """The child that a request was meant for is gone, and what it held with it. The request was not made."""
+    """The child that a request was meant for has ended, and its state with it. The request was not made."""
 
 
 class Spares:
-    """Keeps `count` children waiting for the workers that share them, all of one order. With as many as there are
-    workers, all of these may be lost at the same time, or one of them so many times in a row. Safe to share between
-    threads; a fork of the process begins with none."""
+    """Keeps `count` children started and waiting for the workers that share them, all of one order: starting one takes
+    tens of milliseconds, taking one that waits takes none. With as many as there are workers, all of these may be
+    replaced at the same time, or one of them so many times in a row. Safe to share between threads; after a fork the
+    new process begins with none."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -1,4 +1,4 @@
-"""Hints after failed calls: what they say, and what they never say (000 §3.3, Appendix C; DESIGN §5.5)."""
+"""Hints after failed calls: what they say, and what they never say (000 §3.3, Appendix C)."""
 
 from __future__ import annotations
 
