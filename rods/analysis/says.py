@@ -11,6 +11,7 @@ The one place that decides what a text says; flows, wording, gates and authors a
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -215,13 +216,20 @@ def key_of(value: Any) -> Any:
     return value
 
 
-_snowball = stemmer("english")
+class _Stemmer(threading.local):
+    """The word that a stemmer works on stands in the stemmer itself: a thread has one of its own."""
+
+    def __init__(self) -> None:
+        self.word = stemmer("english").stemWord
+
+
+_stemmer = _Stemmer()
 
 
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """`word` without its endings: "orders", "ordered" and "ordering" are one."""
-    return str(_snowball.stemWord(word.casefold()))
+    return str(_stemmer.word(word.casefold()))
 
 
 def stems(text: str) -> Iterator[str]:

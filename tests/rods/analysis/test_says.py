@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import string
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
@@ -152,3 +154,19 @@ def test_words_of_one_stem_are_one() -> None:
     for words in (("order", "orders", "ordered", "ordering"), ("reservation", "reservations"), ("plan", "planned")):
         assert len({stem(word) for word in words}) == 1, words
     assert list(stems("Please get my orderHistory_items")) == [stem("order"), stem("history"), stem("items")]
+
+
+def test_threads_that_stem_side_by_side_do_not_disturb_each_other() -> None:
+    words = [f"{start}{end}" for start in ("order", "relation", "general") for end in ("", "s", "ed", "ing", "ization")]
+    alone = [stem.__wrapped__(word) for word in words]
+
+    def often(number: int) -> bool:
+        return all([stem.__wrapped__(word) for word in words] == alone for _ in range(100))
+
+    switched = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert all(threads.map(often, range(4)))
+    finally:
+        sys.setswitchinterval(switched)
