@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from buffers.run.heartbeat import judge, read_heartbeat
 from buffers.run.locks import owner
 from buffers.run.run import Run
@@ -19,6 +21,8 @@ from buffers.state import ClosedStep, RunState
 from rods.rules.zones import moments
 
 RECENT = 10  # steps that the running mean of the reward covers
+EXAMPLE = 300  # characters of a failure that are shown
+BARREN = 5  # finished picks in a row without a variant that a person is told of
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,9 @@ class Progress:
         self._outcomes: Counter[str] = Counter()
         self._discards: Counter[str] = Counter()
         self._picked = self._accepted = self._failures = self._considered = 0
+        self._barren = 0  # finished picks since the last one that gave a variant
+        self._failed: Counter[str] = Counter()  # attempts since then, by "stage: error"
+        self._example: dict[str, str] = {}  # the latest evidence of each
         self._zones: dict[str, int] = {}
         self._clock: deque[tuple[float, int]] = deque(maxlen=40)
 
@@ -149,6 +156,8 @@ class Progress:
                 f"the trainer was set back to step {step}; the daemon picks again after step {considered}, the last "
                 "one it has considered"
             )
+        if why := self.barren():
+            notes.append(why)
         if sum(self._zones.values()) and not self._zones["boundary"]:
             zones = self.run.config.zones
             notes.append(
@@ -156,6 +165,19 @@ class Progress:
                 "there is nothing to pick: give tasks that the policy sometimes solves, or widen [zones]"
             )
         return notes
+
+    def barren(self) -> str:
+        """Why the last seeds gave no variant; empty while some do, or before there are enough to say so."""
+        if self._barren < BARREN:
+            return ""
+        told = f"NO VARIANTS: the last {self._barren} finished seeds gave none"
+        if self._failed:
+            (failure, count), *_ = self._failed.most_common(1)
+            told += (
+                f"; {count} of {self._failed.total()} attempts failed in {failure}, the latest with: "
+                f"{self._example[failure]}"
+            )
+        return f"{told} (docs/synthesis.md says what each failure means; rejected.jsonl holds every attempt)"
 
     def process(self, name: str) -> dict[str, Any]:
         """What is known of `trainer` or `daemon`; `life` as buffers.run.heartbeat judges it. Takes some seconds for a
@@ -187,7 +209,17 @@ class Progress:
                 if record.get("why") and not record.get("accepted"):
                     self._discards[record["why"]] += 1
                 self._accepted += len(record.get("accepted", ()))
-        self._failures += len(self._rejected.poll())
+                if not record.get("dropped_stale"):
+                    self._barren = 0 if record.get("accepted") else self._barren + 1
+        if not self._barren:
+            self._failed.clear()
+        for record in self._rejected.poll():
+            self._failures += 1
+            failure = f"{record['stage']}: {record['error']}"
+            self._failed[failure] += 1
+            evidence = record["evidence"]
+            text = evidence if isinstance(evidence, str) else orjson.dumps(evidence).decode()
+            self._example[failure] = text if len(text) <= EXAMPLE else f"{text[:EXAMPLE]}…"
 
     def _preparing(self) -> str:
         """What the trainer says it does before its first step; empty once there is a step."""

@@ -27,6 +27,7 @@ from rods.gates import held_out_index
 from rods.rules.selection import Pick, select
 from rods.tasks import Task
 
+BARREN = 20  # a warning each time so many seeds in a row gave no variant
 Admit = Callable[[Task], list[str]]
 log = structlog.get_logger()
 
@@ -47,6 +48,7 @@ class Service:
         self.life = TrainerLife(run.path)
         self.reading = asyncio.Lock()  # held while the watch reads on, so that nobody sees a pool half folded
         self.in_flight = 0
+        self.barren = 0  # seeds in a row that gave no variant
         self.paused = False
 
     async def serve(self, stop: asyncio.Event) -> None:
@@ -200,6 +202,9 @@ class Service:
                 discarded, why = discarded + 1, outcome
                 log.info("discarded", why=outcome)
         await self.log.finished(pick.id, [accepted[index] for index in sorted(accepted)], discarded, why=why)
+        self.barren = 0 if accepted else self.barren + 1
+        if self.barren and self.barren % BARREN == 0:
+            log.warning("no variants", seeds_in_a_row=self.barren, why=why, see="rejected.jsonl, `rods status`")
 
     def _admit(self, task: Task) -> list[str]:
         return self.neighbours.admit(task)

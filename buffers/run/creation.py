@@ -156,12 +156,14 @@ def _warnings(config: Config, tasks: Sequence[Task], environments: Environments)
     judged = config.pool.burn_in_observations * config.rollouts.rollouts_per_task
     if config.pool.burn_in and judged < FEW:
         found.append(f"{judged} rollouts decide whether a new variant stays: raise pool.burn_in_observations")
+    if config.pipeline.author == "llm":
+        return found  # a model writes from tools and schemas alone
     for name in sorted({task.environment.name for task in train}):
         try:
             catalogue_for(environments.load(name))
         except ComposeError:
             found.append(
                 f"environment {name!r} has no catalogue with a phrase book, so no variants of its tasks will be "
-                "written (docs/composing.md says how to give it one)"
+                'written (docs/composing.md says how to give it one; with pipeline.author = "llm" none is needed)'
             )
     return found

@@ -50,18 +50,29 @@ def supervise(run: Path, config: Path | None, shown: View) -> int:
             supervisor.start()
             for note in progress.notes():
                 shown.say(f"note: {note}")
+            told = bool(progress.barren())
             try:
                 while supervisor.poll() and not request.asked:
                     shown.show(progress.poll())
+                    told = _tell_barren(progress, shown, told)
                     time.sleep(POLL_SECONDS)
                 if request.asked:
                     shown.say("stopping both processes…")
             finally:
                 supervisor.stop()
             shown.show(progress.poll(finished=True))
+            _tell_barren(progress, shown, told)
             code = EXIT_REQUEUE if supervisor.code is None else supervisor.code
             shown.say(_ending(code))
     return code
+
+
+def _tell_barren(progress: Progress, shown: View, told: bool) -> bool:
+    """Says once, each time that it begins, that seeds give no variants. Returns whether that is so."""
+    why = progress.barren()
+    if why and not told:
+        shown.say(f"note: {why}")
+    return bool(why)
 
 
 def _ending(code: int) -> str:

@@ -51,3 +51,16 @@ def test_an_environment_without_a_phrase_book_is_named_where_the_run_is_made_and
     status = json.loads(rods("status", tmp_path / "run", "--json").stdout)
     assert any(said in note for note in status["notes"])
     assert status["discards"].keys() == {"no_prompts"} and status["accepted"] == 0
+    loud = next(note for note in status["notes"] if note.startswith("NO VARIANTS"))
+    seeds = status["outcomes"]["discarded"]
+    assert f"the last {seeds} finished seeds gave none; {seeds} of {seeds} attempts failed in plan: no_prompts" in loud
+    assert "has no catalogue to compose from" in loud
+    assert done.stdout.count("NO VARIANTS: the last") == 1
+    made = rods("new", tmp_path / "written", "--config", by_model(tmp_path))
+    assert made.returncode == 0 and "no variants" not in made.stdout, "a model needs no catalogue"
+
+
+def by_model(folder: Path) -> Path:
+    config = folder / "by_model.toml"
+    config.write_text((folder / "run.toml").read_text() + '[pipeline]\nauthor = "llm"\n')
+    return config

@@ -205,6 +205,19 @@ class _Modest(World):
 MODEST = Features(snapshot=False, fork=False, state_visible=False)
 
 
+class _Picky(World):
+    """Counts one thing only, which no sampled call will name."""
+
+    def count(self, name: str, amount: int) -> Any:
+        if name != "the seventh teapot":
+            raise LookupError("nobody counts that")
+        return super().count(name, amount)
+
+
+def picky() -> Environment:
+    return Toy("picky", _Picky)
+
+
 def nondeterministic() -> Environment:
     return Toy("nondeterministic", _Random)
 

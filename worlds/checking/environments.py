@@ -65,8 +65,11 @@ def check_environment(
         probe.fault(tool_name, argument, what, "bound the argument, or run the tool in a worker that can be killed")
     for task in tasks:
         with probe.guarded(f"task {task.id}"):
-            for reason in replay(environment, task):
+            reasons = replay(environment, task)
+            for reason in reasons:
                 probe.fault(f"task {task.id}", "goal.calls", str(reason), "mend the task or the environment")
+            if not reasons:
+                probe.reached |= {call.name for turn in task.calls for call in turn}
     states: list[State] = [None]
     for task in tasks:
         if task.state not in states and len(states) <= STATES:
@@ -77,7 +80,7 @@ def check_environment(
             for check in (_repeats, _isolation, _snapshots, _forks, _refusals):
                 with probe.guarded(name, check.__name__.strip("_")):
                     check(probe, state, calls)
-    return _report(probe, name)
+    return _report(probe, name, tasks)
 
 
 def _identity(probe: Probe, name: str) -> None:
@@ -111,7 +114,10 @@ def _catalogue(probe: Probe, name: str) -> None:
     try:
         catalogue = catalogue_for(probe.environment)
     except ComposeError:
-        probe.note("no catalogue with a phrase book: no variants of its tasks can be written (docs/composing.md)")
+        probe.note(
+            "no catalogue with a phrase book: only a language model can write variants of its tasks "
+            '(pipeline.author = "llm"), the procedural author cannot (docs/composing.md)'
+        )
         return
     for what in soundness.faults(catalogue, probe.environment):
         probe.fault(name, "catalogue", what, "docs/composing.md says what a catalogue owes")
@@ -291,13 +297,14 @@ def _poison(value: Any) -> None:
         value.append("changed by the probe")
 
 
-def _report(probe: Probe, name: str) -> CheckReport:
+def _report(probe: Probe, name: str, tasks: Sequence[Task]) -> CheckReport:
     tools = probe.environment.tools()
     if lenient := sorted(probe.lenient):
         some = f"{', '.join(lenient[:8])}{' …' if len(lenient) > 8 else ''}"
         probe.note(f"wrong types are accepted for {len(lenient)} arguments: {some}")
     if unreached := sorted(set(tools) - probe.reached):
-        probe.note(f"never answered without an error: {', '.join(unreached)}; give tasks to probe with")
+        remedy = "no given task calls them successfully" if tasks else "give tasks to probe with (--tasks)"
+        probe.note(f"never answered without an error: {', '.join(unreached)}; {remedy}")
     facts: dict[str, Any] = {
         "hash": probe.environment.hash,
         "tools": len(tools),

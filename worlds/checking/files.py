@@ -90,7 +90,14 @@ def _report(
 ) -> CheckReport:
     sound = [task for _, task in tasks.values()]
     shared = overlaps(sound)
-    notes = [f"line {tasks[each.task][0]} (training): {each.match}, which is held out" for each in shared]
+    notes = []
+    for rule in dict.fromkeys(each.match.rule for each in shared):
+        matching = [each for each in shared if each.match.rule == rule]
+        lines = sorted({tasks[each.task][0] for each in matching})
+        notes.append(
+            f"{len(lines)} training tasks match held-out ones by their {rule.replace('_', ' ')}; "
+            f"first line {lines[0]}: {matching[0].match}. `rods data audit {path}` lists all"
+        )
     for gate, refused in doubts.items():
         if refused:
             line, reason = refused[0]

@@ -4,6 +4,8 @@ from functools import cache
 
 import pytest
 
+from rods.calls import Call
+from rods.environments.base import reference
 from rods.errors import UserError
 from rods.tasks import Task
 from tests.environments import ENVIRONMENTS, load
@@ -81,3 +83,13 @@ def test_an_order_of_keys_that_counts_is_noted():
 def test_an_unknown_environment_is_a_user_error():
     with pytest.raises(UserError, match="unknown environment"):
         check_environment("nowhere", ENVIRONMENTS)
+
+
+def test_a_tool_that_a_given_task_calls_was_reached():
+    picky = load(NAME + "picky")
+    counting = (Call("count", {"name": "the seventh teapot", "amount": 2}),)
+    other = [Task(reference(picky), "base", (f"Total {n}?",), ((Call("total"),),), ("total",)) for n in range(2)]
+    tasks = [*other, Task(reference(picky), "base", ("Count the seventh teapot, twice.",), (counting,), ("count",))]
+    alone, given = probed(NAME + "picky", ENVIRONMENTS), check_environment(NAME + "picky", ENVIRONMENTS, tasks)
+    assert any("never answered without an error: count; give tasks" in note for note in alone.notes)
+    assert given.ok and not any("never answered" in note for note in given.notes), given.lines()

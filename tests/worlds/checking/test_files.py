@@ -122,7 +122,18 @@ def test_overlaps_of_the_given_splits_are_noted_and_no_fault(tmp_path):
     report = check(tmp_path, record(), record(split="test", type="miss_param"))
     assert report.ok
     assert [overlap["rule"] for overlap in report.facts["overlaps"]] == ["ground_truth", "state", "query", "query"]
-    assert "line 1 (training)" in report.notes[0]
+    assert [note.partition(";")[0] for note in report.notes[:3]] == [
+        f"1 training tasks match held-out ones by their {rule}" for rule in ("ground truth", "state", "query")
+    ]
+    assert "first line 1: its ground truth equals that of task" in report.notes[0]
+
+
+def test_a_world_that_many_tasks_share_is_one_note(tmp_path):
+    texts = [{"script": [f"Number {n}: {word * 3}", f"{word} again, number {n}"]} for n, word in enumerate("abcdefgh")]
+    report = check(tmp_path, *(record(user=user, split="train" if n < 4 else "test") for n, user in enumerate(texts)))
+    assert len(report.facts["overlaps"]) == 32, "4 × 4 pairs, by state and by ground truth"
+    assert sum("match held-out ones" in note for note in report.notes) == 2
+    assert any(note.startswith("4 training tasks match held-out ones by their state") for note in report.notes)
 
 
 def test_what_gates_would_hold_against_sound_tasks_is_noted_and_no_fault(tmp_path):
