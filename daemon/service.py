@@ -76,7 +76,7 @@ class Service:
             log.info("unfinished picks taken up", picks=len(unfinished))
 
     async def _watch(self, stop: asyncio.Event) -> None:
-        first = True
+        first, said = True, False
         while True:
             async with self.reading:
                 await self._read_on()
@@ -85,6 +85,11 @@ class Service:
                     first = False
                 await self._drop_stale()
                 await self._consider()
+            if self.finished and not said:
+                log.info(
+                    "run finished", step=self.watch.newest, remedy="stop this daemon, nothing is left to do for it"
+                )
+            said = self.finished
             self._beat()
             idle = self.config.operation.idle_exit_seconds
             resting = idle and not self.queue and not self.in_flight
@@ -138,6 +143,11 @@ class Service:
             self.watch.active
         )
 
+    @property
+    def finished(self) -> bool:
+        """Whether the trainer has taken its last step, and all that was picked is done."""
+        return self.watch.newest >= self.config.training.steps and not self.queue and not self.in_flight
+
     def _beat(self) -> None:
         self.log.heartbeat.beat(
             progress=(self.log.written, self.writers.calls),
@@ -153,6 +163,8 @@ class Service:
     def _state(self) -> str:
         if self.in_flight or self.queue:
             return "no endpoint answers" if self.writers.cut_off else "working"
+        if self.finished:
+            return "run finished"
         if self.writers.spent:
             return "budget spent"
         return "paused" if self.paused else "idle"

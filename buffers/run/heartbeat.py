@@ -23,7 +23,7 @@ from rods.deadlines import BEATS_SEEN, SILENCE, STUCK
 EVERY = 1.0  # seconds between beats
 USUAL = 5.0  # a process may be stuck after STUCK seconds without progress, and this many times its longest pause so far
 # States in which nothing need get on.
-RESTING = frozenset({"idle", "paused", "waiting for the daemon", "budget spent", "no endpoint answers"})
+RESTING = frozenset({"idle", "paused", "waiting for the daemon", "budget spent", "no endpoint answers", "run finished"})
 
 Life = Literal["never started", "running", "idle", "stuck", "stopped", "dead"]
 

@@ -48,8 +48,12 @@ def test_variants_are_staged_injected_and_agree_with_the_rules(tmp_path: Path) -
 
 
 def paused(path: Path) -> bool:
+    return state(path) == "paused"
+
+
+def state(path: Path) -> str:
     beat = path / "heartbeat.daemon.json"
-    return beat.exists() and bool(orjson.loads(beat.read_bytes()).get("state") == "paused")
+    return str(orjson.loads(beat.read_bytes()).get("state")) if beat.exists() else ""
 
 
 def test_it_waits_for_the_run_folder_and_says_so(tmp_path: Path) -> None:
@@ -212,6 +216,18 @@ def test_a_static_pool_is_written_in_the_first_expanding_epoch_only(tmp_path: Pa
         until(lambda: idle(run.path, 7))
     picks = {record["step"]: record["picks"] for record in seeds(run.path, "considered")}
     assert all(picks[step] for step in (1, 2, 3)) and not any(picks[step] for step in (4, 5, 6, 7))
+
+
+def test_it_says_that_the_run_is_finished(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"training": {"batch_tasks": 4, "steps": 2}})
+    with Trainer(run) as trainer, Daemon(run.path) as daemon:
+        trainer.play(1)
+        until(lambda: idle(run.path, 1))
+        assert state(run.path) != "run finished"
+        trainer.play(1)
+        until(lambda: state(run.path) == "run finished")
+        _, _, errors = daemon.stop()
+    assert errors.count("run finished") == 1 and idle(run.path, 2)
 
 
 def test_it_leaves_when_the_trainer_has_been_gone_for_long(tmp_path: Path) -> None:
