@@ -130,7 +130,7 @@ def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
                 draft = bind.realise(desk, catalogue, plan, state, bind.by_chance(random.Random(choices)))
                 break
             except ComposeError as error:
-                mended = states.repair(catalogue, plan, state, error, rng) if repairs < REPAIRS else None
+                mended = states.repair(catalogue, state, error, rng) if repairs < REPAIRS else None
                 if mended is None:
                     raise
                 state = mended

@@ -144,8 +144,9 @@ class _Writing:
     async def _draft(self, given: Assignment) -> Draft:
         """Stages I and II: up to `planner_retries` rounds of planning and executing.
 
-        What fails in the environment is mended once per function in the state, the plan kept; anything else is
-        replanned without the functions at fault (004 Appendix F). Without feedback every round starts from nothing.
+        What a state may be the reason of goes to the error critic, once a function: where calls fail, the plan is kept
+        and tried in the mended state; where the planner fails, states to come are mended. Anything else is replanned
+        without the functions at fault (004 Appendices E and F). Without feedback every round starts from nothing.
         """
         settings = self.config.pipeline
         plan: Plan | None = None
@@ -166,16 +167,18 @@ class _Writing:
                 if number == settings.planner_retries or error.type == "no_prompts":
                     raise rejected from error
                 self._record(rejected)
-                repairable = settings.feedback and error.type in PATCHABLE and error.function not in mended
-                if repairable and plan is not None and state is not None:
+                planned = plan if state is not None else None
+                mendable = settings.feedback and error.type in PATCHABLE and error.function not in mended
+                if mendable:
                     mended.add(error.function)
-                    state = await self._mended(given, plan, state, error)
-                else:
-                    state = None
+                    world = state if state is not None else dict(self.job.seed.state or {})
+                    state = await self._mended(given, planned, world, error)
+                if not mendable or planned is None:
+                    plan = state = None
         raise AssertionError("planner_retries is at least 1")
 
     async def _mended(
-        self, given: Assignment, plan: Plan, state: Mapping[str, Any], error: ComposeError
+        self, given: Assignment, plan: Plan | None, state: Mapping[str, Any], error: ComposeError
     ) -> dict[str, Any] | None:
         try:
             return await self.author.patch(given, plan, state, error)

@@ -91,9 +91,11 @@ class Writers:
             return self._procedural[environment.name]
         chance = keyed_random(self.config.random_seeds.daemon, "backbone", pick, index)
         account = self._client.account(f"{pick}#{index}")
-        asker = Asker(self._client, self._client.draw(chance), account, self.config.pipeline.answer_tries)
-        duplicates = self.config.gates.duplicates
-        return LLMAuthor(environment, asker, self.config.pipeline, self.threads, duplicates=duplicates)
+        settings, duplicates = self.config.pipeline, self.config.gates.duplicates
+        asker = Asker(
+            self._client, self._client.draw(chance), account, settings.answer_tries, feedback=settings.feedback
+        )
+        return LLMAuthor(environment, asker, settings, self.threads, duplicates=duplicates)
 
     def known(self) -> dict[str, Any]:
         """What the log of starts records: the synthesis model, and the prompt hashes of every environment that can be

@@ -88,9 +88,11 @@ class Author(Protocol):
         """Stage II: arguments bound and executed call by call in a fresh instance."""
 
     async def patch(
-        self, given: Assignment, plan: Plan, state: Mapping[str, Any], error: ComposeError
+        self, given: Assignment, plan: Plan | None, state: Mapping[str, Any], error: ComposeError
     ) -> dict[str, Any] | None:
-        """Stage II's error critic: `state` with the smallest change that may mend `error`, or None."""
+        """The error critic: `state` with the smallest change that may mend `error`, or None. Without a `plan` the
+        planner failed: `state` is that of the last plan, or the seed's, and what is changed holds for states to
+        come."""
 
     async def queries(self, given: Assignment, draft: Draft) -> Texts:
         """Stage II: one query a turn, each written for itself; what is used where the rewrite is switched off."""

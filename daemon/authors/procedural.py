@@ -62,9 +62,11 @@ class ProceduralAuthor:
         )
 
     async def patch(
-        self, given: Assignment, plan: Plan, state: Mapping[str, Any], error: ComposeError
+        self, given: Assignment, plan: Plan | None, state: Mapping[str, Any], error: ComposeError
     ) -> dict[str, Any] | None:
-        return await self._compute(lambda: states.repair(self.catalogue, plan, state, error, given.rng("mend")))
+        if plan is None:  # this planner reads no state: none would help it
+            return None
+        return await self._compute(lambda: states.repair(self.catalogue, state, error, given.rng("mend")))
 
     async def queries(self, given: Assignment, draft: Draft) -> Texts:
         narrative = bool(draft.plan.narrative)

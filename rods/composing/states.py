@@ -33,7 +33,7 @@ def fresh_state(catalogue: Catalogue, plan: Plan, seed: Task | None, rng: random
 
 
 def repair(
-    catalogue: Catalogue, plan: Plan, state: Mapping[str, Any], error: ComposeError, rng: random.Random
+    catalogue: Catalogue, state: Mapping[str, Any], error: ComposeError, rng: random.Random
 ) -> dict[str, Any] | None:
     """`state` patched so that what failed may succeed, or None when the error is no matter of state or nothing is known
     to help. Realise the plan again with the *same* choices (a generator made anew from the same key): the patch is cut

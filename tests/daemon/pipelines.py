@@ -88,7 +88,7 @@ class Recorded:
     async def execute(self, given: Assignment, plan: Plan, state: Mapping[str, Any]) -> Draft:
         return replace(self.draft, state=state)
 
-    async def patch(self, given: Assignment, plan: Plan, state: Mapping[str, Any], error: ComposeError) -> Any:
+    async def patch(self, given: Assignment, plan: Plan | None, state: Mapping[str, Any], error: ComposeError) -> Any:
         return {**state, "today": "monday"}
 
     async def queries(self, given: Assignment, draft: Draft) -> Texts:

@@ -13,7 +13,7 @@ from daemon.candidates import plain, with_blanks
 from rods.analysis.profile import distance, profile
 from rods.calls import Call
 from rods.errors import InfrastructureError
-from rods.faults import ErrorType
+from rods.faults import PATCHABLE, ErrorType
 from rods.gates import SimilarityIndex, check
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.pipelines import Bench, author, failure, listening, seed, settings, spoil, steady
@@ -134,6 +134,22 @@ async def test_a_failure_in_the_environment_is_mended_in_the_state_with_the_same
     before, after = spoiled.arguments("execute")
     assert before[1] == after[1] and before[0].rng("realise").random() == after[0].rng("realise").random()
     assert before[2] != after[2] and variant.state == after[2] == {**before[2], "today": "monday"}
+
+
+@pytest.mark.parametrize("type", sorted(PATCHABLE))
+@pytest.mark.parametrize("feedback", [True, False])
+async def test_every_patchable_type_reaches_the_critic(type: ErrorType, feedback: bool) -> None:
+    stage = "plan" if type in ("func_sample_failed", "decompose_failed") else "execute"
+    spoiled = spoil(await steady(seed()), stage, failure(type, "send_mail"))
+    await Bench(settings(pipeline={"feedback": feedback})).variant(seed(), spoiled)
+    asked = spoiled.arguments("patch")
+    assert len(asked) == feedback
+    if feedback:
+        ((_, plan, state, error),) = asked
+        assert error.type == type and (plan is None) == (stage == "plan")
+        if stage == "plan":  # no state yet: the seed's is looked at, and mends those to come
+            assert state == seed().state and spoiled.methods()[:4] == ["plan", "patch", "plan", "initial_state"]
+            assert spoiled.arguments("execute")[0][2] != {**state, "today": "monday"}
 
 
 async def test_a_function_that_fails_again_after_mending_leads_to_another_plan_without_it() -> None:

@@ -113,7 +113,7 @@ def _compose(
             draft = bind.realise(environment, book, plan, state, bind.by_chance(random.Random(choices)))
             break
         except ComposeError as error:
-            mended = states.repair(book, plan, state, error, rng) if patches < REPAIRS else None
+            mended = states.repair(book, state, error, rng) if patches < REPAIRS else None
             if mended is None:
                 raise
             state = mended

@@ -53,7 +53,7 @@ class LLMAuthor:
         return draft
 
     async def patch(
-        self, given: Assignment, plan: Plan, state: Mapping[str, Any], error: ComposeError
+        self, given: Assignment, plan: Plan | None, state: Mapping[str, Any], error: ComposeError
     ) -> dict[str, Any] | None:
         return await self.worlds.patch(given, plan, state, error)
 

@@ -107,12 +107,14 @@ class AnswerForm:
 @dataclass(slots=True)
 class Asker:
     """`backbone` names the endpoint that answers every call of this variant. `hashes` holds the templates used so far,
-    by name. `tries`: how often one question is asked until its answer can be read."""
+    by name. `tries`: how often one question is asked until its answer can be read. `feedback`: whether the next try is
+    shown the failed answer and what was wrong with it; blind, the question is asked anew."""
 
     client: Client
     backbone: str
     account: Account
     tries: int = 3
+    feedback: bool = True
     hashes: dict[str, str] = field(default_factory=dict)
 
     async def ask(
@@ -137,8 +139,8 @@ class Asker:
 
         The first try is constrained where the endpoint can do that. An answer that was cut short leads to the tagged
         form; one that could not be read is shown to the model with what was wrong, and the question put again; a model
-        that only repeats itself is asked anew. Raises ComposeError(error) when no try succeeds, EndpointError,
-        BudgetSpent.
+        that only repeats itself is asked anew, and so is every one without `feedback`. Raises ComposeError(error) when
+        no try succeeds, EndpointError, BudgetSpent.
         """
         loaded = self.template(template)
         rendered = loaded.render_sections(**fields)
@@ -172,7 +174,9 @@ class Asker:
             if completion.finish == "context" and not exchange:
                 break  # nothing shorter can be asked
             constrained = constrained and completion.constrained and completion.finish != "length"  # a grammar can loop
-            anew = repeated or completion.finish in ("length", "context")  # one that sees its answer may repeat it
+            anew = (
+                not self.feedback or repeated or completion.finish in ("length", "context")
+            )  # one that sees its answer may repeat it
             exchange = [] if anew else self._complaint(said, why)
         raise ComposeError(kind, f"{template}: {why}", function=function, turn=turn, said=said[:KEPT])
 

@@ -87,6 +87,7 @@ class Answers:
 
     values: dict[Key, Any] = field(default_factory=dict)
     problems: dict[Key, str] = field(default_factory=dict)  # such a value must be one of those listed from then on
+    feedback: bool = True
     asked: dict[Key, int] = field(default_factory=dict)
     invented: set[Key] = field(default_factory=set)
     failed: int = 0
@@ -110,7 +111,8 @@ class Answers:
         keys = [key for key in self.values if key[:2] == place and key[0] == turn]
         keys = keys or [key for key in self.values if key in self.invented - self.problems.keys() and key[0] <= turn]
         self.failed += 1
-        if error.type not in ("vm_exec_failed", "param_gen_failed") or not keys or self.failed > AGAIN:
+        mendable = self.feedback and error.type in ("vm_exec_failed", "param_gen_failed")
+        if not mendable or not keys or self.failed > AGAIN:
             raise error
         for key in keys:
             self.problems[key] = error.detail[:200]
@@ -146,7 +148,8 @@ class ValueChooser:
             taken = _taken(blank, answer)
             if taken is not None:
                 return taken
-            blank = replace(blank, problem=f"{repr(spoken(answer))[:80]} is not to be had at that moment")
+            if self.answers.feedback:
+                blank = replace(blank, problem=f"{repr(spoken(answer))[:80]} is not to be had at that moment")
         self.blanks[key] = blank
         self.scene = self.scene or choice.scene
         left_out = [LEFT_OUT] if blank.optional else []
@@ -180,7 +183,7 @@ async def execute(context: Context, given: Assignment, plan: Plan, state: Mappin
     """The draft of a plan, its values the model's. Raises ComposeError: `param_gen_failed` for values that never fit,
     `vm_exec_failed` for calls that the world refuses, `duplicate_func`, `conversation_construct_failed` for single
     tools that do not feed each other as in the root."""
-    answers = Answers()
+    answers = Answers(feedback=context.settings.feedback)
     while True:
         made = await context.compute(lambda: _bound(context, given, plan, state, answers))
         if isinstance(made, Draft):

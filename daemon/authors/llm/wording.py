@@ -4,7 +4,8 @@
 A text is taken only when it says what only the user can know, does not say what calls find out, names no function and
 is written in sentences. What is wrong is told to the model, which then tries again. Queries written one by one are
 also verified by the model: do they say what the calls do? Batched, all turns are written in one call and verified in
-another; in the paper's form each turn for itself.
+another; in the paper's form each turn for itself. Without the rewrite (`pipeline.rewrite = false`) a query is asked for
+a turn at a time in either form, from the calls of that turn alone: no other turn and no story is shown.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ async def queries(context: Context, given: Assignment, draft: Draft) -> Texts:
     for a verification that cannot be read."""
     turns = [turn for turn, calls in enumerate(draft.turns) if calls]
     texts = [""] * len(draft.turns)
-    groups = [turns] if context.settings.calls == "batched" else [[turn] for turn in turns]
+    # Without the rewrite each turn is written for itself (004 Appendix R), in either form of `calls`.
+    together = context.settings.calls == "batched" and context.settings.rewrite
+    groups = [turns] if together else [[turn] for turn in turns]
     for group in groups:
         for turn, text in zip(group, await _verified(context, given, draft, group, texts), strict=True):
             texts[turn] = text
@@ -117,13 +120,14 @@ async def _verified(
     problem = ""
     for number in range(AGAIN + 1):
         texts = await _written(context, given, draft, turns, before, problem)
-        verdicts, problem = await _verdicts(context, given, draft, turns, texts)
+        verdicts, found = await _verdicts(context, given, draft, turns, texts)
         wrong = [turn for turn, verdict in zip(turns, verdicts, strict=True) if verdict == "misaligned"]
         if not wrong:
             return texts
+        problem = found if context.settings.feedback else ""
         if number == AGAIN:
             name = draft.turns[wrong[0]][0].recipe
-            detail = f"{texts[turns.index(wrong[0])]!r} does not say what its calls do: {problem}"
+            detail = f"{texts[turns.index(wrong[0])]!r} does not say what its calls do: {found}"
             raise ComposeError("query_verify_failed", detail, function=name, turn=wrong[0])
     raise AssertionError("unreachable")
 
@@ -157,7 +161,7 @@ async def _written(
             "count": str(len(turns)),
             "problem": problem,
         },
-        sections=["mend"] if problem else [],
+        sections=[*(["context"] if context.settings.rewrite else []), *(["mend"] if problem else [])],
         form=AnswerForm({"query": _list_schema(TEXT, len(turns))}),
         read=read,
         error="query_gen_failed",

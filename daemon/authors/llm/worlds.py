@@ -26,6 +26,7 @@ from rods.faults import PATCHABLE
 
 SEED_ROOM = 6_000  # characters of the seed's state in a prompt
 PATCH_ROOM = 5_000  # and of the state that is to be patched
+NO_PLAN = "(none yet: the functions for it could not be found)"
 PATHS = 60  # offered to a constrained answer
 PATCHES = 4  # in one answer
 VALUE = {"anyOf": [{"type": kind} for kind in ("string", "integer", "number", "boolean", "null")]}
@@ -53,9 +54,10 @@ class Worlds:
         return await context.compute(lambda: self._patched(given.environment, state))
 
     async def patch(
-        self, given: Assignment, plan: Plan, state: Mapping[str, Any], error: ComposeError
+        self, given: Assignment, plan: Plan | None, state: Mapping[str, Any], error: ComposeError
     ) -> dict[str, Any] | None:
-        """`state` with a model's patch merged in; None when the error is no matter of state or no patch is accepted."""
+        """`state` with a model's patch merged in; None when the error is no matter of state or no patch is accepted.
+        The patch is remembered: where there is no `plan` yet, the next state takes it over."""
         if error.type not in PATCHABLE or not state:
             return None
         context, environment = self.context, given.environment
@@ -87,7 +89,7 @@ class Worlds:
                     "error": error.type,
                     "function": error.function or "(unknown)",
                     "detail": error.detail,
-                    "plan": showing.plan(context.catalogue, plan),
+                    "plan": showing.plan(context.catalogue, plan) if plan else NO_PLAN,
                     "state": showing.state(state, PATCH_ROOM),
                     "tested": "; ".join(map(str, acting)),
                 },

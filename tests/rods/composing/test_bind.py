@@ -123,7 +123,7 @@ def test_repair_and_the_same_choices_realise_what_failed_before() -> None:
             bind.realise(DESK, desk(), plan, state, bind.by_chance(random.Random(5)))
             break
         except ComposeError as error:
-            mended = states.repair(desk(), plan, state, error, random.Random(0))
+            mended = states.repair(desk(), state, error, random.Random(0))
             assert mended is not None
             state = mended
     assert bind.realise(DESK, desk(), plan, state, bind.by_chance(random.Random(5))).turns[1][0].result.error is None

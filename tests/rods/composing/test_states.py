@@ -101,7 +101,7 @@ def test_repaired_state_lets_the_failed_call_succeed(call: Call) -> None:
         "memo": {"folder": "drafts", "text": "call back", "locked": True, "shared": []},
         "map": {"folder": "drafts", "text": "call back", "locked": False, "shared": []},
     }
-    mended = states.repair(desk(), planned(), state, _failed(call, state), random.Random(0))
+    mended = states.repair(desk(), state, _failed(call, state), random.Random(0))
     assert mended is not None
     assert DESK.reset(mended).call(call).error is None
 
@@ -132,18 +132,18 @@ def test_empty_domain_is_filled(domain: str, recipe: str) -> None:
             break
         except ComposeError as error:
             assert error.domain == domain
-            mended = states.repair(desk(), plan, state, error, random.Random(0))
+            mended = states.repair(desk(), state, error, random.Random(0))
             assert mended is not None
             state = mended
     bind.realise(DESK, desk(), plan, state, bind.by_chance(random.Random(0)))
 
 
 def test_what_no_state_can_help_is_not_repaired() -> None:
-    assert states.repair(desk(), planned(), STATE, ComposeError("no_pattern", "x"), random.Random(0)) is None
-    assert states.repair(desk(), planned(), STATE, ComposeError("vm_exec_failed", "x"), random.Random(0)) is None
+    assert states.repair(desk(), STATE, ComposeError("no_pattern", "x"), random.Random(0)) is None
+    assert states.repair(desk(), STATE, ComposeError("vm_exec_failed", "x"), random.Random(0)) is None
     own_clash = ComposeError(
         "vm_exec_failed",
         "gave hour taken",
         call=Call("create_event", {"title": "audit", "day": "monday", "hour": 8}),
     )
-    assert states.repair(desk(), planned(), STATE, own_clash, random.Random(0)) is None
+    assert states.repair(desk(), STATE, own_clash, random.Random(0)) is None

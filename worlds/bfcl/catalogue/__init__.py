@@ -15,6 +15,7 @@ from rods.composing.records import ComposeError, Draft
 from rods.composing.states import deep_merge
 from worlds.bfcl.catalogue.calculator import CALCULATOR
 from worlds.bfcl.catalogue.files import FILES
+from worlds.bfcl.catalogue.patches import patch_of
 from worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables
 from worlds.bfcl.catalogue.social import MESSAGES, TICKETS, TWEETS
 from worlds.bfcl.catalogue.trading import TRADING
@@ -35,7 +36,7 @@ def catalogue(groups: Mapping[str, str]) -> Catalogue:
         "bfcl",
         domains={name: domain for each in CLASSES for name, domain in each.domains.items()},
         make_state=partial(make_state, groups),
-        patch=patch,
+        patch=partial(patch, groups),
         pad=pad,
         topics=_topics,
         lookups=READING & {tool for recipe in whole.recipes.values() for tool in recipe.tools},
@@ -73,9 +74,15 @@ def make_state(
     return {"classes": classes, "config": config, "long_context": False}
 
 
-def patch(state: Mapping[str, Any], error: ComposeError, rng: random.Random) -> dict[str, Any] | None:
-    """Nothing: a world is made for its plan, and what still fails is planned anew."""
-    return None
+def patch(
+    groups: Mapping[str, str], state: Mapping[str, Any], error: ComposeError, rng: random.Random
+) -> dict[str, Any] | None:
+    """What to merge into the state so that the refused call succeeds; None where no scenario is the reason."""
+    group = "" if error.call is None else groups.get(error.call.name, "")
+    if error.call is None or group not in state["config"]:
+        return None
+    found = patch_of(group, state["config"][group], error.call, error.detail)
+    return {"config": {group: found}} if found else None
 
 
 def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:

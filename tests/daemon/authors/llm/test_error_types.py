@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Stub
+from daemon.authors.llm import LLMAuthor
 from rods.composing.records import ComposeError
 from rods.tasks import Task
 from tests.daemon.authors.catalogue_free import bare_environment
@@ -67,6 +68,18 @@ async def test_func_sample_failed_is_told_to_the_next_plan(stub: Stub) -> None:
         assert "'solve_everything' is no function" in recorded(who, "func_sample_failed")["detail"]
         errors = [one.error for one in who.bench.rejections]
         assert errors.count("func_sample_failed") == 1 and "parameters" in who.stages(), "once told, it planned better"
+        assert "patch" in who.stages()[: who.stages().index("parameters")], "the critic came first"
+
+
+async def test_the_critic_mends_the_worlds_to_come_where_the_planner_found_no_functions(stub: Stub) -> None:
+    name = bare_environment.NAME
+    async with early(stub, "good", name) as who:
+        assert isinstance(who.author, LLMAuthor)
+        given, seed_state = assignment(bare_environment.moved(seed("base")), load(name)), dict(seed("base").state or {})
+        error = ComposeError("decompose_failed", "too many calls", function="move_file")
+        mended = await who.author.patch(given, None, seed_state, error)
+        assert mended is not None and mended["today"] == "monday" and who.stages() == ["patch"]
+        assert who.author.worlds.patches == {"today": "monday"}
 
 
 async def test_vm_exec_failed_is_mended_by_a_patch_and_refused_patches_are_told(stub: Stub) -> None:

@@ -1,0 +1,26 @@
+"""A stub's roles that fail now and then, with a mark in what they say: so one sees which prompts repeat it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from zlib import crc32
+
+from bench.fixtures.llm_stub import roles
+from bench.fixtures.llm_stub.roles.reading import read, written
+
+MARK = "zzmark"
+
+
+def answer(request: dict[str, Any]) -> str:
+    """As the roles of the stub say; every third answer is unreadable, or a verification that objects, or a value that
+    is not to be had."""
+    chance = crc32(json.dumps(request, sort_keys=True).encode())
+    asked = read(request)
+    if asked is None or chance % 3:
+        return roles.answer(request)
+    mark, constrained = f"{MARK}{chance:08x}", asked.schema is not None
+    if asked.template == "query_verification":
+        count = int(asked.fields["count"])
+        return written({"verdict": ["misaligned"] * count, "problem": f"{mark} is asked for"}, constrained=constrained)
+    return f"{mark} is all that I can say"

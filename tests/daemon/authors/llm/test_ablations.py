@@ -1,0 +1,75 @@
+"""What the ablations of the author's stages change, read from every body that a real HTTP server was sent."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.fixtures.llm_stub import Script, Stub
+from bench.fixtures.synthesis import Ended, make_run, seeds, synthesise
+from prompts import load
+from tests.daemon.authors.llm.marking import MARK
+
+ROLES = "bench.fixtures.llm_stub.roles:answer"
+MARKING = "tests.daemon.authors.llm.marking:answer"
+
+
+async def written(path: Path, script: Script, count: int, **pipeline: Any) -> tuple[Ended, list[str]]:
+    """What became of the seeds, and all prompts that were sent: of each its messages, joined."""
+    with Stub(script, bodies=path / "bodies") as stub:
+        endpoint = {"model": "stub", "urls": [stub.url]}
+        ended = await synthesise(make_run(path / "run", seeds(count), [endpoint], pipeline=pipeline))
+    bodies = [json.loads(line) for line in (path / "bodies").read_bytes().splitlines()]
+    return ended, ["\n\n".join(message["content"] for message in body["messages"]) for body in bodies]
+
+
+def of(template: str, prompts: list[str]) -> list[str]:
+    return [prompt for prompt in prompts if prompt.startswith(load(template).sections["system"])]
+
+
+def turns(prompt: str) -> set[str]:
+    return set(re.findall(r"^Turn (\d+)\b", prompt, re.MULTILINE))
+
+
+@pytest.mark.parametrize("calls", ["batched", "per_turn"])
+async def test_without_the_rewrite_each_turn_is_asked_for_by_itself_and_without_the_story(
+    tmp_path: Path, calls: str
+) -> None:
+    ended, prompts = await written(tmp_path, Script(answer=ROLES), 12, rewrite=False, calls=calls)
+    assert len(ended.variants) > 4 and any(len(task.script) > 1 for task in ended.variants), ended.whys()
+    queries = [*of("query", prompts), *of("query_verification", prompts)]
+    assert len(queries) > 2 * len(ended.variants) and not any(call["stage"] == "rewrite" for call in ended.calls)
+    assert {len(turns(prompt)) for prompt in queries} == {1}
+    stories = {task.provenance["narrative"]["story"] for task in ended.variants}
+    assert any(story in prompt for story in stories for prompt in prompts), "the executor is shown it"
+    for prompt in queries:
+        assert not any(story in prompt for story in stories) and "The story:" not in prompt
+        assert "Said before:" not in prompt
+
+
+async def test_in_the_paper_s_form_queries_are_shown_the_story_before_the_rewrite(tmp_path: Path) -> None:
+    ended, prompts = await written(tmp_path, Script(answer=ROLES), 8, calls="per_turn")
+    assert ended.variants and any(call["stage"] == "rewrite" for call in ended.calls)
+    assert all("The story:" in prompt and "Said before:" in prompt for prompt in of("query", prompts))
+
+
+@pytest.mark.parametrize("calls", ["batched", "per_turn"])
+async def test_blind_retry_shows_no_prompt_what_went_wrong_before(tmp_path: Path, calls: str) -> None:
+    """Marks stand in unreadable answers and in what a verification objects to. The refinement is told what the judge
+    holds against a text in either case: it has a switch of its own (`refine_cycles`)."""
+    for feedback in (True, False):
+        path = tmp_path / str(feedback)
+        path.mkdir()
+        ended, prompts = await written(
+            path, Script(answer=MARKING), 16, feedback=feedback, rewrite=calls == "batched", calls=calls
+        )
+        assert len(ended.rejected) > 8
+        told = [prompt for prompt in prompts if MARK in prompt]
+        assert bool(told) == feedback, told[:1]
+        again = [prompt for prompt in prompts if "not again" in prompt or "That answer cannot be used" in prompt]
+        assert bool(again) == feedback
+        assert any(call["stage"] == "patch" for call in ended.calls) == feedback
