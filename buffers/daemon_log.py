@@ -177,6 +177,8 @@ class DaemonLog:
         return LogWriter(path, log=log, part_bytes=self._part_bytes)
 
     def _finish_complete(self) -> None:
+        if self.run.config.pool.static:  # how many a pick yields depends on the others (daemon.filling)
+            return
         wanted = self.run.config.pipeline.variants_per_seed
         complete = [pick for pick in self.state.unfinished.values() if len(pick.variants) >= wanted]
         made = [_finished(pick, [pick.variants[index] for index in sorted(pick.variants)], 0) for pick in complete]

@@ -31,6 +31,7 @@ from buffers.log.tail import Tail, read
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, POOL
 from rods.errors import CorruptLogError
+from rods.rules.curriculum import opening, stage_rules
 from rods.rules.tracker import Tracker
 from rods.rules.zones import ZONES
 from rods.tasks import Task
@@ -114,6 +115,18 @@ class RunState:
     def epoch_of(self, step: int) -> int:
         """The number of the epoch that a live step, or the next one, belongs to."""
         return bisect_left(self.pool.epochs, step, key=lambda one: one.step) - 1
+
+    @property
+    def static_pool_due(self) -> bool:
+        """Whether the latest epoch is the one whose boundary a static pool is written from (004 Appendix R)."""
+        curriculum = self.run.config.curriculum
+        return self.epoch >= 0 and opening(curriculum, [one.stage for one in self.pool.epochs]) == self.epoch
+
+    def unvisited(self) -> list[str]:
+        """Active tasks of the latest epoch that none of its closed steps has named yet."""
+        begun, types = self.pool.epochs[-1].step, stage_rules(self.run.config.curriculum, self.stage).types
+        active = (member.task_id for member in self.active.values() if member.type in types)
+        return [task_id for task_id in active if (self.tracker.last_step(task_id) or 0) <= begun]
 
     def live(self, attempt: int, step: int) -> bool:
         """Whether `step` is closed, counts, and was made by `attempt`: then its checkpoint may be resumed."""

@@ -51,12 +51,16 @@ class Neighbours:
         for task in (*self._admitted.values(), *self._written):
             self._generated.add(task)
 
+    def add(self, task: Task) -> None:
+        """`task` is a neighbour until the next merge."""
+        self._generated.add(task)
+
     def admit(self, task: Task) -> list[str]:
         """Why `task` is nothing new. Without reasons, and where staging counts, it is a neighbour from now on."""
         if task.id in self._originals or task.id in self._generated:
             return [f"it is task {task.id} itself"]
         reasons = duplicates(task, self._originals) or duplicates(task, self._generated)
         if self._staging and not reasons:
-            self._generated.add(task)
+            self.add(task)
             self._admitted[task.id] = task
         return [str(reason) for reason in reasons]

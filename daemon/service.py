@@ -17,6 +17,7 @@ import structlog
 from buffers.daemon_log import DaemonLog
 from buffers.run.run import Run
 from daemon.candidates import Rejection, VariantJob
+from daemon.filling import BARREN, Filling, choose
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
 from daemon.queue import SeedQueue, Waiting
@@ -27,7 +28,6 @@ from rods.gates import held_out_index
 from rods.rules.selection import Pick, select
 from rods.tasks import Task
 
-BARREN = 20  # a warning each time so many seeds in a row gave no variant
 Admit = Callable[[Task], list[str]]
 log = structlog.get_logger()
 
@@ -37,11 +37,11 @@ class Service:
 
     def __init__(self, run: Run, threads: Executor) -> None:
         self.run, self.threads, self.config = run, threads, run.config
-        self.lockstep = run.config.sync == "lockstep"
+        self.lockstep, self.static = run.config.sync == "lockstep", run.config.pool.static
         self.writers = Writers(run, threads)
         self.log = DaemonLog(run)
         self.watch = Watch(run)
-        self.queue = SeedQueue(None if self.lockstep else run.config.selection.queue_steps)
+        self.queue = SeedQueue(None if self.lockstep or self.static else run.config.selection.queue_steps)
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = Neighbours(self.originals.values(), staging=not self.lockstep)
         self.pipeline = Pipeline(run.config, held_out_index(run.tasks), threads)
@@ -58,7 +58,10 @@ class Service:
             async with self.writers:
                 self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
                 async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(self._watch(stop)), group.create_task(self._work())]
+                    tasks = [
+                        group.create_task(self._watch(stop)),
+                        group.create_task(self._fill() if self.static else self._work()),
+                    ]
                     await stop.wait()
                     for task in tasks:
                         task.cancel()
@@ -118,14 +121,19 @@ class Service:
 
     async def _consider(self) -> None:
         """Picks the seeds of every step that is due; none while picks could not be served (sync=free only)."""
-        self.paused = not self.lockstep and (self._full() or self.writers.spent)
+        self.paused = not self.lockstep and not self.static and (self._full() or self.writers.spent)
         if self.paused:
             return
         state = self.log.state
         while (step := self.watch.due(state.last_considered)) is not None:
             began = time.perf_counter()
             candidates = self.watch.candidates(step)
-            picks = select(step.step, candidates, self.watch.active, state.last_picked, self.config)
+            if self.static:
+                picks = choose(step.step, candidates, self.watch.active, self.config)
+                if candidates and not picks:
+                    log.warning("static pool empty", why="no task of the opening epoch lies at the boundary")
+            else:
+                picks = select(step.step, candidates, self.watch.active, state.last_picked, self.config)
             self.log.read_epoch(step.epoch)
             await self.log.picked(
                 step.step,
@@ -157,6 +165,7 @@ class Service:
             queue=len(self.queue),
             in_flight=self.in_flight,
             staged=self.watch.staged(),
+            work=self.log.written + self.writers.calls,
             **self.writers.status(),
         )
 
@@ -197,26 +206,65 @@ class Service:
                     return waiting, seed, self.neighbours.admit if self.lockstep else self._admit
             await self.queue.changed()
 
+    async def _fill(self) -> None:
+        """Writes a static pool when its seeds are picked, or goes on with it."""
+        while True:
+            async with self.reading:
+                picks = list(iter(self.queue.take, None))
+                filling = self._filling(picks) if picks else None
+            if filling is None:
+                await self.queue.changed()
+                continue
+            self.in_flight += 1
+            # some of its picks are finished only where a kill came after the last variant
+            why = await filling.run() if len(picks) == filling.seeds else None
+            for one in picks:
+                accepted = filling.accepted(one)
+                await self.log.finished(one.pick.id, accepted, filling.failed[one.pick.id], why=why)
+            self.in_flight -= 1
+
+    def _filling(self, picks: list[Waiting]) -> Filling:
+        state = self.watch.state
+        seeds = {one.pick.id: state.task(one.pick.task) for one in picks}
+        generated = [state.task(member.task_id) for member in state.pool.generated]
+        recorded = {
+            (one.pick, one.index): Task.from_json(one.content)
+            for one in state.staging.candidates(state.staging.seq, by_pick=True)
+        }
+
+        async def write(pick: Pick, index: int, admit: Admit) -> Task | str:
+            return await self._staged(pick, index, seeds[pick.id], admit)
+
+        known = Neighbours([*self.originals.values(), *generated], staging=False)
+        return Filling(picks, known, recorded, write, self.writers.workers, self.config.gates.duplicates)
+
     async def _write(self, waiting: Waiting, seed: Task | None, admit: Admit) -> None:
         """Writes the variants of one pick that are not on record yet, then finishes it."""
-        structlog.contextvars.bind_contextvars(step=waiting.pick.step, seed=waiting.pick.task)  # of this task alone
         pick, accepted, discarded, why = waiting.pick, dict(waiting.accepted), 0, None
         for index in range(self.config.pipeline.variants_per_seed):
             if index in accepted:
                 continue
-            outcome = await self._variant(pick, index, seed, admit) if seed else "the seed has left the pool"
+            outcome = await self._staged(pick, index, seed, admit)
             if isinstance(outcome, Task):
-                await self.log.expanded(pick.id, index, outcome, outcome.provenance)
-                self.neighbours.written(outcome.id)
                 accepted[index] = outcome.id
-                log.info("variant staged", variant=outcome.id, attempts=outcome.provenance["attempts"])
             else:
                 discarded, why = discarded + 1, outcome
-                log.info("discarded", why=outcome)
         await self.log.finished(pick.id, [accepted[index] for index in sorted(accepted)], discarded, why=why)
         self.barren = 0 if accepted else self.barren + 1
         if self.barren and self.barren % BARREN == 0:
             log.warning("no variants", seeds_in_a_row=self.barren, why=why, see="rejected.jsonl, `rods status`")
+
+    async def _staged(self, pick: Pick, index: int, seed: Task | None, admit: Admit) -> Task | str:
+        """A variant, once it is on record, or why there is none."""
+        structlog.contextvars.bind_contextvars(step=pick.step, seed=pick.task)  # of this task alone
+        outcome = await self._variant(pick, index, seed, admit) if seed else "the seed has left the pool"
+        if isinstance(outcome, Task):
+            await self.log.expanded(pick.id, index, outcome, outcome.provenance)
+            self.neighbours.written(outcome.id)
+            log.info("variant staged", variant=outcome.id, attempts=outcome.provenance["attempts"])
+        else:
+            log.info("discarded", why=outcome)
+        return outcome
 
     def _admit(self, task: Task) -> list[str]:
         return self.neighbours.admit(task)

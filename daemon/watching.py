@@ -24,8 +24,8 @@ from buffers.log.tail import Ahead, Disk, Tail
 from buffers.run.heartbeat import heartbeat_path
 from buffers.run.run import Run
 from buffers.state import ClosedStep, RunState
-from rods.rules.curriculum import stage_rules
-from rods.rules.selection import TaskFacts, selects, signals
+from rods.rules.curriculum import selects, stage_rules
+from rods.rules.selection import TaskFacts, signals
 from rods.rules.tracker import Window
 from rods.rules.zones import TaskSignal
 from rods.tasks import Task
@@ -43,13 +43,13 @@ class Watch:
     state: RunState = field(init=False)
     active: dict[str, TaskFacts] = field(init=False, default_factory=dict)
     newest: int = field(init=False, default=0)  # the newest step ever read, rewound ones included
-    static_epoch: int | None = field(init=False, default=None)  # the first epoch of an expanding stage
     _pending: list[ClosedStep] = field(init=False, default_factory=list)
     _windows: dict[int, dict[str, Window]] = field(init=False, default_factory=dict)  # as they stood after these steps
     _fetchers: tuple[Fetcher, ...] = field(init=False, default_factory=lambda: (Fetcher(), Fetcher(), Fetcher()))
 
     def __post_init__(self) -> None:
-        self.state = RunState(self.run, every_step=self.lockstep)  # there every step is considered
+        # In lockstep every step is considered; for a static pool one may not be missed behind a snapshot.
+        self.state = RunState(self.run, every_step=self.lockstep or self.run.config.pool.static)
         self.newest = self.state.last_step
 
     @property
@@ -78,9 +78,6 @@ class Watch:
         if not state.merged and state.epoch == epoch:
             return False
         self.active = {member.task_id: TaskFacts(member.type, member.generation) for member in state.active.values()}
-        stages, curriculum = (epoch.stage for epoch in state.pool.epochs), self.run.config.curriculum
-        expanding = (number for number, stage in enumerate(stages) if selects(stage_rules(curriculum, stage)))
-        self.static_epoch = next(expanding, None)
         return True
 
     def due(self, last_considered: int) -> ClosedStep | None:
@@ -94,36 +91,45 @@ class Watch:
         return None
 
     def candidates(self, step: ClosedStep) -> list[TaskSignal]:
-        """What selection may choose from after `step`; nothing where the stage does not expand, or where a static pool
-        has been written already (004 Appendix R)."""
+        """What selection may choose from after `step`; nothing where the stage does not expand. For a static pool that
+        is all tasks, once the opening epoch has visited each, and nothing at any other time."""
         config, windows = self.run.config, self._windows.pop(step.step, None)
         if not selects(stage_rules(config.curriculum, step.stage)):
             return []
-        if config.pool.static and step.epoch != self.static_epoch:
+        if config.pool.static and (
+            step.step != self.state.last_step or not self.state.static_pool_due or self.state.unvisited()
+        ):
             return []
         if not self._reads_windows:
             return signals(step.groups, config.selection)
         windows = self._windows_of(step) if windows is None else windows
         shown = {group.interface for group in step.groups}
+        begun = self.state.pool.epochs[-1].step if config.pool.static else 0
         found: list[TaskSignal] = []
-        for task in self.active if config.selection.candidates == "pool" else _played(step):
+        for task in self.active if self._whole_pool else _played(step):
             window = windows.get(task)
-            known = window is not None and window.interface in shown  # what was shown otherwise says nothing here
+            # what was shown otherwise says nothing here
+            known = window is not None and window.interface in shown and window.last_step > begun
             found.append(window.signal(config.zones.probe) if window and known else TaskSignal(task, None))
         return found
 
     @property
     def _reads_windows(self) -> bool:
         """Whether selection reads the tracker's windows rather than the step's own groups."""
+        return self._whole_pool or self.run.config.zones.probe == "window"
+
+    @property
+    def _whole_pool(self) -> bool:
+        """Whether selection looks at more than the step's own tasks."""
         config = self.run.config
-        return config.selection.candidates == "pool" or config.zones.probe == "window"
+        return config.pool.static or config.selection.candidates == "pool" or config.selection.order == "random"
 
     def _windows_of(self, step: ClosedStep) -> dict[str, Window]:
         """The windows that selection may need after `step`, as the tracker has them now. In lockstep, where many steps
         may wait, they are taken when the step is read: what a step's picks are may not depend on when that was."""
         tracker = self.state.tracker
         tasks: Iterable[str] = _played(step)
-        if self.run.config.selection.candidates == "pool":
+        if self._whole_pool:
             tasks = tracker.tasks if self.lockstep else self.active
         return {task: window for task in tasks if (window := tracker.window(task)) is not None}
 

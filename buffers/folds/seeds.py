@@ -46,6 +46,10 @@ class Seeds:
             self._watermark += 1
         return self._watermark
 
+    def done(self, step: int) -> bool:
+        """Whether `step`, or a later one, was considered and no pick is left to be finished."""
+        return self.last_considered >= step and not self.unfinished
+
     def poll(self) -> None:
         """Folds what is new. Picks come first: a variant's pick is durable before it."""
         for record in self._seeds.records():

@@ -32,7 +32,7 @@ class Candidate:
 
     @property
     def pick_order(self) -> tuple[int, int, int, int]:
-        return self.step, self.rank, self.index, self.seq
+        return self.step, self.index, self.rank, self.seq
 
 
 class Staging:

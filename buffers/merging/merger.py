@@ -15,7 +15,7 @@ from buffers.log.parts import LOOKS, first_seq
 from buffers.log.records import Damage, Record, record
 from buffers.log.writer import LogWriter
 from buffers.merging.rules import Admission, derive
-from buffers.run.heartbeat import Heartbeat
+from buffers.run.heartbeat import Heartbeat, read_heartbeat
 from buffers.run.locks import Ownership, buffer_lock
 from buffers.run.run import Run
 from buffers.run.runfolder import POOL
@@ -71,8 +71,15 @@ class Merger:
                 remedy=f"merge epoch {self.state.epoch + 1} first",
             )
         step = self.state.last_step
-        if self.run.config.sync == "lockstep":
-            self._await_daemon(step, waiting)
+        filling = self.run.config.pool.static and self.state.static_pool_due
+        if filling and (left := self.state.unvisited()):
+            raise RefusedError(
+                f"epoch {number - 1} has not visited {len(left)} of its tasks, and a static pool is written from all",
+                where=str(self._writer.path),
+                remedy="record their groups first",
+            )
+        if filling or self.run.config.sync == "lockstep":
+            self._await_daemon(step, waiting, filling=filling)
         with buffer_lock(self.run.path):
             return self._derive(number, stage, step)
 
@@ -139,18 +146,25 @@ class Merger:
                 return
         raise InfrastructureError(f"{self.state.staging.path}: its parts are being renamed all the time")
 
-    def _await_daemon(self, step: int, waiting: Callable[[], None] | None) -> None:
-        """Until the daemon's watermark has reached `step`."""
+    def _await_daemon(self, step: int, waiting: Callable[[], None] | None, *, filling: bool) -> None:
+        """Until the daemon's watermark has reached `step`, or in `sync=free` until it has done all that it picked at
+        `step`. `filling`: a static pool is being written, which takes its time: the deadline begins anew whenever the
+        daemon gets on."""
         limit = self.run.config.operation.deadline_seconds
-        deadline = time.monotonic() + limit
+        deadline, work = time.monotonic() + limit, None
         while True:
             self._seeds.poll()
-            if self._seeds.watermark >= step:
+            if self._seeds.watermark >= step if self.run.config.sync == "lockstep" else self._seeds.done(step):
                 return
+            if filling and work != (beat := read_heartbeat(self.run.path, "daemon")).get("work"):
+                deadline, work = time.monotonic() + limit, beat.get("work")
             if time.monotonic() > deadline:
+                done = f"the daemon has finished step {self._seeds.watermark}, not step {step}, after"
+                if filling:
+                    done = "the static pool is not written, and the daemon has not got on for"
                 raise DeadlineError(
-                    f"{self.run.path}: the daemon has finished step {self._seeds.watermark}, not step {step}, after "
-                    f"{limit:g} s (operation.deadline_seconds) → start `rods-daemon {self.run.path}` and try again"
+                    f"{self.run.path}: {done} {limit:g} s (operation.deadline_seconds) → start `rods-daemon "
+                    f"{self.run.path}` and try again"
                 )
             if waiting is not None:
                 waiting()

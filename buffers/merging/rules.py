@@ -1,8 +1,9 @@
 """What a merge decides, as a function of pool, tracker, candidates and configuration (004 §3.4).
 
-Order: revive, burn-in, drift, unsampled; then inject; then layer 3. The trainer writes the decisions, `rods verify`
-derives them again from the logs and compares. Reasons to refuse a variant are functions of manifest, tasks.jsonl and
-logs alone; nothing is executed here (`rods verify --replay` does that).
+Order: revive, burn-in, drift, unsampled; then inject; then layer 3. A static pool is injected once, whole, and nothing
+else happens to it; without retirement variants are injected and stay (004 Appendix R). The trainer writes the
+decisions, `rods verify` derives them again from the logs and compares. Reasons to refuse a variant are functions of
+manifest, tasks.jsonl and logs alone; nothing is executed here (`rods verify --replay` does that).
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from buffers.folds.pool import Member, Pool, counts
 from buffers.folds.staging import Candidate
 from buffers.log.records import Record
 from buffers.run.run import Run
-from rods.config import Config
+from rods.config import Config, Stage
 from rods.gates.similarity import SimilarityIndex
 from rods.rules import order, retirement
-from rods.rules.curriculum import stage_rules
+from rods.rules.curriculum import opening, selects, stage_rules
 from rods.rules.retirement import Decision
 from rods.rules.tracker import Standing, Tracker
 from rods.tasks import Task, TaskType
@@ -159,14 +160,22 @@ class _Merge:
                 retirement.unsampled(member.task_id, standing, member.epoch, last, self.epoch, first_step, self.rules),
             )
 
-    def inject(self, candidates: list[Candidate]) -> list[Candidate]:
-        """Admits candidates in order until the budget is spent; returns the deferred ones."""
+    def budget(self) -> int:
+        """How many variants may be injected."""
         generated = self.pool.generated
         room = self.rules.max_generated - len(generated)
+        if self.rules.static:
+            return room
+        most = math.floor(share(self.rules.inject_fraction, len(self.pool.active)))
+        if not self.rules.retirement:
+            return most
         if self.rules.capacity:
             room += sum(self.standing(member).groups > 0 for member in generated)
-        budget = min(math.floor(share(self.rules.inject_fraction, len(self.pool.active))), room)
-        admitted = 0
+        return min(most, room)
+
+    def inject(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Admits candidates in order until the budget is spent; returns the deferred ones."""
+        budget, admitted = self.budget(), 0
         for position, candidate in enumerate(candidates):
             if admitted >= budget:
                 return candidates[position:]
@@ -217,17 +226,16 @@ def derive(
     they are to be admitted. `admission` learns of what comes and what leaves; the pool handed in stays as it is."""
     merge = _Merge(config, pool, tracker, admission, epoch, stage, step)
     rules = stage_rules(config.curriculum, stage)
-    frozen = config.pool.static and pool.totals["injected"] > 0
-    deferred = candidates
-    changing = rules.expand and not frozen
-    if changing:
+    injecting = _fills(config, pool, rules) if config.pool.static else rules.expand
+    retiring = rules.expand and config.pool.retirement and not config.pool.static
+    if retiring:
         merge.revive()
         merge.retire()
-        deferred = merge.inject(candidates)
-        if config.pool.capacity:
-            merge.evict()
+    deferred = merge.inject(candidates) if injecting else candidates
+    if retiring and config.pool.capacity:
+        merge.evict()
     active = [member.task_id for member in merge.pool.active.values() if member.type in rules.types]
-    retests = merge.retests(len(active), rules.types) if changing else []
+    retests = merge.retests(len(active), rules.types) if retiring else []
     slots = order.slots(config.random_seeds.order, epoch, active, retests)
     made = [record["kind"] for record in merge.decisions]
     seqs = [candidate.seq for candidate in deferred]
@@ -247,3 +255,12 @@ def derive(
         "order": order.order_hash(slots),
     }
     return Derived(merge.decisions, closing, merge.pool, slots)
+
+
+def _fills(config: Config, pool: Pool, rules: Stage) -> bool:
+    """Whether a static pool is injected by the merge into an epoch of a stage with these `rules`: the first one after
+    the opening epoch in which seeds would be picked."""
+    first = opening(config.curriculum, [epoch.stage for epoch in pool.epochs])
+    if first is None or not selects(rules):
+        return False
+    return not any(selects(stage_rules(config.curriculum, epoch.stage)) for epoch in pool.epochs[first + 1 :])

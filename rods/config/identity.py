@@ -144,14 +144,16 @@ class Selection(Section):
     """Which tasks become seeds (004 §3.2)."""
 
     seeds_per_step: int = Field(16, ge=0)  # at most so many seeds; 0: no synthesis
-    order: Literal["proxy", "variance", "random"] = "proxy"  # proxy 4·r̄·(1−r̄); random: 004 Appendix R's ablation
+    # proxy: 4·r̄·(1−r̄) of the reward; random: any active task, whatever it earned (004 Appendix R)
+    order: Literal["proxy", "variance", "random"] = "proxy"
     boundary: Literal["progress", "binary"] = "progress"  # which reward finds the boundary (004 Appendix R)
     skip_zero_variance: bool = True  # a group that always earns 0.5 teaches nothing; false is the paper
     # types that share a quota
     groups: tuple[tuple[TaskType, ...], ...] = (("base", "long_context"), ("miss_func",), ("miss_param",))
     quota: int = Field(0, ge=0)  # seeds a group of types; 0: ceil(seeds_per_step / groups)
     pass_on_quota: bool = False  # unused quota goes to the other groups
-    candidates: Literal["step", "pool"] = "step"  # groups of the step just finished, or the whole pool
+    # groups of the step just finished, or the whole pool, which is what order = "random" draws from
+    candidates: Literal["step", "pool"] = "step"
     exclusion_steps: int = Field(13, ge=0)  # a task is not picked again within so many steps
     max_generation: int = Field(2, ge=1)  # a seed's generation must lie below; originals are 0
     queue_steps: int = Field(2, ge=1)  # the seed queue holds so many steps' worth (sync=free)
@@ -166,6 +168,7 @@ class PoolRules(Section):
     inject_fraction: float = Field(0.20, ge=0, le=1)  # of the active pool, an epoch
     max_generated: int = Field(400, ge=0)  # active generated tasks
     staging_epochs: float = Field(2.0, ge=0)  # sync=free: picking pauses above so many injections in staging; 0: never
+    retirement: bool = True  # false: none of the rules below; injection goes on past max_generated (004 Appendix R)
     burn_in: bool = True  # layer 1
     burn_in_below: float = Field(0.20, ge=0, le=1)  # mean reward of a new variant below which it goes
     burn_in_observations: int = Field(1, ge=1)  # after so many counted groups
@@ -176,7 +179,8 @@ class PoolRules(Section):
     unsampled_epochs: int = Field(3, ge=0)  # 0: never pruned
     capacity: bool = True  # layer 3: lowest window variance goes first when over max_generated
     retest_fraction: float = Field(0.02, ge=0, le=1)  # share of slots that re-test retired too-hard tasks; 0: 004
-    static: bool = False  # 004 Appendix R: variants written once when the expanding stage opens, then frozen
+    # 004 Appendix R: max_generated variants are written once, from the opening epoch's boundary, then frozen
+    static: bool = False
 
 
 class PipelineSettings(Section):

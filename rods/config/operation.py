@@ -67,7 +67,7 @@ class Operation(Section):
 
     workers: int = Field(64, ge=1)  # seeds in flight in the daemon
     poll_seconds: float = Field(0.2, gt=0)  # between looks at the other process's files
-    deadline_seconds: float = Field(600.0, gt=0)  # lockstep: how long the trainer waits for the daemon
+    deadline_seconds: float = Field(600.0, gt=0)  # how long the trainer waits for the daemon (lockstep, static pool)
     grace_seconds: float = Field(0.0, ge=0)  # after a signal to stop, a step is interrupted; 0: it is taken to its end
     idle_exit_seconds: float = Field(0.0, ge=0)  # daemon: leave after so long without a living trainer; 0: stay
     step_limit: int = Field(0, ge=0)  # stop this start after so many steps; 0: none

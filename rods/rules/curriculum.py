@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rods.canonical import rounded
 from rods.config import Curriculum, Stage
 from rods.errors import UserError
+from rods.observations import FORMAT_REWARDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,17 @@ def scheduled(curriculum: Curriculum, epoch: int) -> int | None:
             return number
         first += one.epochs
     return None
+
+
+def selects(stage: Stage) -> bool:
+    """Whether seeds are picked in this stage: it expands, and its reward is not a format reward."""
+    return stage.expand and stage.reward not in FORMAT_REWARDS
+
+
+def opening(curriculum: Curriculum, stages: Iterable[int]) -> int | None:
+    """The first epoch (from 0) that picks seeds, given the stage of each epoch; None while there is none. A static pool
+    is written from its boundary (004 Appendix R)."""
+    return next((number for number, stage in enumerate(stages) if selects(stage_rules(curriculum, stage))), None)
 
 
 def stage_rules(curriculum: Curriculum, number: int) -> Stage:

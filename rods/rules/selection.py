@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rods.canonical import keyed_random, rounded
-from rods.config import Config, Selection, Stage
-from rods.observations import FORMAT_REWARDS, Group
+from rods.config import Config, Selection
+from rods.observations import Group
 from rods.rules.zones import TaskSignal, group_signal, zone_of
 from rods.tasks import TaskType
 
@@ -89,11 +89,6 @@ def reachable_maximum(rules: Selection, types: Iterable[TaskType]) -> int:
     if rules.pass_on_quota and reached:
         return rules.seeds_per_step
     return min(rules.seeds_per_step, reached * rules.quota_per_group())
-
-
-def selects(stage: Stage) -> bool:
-    """Whether seeds are picked in this stage: it expands, and its reward is not a format reward."""
-    return stage.expand and stage.reward not in FORMAT_REWARDS
 
 
 def _score(step: int, signal: TaskSignal, config: Config) -> float | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -13,9 +15,13 @@ import pytest
 import tomli_w
 
 from buffers.audit.verify import verify
+from buffers.log.tail import read
 from buffers.run.heartbeat import heartbeat_path
+from buffers.run.run import Run
+from buffers.run.runfolder import OBSERVATIONS
 from rods.calls import Call
 from rods.environments.base import reference
+from rods.rules.tracker import Tracker
 from rods.tasks import Task
 from tests.daemon.runs import VALUES, Daemon, Trainer, epochs, idle, make_run, rejected, seeds, until, variants
 from tests.environments import load
@@ -209,13 +215,89 @@ def test_stages_that_do_not_expand_are_considered_without_picks(tmp_path: Path) 
     assert seeds(run.path, "considered")[-1]["picks"] > 0
 
 
-def test_a_static_pool_is_written_in_the_first_expanding_epoch_only(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", {"sync": "lockstep", "pool": {"static": True}})
+STATIC = {"static": True, "max_generated": 36, "inject_fraction": 0.1}
+
+
+@pytest.mark.parametrize("sync", ["lockstep", "free"])
+def test_a_static_pool_is_filled_from_the_boundary_of_the_opening_epoch_and_then_frozen(
+    tmp_path: Path, sync: str
+) -> None:
+    run = make_run(tmp_path / "run", {"sync": sync, "pool": STATIC})
     with Trainer(run) as trainer, Daemon(run.path):
-        trainer.play(7)
-        until(lambda: idle(run.path, 7))
-    picks = {record["step"]: record["picks"] for record in seeds(run.path, "considered")}
-    assert all(picks[step] for step in (1, 2, 3)) and not any(picks[step] for step in (4, 5, 6, 7))
+        trainer.play(25)
+        until(lambda: idle(run.path, 25))
+    boundary = boundary_of(run, 3)
+    picked = seeds(run.path, "picked")
+    assert {record["step"] for record in picked} == {3} and len(boundary) > 3
+    assert {record["task"] for record in picked} == boundary
+    counts = [record["counts"] for record in epochs(run.path)]
+    assert [one["injected"] for one in counts] == [0, 36] + [0] * (len(counts) - 2) and len(counts) >= 4
+    assert [one["generated"] for one in counts[1:]] == [36] * (len(counts) - 1)
+    assert not any(one["retired"] for one in counts)
+    by_seed = Counter(record["pick"] for record in variants(run.path))
+    assert len(by_seed) == len(boundary) and max(by_seed.values()) - min(by_seed.values()) <= 3  # they take turns
+    report = verify(run.path, replay=True)
+    assert report.ok, list(report.lines())
+
+
+def boundary_of(run: Run, steps: int) -> set[str]:
+    """The tasks at the boundary after so many steps."""
+    tracker = Tracker(run.config.zones)
+    tracker.apply(one for one in read(run.path / OBSERVATIONS) if one["kind"] == "group" and one["step"] <= steps)
+    return {task for task in tracker.tasks if tracker.zone(task) == "boundary"}
+
+
+@pytest.mark.parametrize("sync", ["lockstep", "free"])
+def test_a_static_pool_goes_on_filling_after_kills_and_comes_out_the_same(tmp_path: Path, sync: str) -> None:
+    pools = []
+    kills: tuple[int, ...]
+    for name, kills in (("calm", ()), ("killed", (1, 12, 25))):
+        run = make_run(tmp_path / name, {"sync": sync, "pool": STATIC})
+        with Trainer(run) as trainer:
+            trainer.play(3)
+            for many in kills:
+                with Daemon(run.path) as daemon:
+                    until(partial(has_variants, run.path, many))
+                    daemon.kill()
+                assert len(variants(run.path)) < 36 and not seeds(run.path, "finished")
+            with Daemon(run.path):
+                trainer.play(1)
+            opened = trainer.epoch
+        assert opened.counts["generated"] == 36
+        pools.append(sorted(slot.task_id for slot in opened.slots))
+        report = verify(run.path)
+        assert report.ok, list(report.lines())
+    assert pools[0] == pools[1]
+
+
+def has_variants(path: Path, many: int) -> bool:
+    return len(variants(path)) >= many
+
+
+def test_a_static_pool_that_cannot_be_filled_ends_with_a_record_and_a_warning(tmp_path: Path) -> None:
+    changes = {"pool": STATIC, "gates": {"max_string": 1}, "operation": {"log_level": "warning"}}
+    run = make_run(tmp_path / "run", changes)
+    with Trainer(run) as trainer, Daemon(run.path) as daemon:
+        trainer.play(4)
+        _, _, errors = daemon.stop()
+    made = trainer.epoch.counts["generated"]
+    assert made < 36 and "static pool incomplete" in errors and "tries in a row gave none" in errors
+    assert all(record["why"].startswith(f"{made} of 36 variants of") for record in seeds(run.path, "finished"))
+    report = verify(run.path)
+    assert report.ok, list(report.lines())
+
+
+def test_a_static_pool_belongs_to_the_first_stage_that_expands(tmp_path: Path) -> None:
+    stages = [{"expand": False, "epochs": 1}, {"epochs": 1}, {"expand": False, "epochs": 1}, {}]
+    run = make_run(tmp_path / "run", {"pool": STATIC, "curriculum": {"stages": stages}})
+    with Trainer(run, stage=1) as trainer, Daemon(run.path):
+        for stage in (2, 3, 4):
+            trainer.play(3)
+            trainer.stage = stage
+        trainer.play(12)
+    assert {record["step"] for record in seeds(run.path, "picked")} == {6}
+    injected = [record["counts"]["injected"] for record in epochs(run.path)]
+    assert injected[:4] == [0, 0, 0, 36] and not any(injected[4:])  # none in a stage that does not expand
 
 
 def test_it_says_that_the_run_is_finished(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_random_seeds_are_drawn_whatever_their_rewards(run: Any) -> None:
 
 def test_a_static_pool_is_written_once_and_then_frozen(run: Any) -> None:
     path = run("static_pool")
-    assert len(injecting(path)) == 1
+    assert len(injecting(path)) == 1 and epochs(path)[-1]["counts"]["generated"] == 36
     assert {pick["epoch"] for pick in picks(path)} == {0}
     (first,) = injecting(path)
     later = [record for record in epochs(path) if record["epoch"] >= first]

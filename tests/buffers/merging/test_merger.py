@@ -244,6 +244,29 @@ def test_a_static_pool_is_written_once_and_then_frozen(tmp_path: Path) -> None:
     assert not any(one["retired"] for one in counts)
 
 
+def test_a_static_pool_is_injected_whole_whatever_the_share_of_a_merge(tmp_path: Path) -> None:
+    players = play(tmp_path / "run", 2, pool={"static": True, "inject_fraction": 0.05, "max_generated": 3})
+    assert decisions(players.run, "epoch")[1]["counts"]["injected"] == 3
+
+
+@pytest.mark.parametrize("sync", ["lockstep", "free"])
+def test_a_static_pool_is_waited_for_and_written_from_a_whole_epoch(tmp_path: Path, sync: str) -> None:
+    players = play(tmp_path / "run", 0, sync=sync, pool={"static": True})
+    players.epoch(0, steps=1)
+    with pytest.raises(RefusedError, match=r"has not visited 8 of its tasks.* → record their groups first"):
+        players.trainer.merge(1, 1)
+    daemon, players.daemon = players.daemon, None
+    for index in (1, 2):
+        players.step(players.trainer.merge(0, 1), index)
+    with pytest.raises(DeadlineError, match=r"the static pool is not written, .*rods-daemon"):
+        players.trainer.merge(1, 1)
+    assert daemon is not None
+    for step in (2, 3):
+        daemon.picked(step, 0, [])
+    assert players.trainer.merge(1, 1).counts["injected"] == 1
+    daemon.close()
+
+
 def test_every_layer_can_be_switched_off(tmp_path: Path) -> None:
     off = {"burn_in": False, "drift": False, "capacity": False, "unsampled_epochs": 0}
     players = play(tmp_path / "run", 6, pool=off)

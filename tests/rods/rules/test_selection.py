@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from rods.config import Config, parse_config
 from rods.faults import End
 from rods.observations import Group, Rollout
-from rods.rules.curriculum import stage_rules
+from rods.rules.curriculum import selects, stage_rules
 from rods.rules.selection import (
     TaskFacts,
     reachable_maximum,
     select,
-    selects,
     signals,
 )
 from rods.rules.tracker import Tracker
