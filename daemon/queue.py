@@ -1,4 +1,4 @@
-"""The seed queue: picks that no worker has started yet (FACTS §2: a queue of two steps' worth).
+"""The seed queue: picks that no worker has started yet (its default bound, two steps' worth, is our own choice).
 
 In `sync=free` it is bounded in age: a pick is stale once the trainer is `queue_steps` or more steps past it, and the
 newest step is served first. In lockstep nothing is dropped, and picks are served in order.

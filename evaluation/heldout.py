@@ -2,8 +2,9 @@
 
 Scores are kept in `eval/heldout_step_<step>.a<attempt>.jsonl`, one line a rollout, written whole or not at all; they
 never enter the observations. A checkpoint is scored once: asking again reads the file, unless rollouts ended as
-infrastructure failures, which are then repeated. Every checkpoint of a run is scored on the same tasks with the same
-draws through the identity interface, so that differences are paired.
+infrastructure failures. Then the batches that hold these are played again, with the same draws, and no others; a
+rollout that broke `TRIES` times is left out for good. Every checkpoint of a run is scored on the same tasks with the
+same draws through the identity interface, so that differences are paired.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 INTERVALS = {"progress": estimate, "binary": share, "official": share}  # verdicts are 0 or 1: Wilson's
 BATCH = 256  # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a batch
+TRIES = 3  # that a rollout is given before what breaks it counts as permanent
 Which = Literal["start", "end"] | int
 
 
@@ -58,7 +60,8 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
     run = Run.open(path)
     checkpoint = _checkpoint(path, which)
     file = _file(path, checkpoint)
-    if not file.exists() or _broken(file):
+    again = _to_repeat(file) if file.exists() else None
+    if again is None or again:
         run.check_environments()
         tasks = run.held_out
         if not tasks:
@@ -66,7 +69,7 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
                 "the run has no held-out tasks", where=str(path), remedy="create a run with data.held_out above 0"
             )
         count = run.config.training.heldout_rollouts
-        _write(file, checkpoint, roll_out(run.config, checkpoint.policy, run.environments, tasks, count))
+        _write(file, checkpoint, roll_out(run.config, checkpoint.policy, run.environments, tasks, count, again))
     return _summed(file)
 
 
@@ -103,9 +106,9 @@ def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
     difference = {}
     for measure in (name for name in before if name in after):
         old, new = before[measure], after[measure]
-        common = old.keys() & new.keys()
-        pairs = {task: old[task] for task in common}, {task: new[task] for task in common}
-        difference[measure] = paired(*pairs).as_json()
+        if common := old.keys() & new.keys():
+            pairs = {task: old[task] for task in common}, {task: new[task] for task in common}
+            difference[measure] = paired(*pairs).as_json()
     asked = {record["task"] for file in files for record in _records(file)}
     left_out = len(asked - both)
     return {"start": start, "end": end, "difference": difference, "left_out": left_out}
@@ -117,7 +120,13 @@ def _summed(file: Path) -> dict[str, Any]:
 
 
 def _broken(file: Path) -> int:
-    return sum(record["end"] == "infrastructure" for record in _records(file))
+    return sum(map(_lost, _records(file)))
+
+
+def _to_repeat(file: Path) -> frozenset[str]:
+    """The tasks with a rollout that broke and may be tried again."""
+    broken = filter(_lost, _records(file))
+    return frozenset(record["task"] for record in broken if record.get("tries", 1) < TRIES)
 
 
 def _records(file: Path) -> list[dict[str, Any]]:
@@ -125,19 +134,25 @@ def _records(file: Path) -> list[dict[str, Any]]:
 
 
 def roll_out(
-    config: Config, policy: Path, environments: Environments, tasks: Sequence[Task], count: int
+    config: Config,
+    policy: Path,
+    environments: Environments,
+    tasks: Sequence[Task],
+    count: int,
+    only: frozenset[str] | None = None,
 ) -> Iterator[tuple[Task, list[Scored]]]:
     """`count` scored rollouts of each of `tasks`, in order, by the policy whose files a checkpoint holds in `policy`,
     through the identity interface. Draws depend on the run's random seed for rollouts, the task's place and the
-    rollout's index, never on the checkpoint. Raises UserError when the files do not fit."""
+    rollout's index, never on the checkpoint. With `only`, batches without one of these tasks are left out. Raises
+    UserError when the files do not fit."""
     if config.policy.kind == "simulated":
         known = simulated.SimulatedPolicy(config)
         known.load(policy)
-        return _simulated(known, tasks, count)
+        return _simulated(known, [task for task in tasks if only is None or task.id in only], count)
     from trainer.engines.local import LocalEngine  # torch only where weights are
 
     engine = LocalEngine.load_alone(policy, config.rollouts, config.operation, config.policy.kind)
-    return _with_weights(engine, config, environments, tasks, count)
+    return _with_weights(engine, config, environments, tasks, count, only)
 
 
 def _simulated(
@@ -152,13 +167,20 @@ def _simulated(
 
 
 def _with_weights(
-    engine: LocalEngine, config: Config, environments: Environments, tasks: Sequence[Task], count: int
+    engine: LocalEngine,
+    config: Config,
+    environments: Environments,
+    tasks: Sequence[Task],
+    count: int,
+    only: frozenset[str] | None,
 ) -> Iterator[tuple[Task, list[Scored]]]:
     from trainer.batches import scoring_jobs
 
     per_batch = max(1, BATCH // count)
     for first in range(0, len(tasks), per_batch):
         part = tasks[first : first + per_batch]
+        if only is not None and not any(task.id in only for task in part):
+            continue
         jobs = [job for job in scoring_jobs(part, config, environments) for _ in range(count)]
         key = keyed_random(config.random_seeds.rollouts, "held_out", first).getrandbits(63)
         samples = engine.rollouts(jobs, random_seed=key)
@@ -232,23 +254,29 @@ def _file(path: Path, checkpoint: Checkpoint) -> Path:
 
 
 def _write(file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[Task, list[Scored]]]) -> None:
-    """Writes one line a rollout, all or none. A rollout that breaks now but has a line in an earlier file keeps that
-    line: its draws were the same. Raises InfrastructureError, and leaves what was there, when every rollout broke."""
+    """Writes one line a rollout, all or none. What is not rolled out, and a rollout that breaks now, keeps its line of
+    an earlier file: its draws were the same. `tries` counts how often a broken one was tried. Raises
+    InfrastructureError, and leaves what was there, when every rollout broke."""
     file.parent.mkdir(exist_ok=True)
     head = {"step": checkpoint.position.step, "attempt": checkpoint.position.attempt}
-    earlier = {(one["task"], one["rollout"]): one for one in (_records(file) if file.exists() else ())}
-    records: list[dict[str, Any]] = []
+    records: dict[tuple[str, int], dict[str, Any]] = {
+        (one["task"], one["rollout"]): one for one in (_records(file) if file.exists() else ())
+    }
     for task, rollouts in rolled_out:
         about = {"task": task.id, "type": task.type, "split": task.split, "version": _version(task), **head}
         for index, scored in enumerate(rollouts):
             official = {} if scored.official is None else {"official": int(scored.official)}
             record = {**about, "rollout": index, **scored.rollout.as_json(), **official}
-            if record["end"] == "infrastructure":
-                record = earlier.get((task.id, index), record)
-            records.append(record)
-    if all(record["end"] == "infrastructure" for record in records):
+            if record["end"] == "infrastructure" and (earlier := records.get((task.id, index))):
+                record = {**earlier, "tries": earlier.get("tries", 1) + 1} if _lost(earlier) else earlier
+            records[task.id, index] = record
+    if all(map(_lost, records.values())):
         raise InfrastructureError("every held-out rollout met an infrastructure failure; nothing was scored")
-    replace(file, b"".join(orjson.dumps(record) + b"\n" for record in records))
+    replace(file, b"".join(orjson.dumps(record) + b"\n" for record in records.values()))
+
+
+def _lost(record: dict[str, Any]) -> bool:
+    return bool(record["end"] == "infrastructure")
 
 
 def _version(task: Task) -> str:

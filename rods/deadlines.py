@@ -10,7 +10,8 @@ from __future__ import annotations
 
 # One call of a tool.
 SLOW_CALL = 1.0  # `rods env check` reports a call that takes longer, and the sandbox by default ends it
-WORKER_CALL = 0.6  # a request to a worker of ours (BFCL's many digits); then its process is killed. Below SLOW_CALL
+WORKER_CALL = 0.6  # a request to a worker of ours (BFCL's many digits), of its own CPU time. Below SLOW_CALL
+WORKER_STALLED = 60.0  # by the clock: a worker that has not had that CPU time by then met a broken machine. Below HANGS
 RUNAWAY_CALL = 3.0  # `rods env check` kills a process whose call goes on. Above SLOW_CALL
 
 # Worker processes of environments.

@@ -3,6 +3,7 @@
     python experiments/baselines/compare.py runs/rods runs/static_data …
 
 Runs that have not been scored are scored now. The draws of a task are the same in every run, so differences are paired.
+A single task has no interval; of runs without a common task no difference is taken.
 """
 
 from __future__ import annotations
@@ -10,27 +11,24 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from console.output import estimated
 from evaluation.heldout import per_task, score_run
-from evaluation.scoring import Estimate, estimate, paired
+from evaluation.scoring import estimate, paired
 
 
 def main(folders: list[Path]) -> int:
     ends = {folder: per_task(Path(score_run(folder, "end")["file"]))["progress"] for folder in folders}
     first, *others = folders
     for folder, scores in ends.items():
-        print(f"{folder.name}: {_words(estimate(list(scores.values())))} on {len(scores)} held-out tasks")
+        print(f"{folder.name}: {estimated(estimate(list(scores.values())).as_json())} on {len(scores)} held-out tasks")
     for other in others:
         common = ends[first].keys() & ends[other].keys()
         if not common:
-            print(f"{first.name} and {other.name} share no held-out task: were they started with the same [data]?")
-            return 1
+            print(f"{first.name} over {other.name}: no difference, they share no held-out task (is [data] the same?)")
+            continue
         old, new = ({task: ends[folder][task] for task in common} for folder in (other, first))
-        print(f"{first.name} over {other.name}: {_words(paired(old, new), '+')}")
+        print(f"{first.name} over {other.name}: {estimated(paired(old, new).as_json(), '+')}")
     return 0
-
-
-def _words(found: Estimate, sign: str = "") -> str:
-    return f"{found.mean:{sign}.3f} [{found.low:{sign}.3f}, {found.high:{sign}.3f}]"
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ class Stage(Section):
 
 class Curriculum(Section):
     stages: tuple[Stage, ...] = (Stage(),)
-    plateau: float = Field(0.01, ge=0)  # an epoch that gains less in mean validation progress is a plateau (004 §4)
+    plateau: float = Field(0.01, ge=0)  # an epoch that changes mean validation progress by less is a plateau (004 §4)
     gradient_variation: float = Field(0.5, ge=0)  # gradient norms of an epoch are stable up to this std ÷ mean
 
     @model_validator(mode="after")

@@ -14,11 +14,13 @@ RoleAndText = tuple[Literal["system", "user", "assistant", "tool"], str]
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A reply, read. Exactly one of three: `calls`, an `answer`, or the `error` that makes the text malformed."""
+    """A reply, read. Exactly one of three: `calls`, an `answer`, or the `error` that makes the text malformed.
+    `in_call`: the frame of the reply is sound, and what stands inside a call is at fault (invalid JSON, say)."""
 
     calls: tuple[Call, ...] = ()
     answer: str | None = None
     error: str | None = None
+    in_call: bool = False
 
 
 class Dialect(Protocol):

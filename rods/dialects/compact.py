@@ -53,9 +53,9 @@ class Compact:
             try:
                 arguments = {key[1]: _value(value) for key, value in zip(keys, values, strict=True)}
             except ValueError as error:
-                return Parsed(error=str(error))
+                return Parsed(error=str(error), in_call=True)
             if not name or rest[: starts[0]].strip() or not all(values) or len(arguments) < len(keys):
-                return Parsed(error="bad call")
+                return Parsed(error="bad call", in_call=True)
             calls.append(Call(name, arguments))
         return Parsed(calls=tuple(calls))
 

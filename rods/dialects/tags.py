@@ -79,19 +79,19 @@ def tagless_json(value: Any) -> str:
 def json_calls(text: str, place: str) -> Parsed:
     """Reads a JSON list of calls. Never raises; the error names `place`."""
     if len(text) > MAX_CALL_TEXT:
-        return Parsed(error=f"{place} is too long")
+        return Parsed(error=f"{place} is too long", in_call=True)
     try:
         values = read_exact(text)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return Parsed(error=f"{place} is not valid JSON")
+        return Parsed(error=f"{place} is not valid JSON", in_call=True)
     except ValueError as error:
-        return Parsed(error=f"{place}: {error}")
+        return Parsed(error=f"{place}: {error}", in_call=True)
     if not isinstance(values, list) or not values:
-        return Parsed(error=f"{place} must hold a JSON list with at least one call")
+        return Parsed(error=f"{place} must hold a JSON list with at least one call", in_call=True)
     try:
         return Parsed(calls=tuple(Call.from_json(value) for value in values))
     except ValueError as error:
-        return Parsed(error=f"{place}: {error}")
+        return Parsed(error=f"{place}: {error}", in_call=True)
 
 
 def _as_json(text: str) -> str:

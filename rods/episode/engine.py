@@ -82,12 +82,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class StepTrace:
-    """One reply and what came of it. `error` is the dialect's complaint about malformed text, or None."""
+    """One reply and what came of it. `error` is the dialect's complaint about malformed text, or None; `in_call`: what
+    stands inside a call is malformed, the reply around it is not."""
 
     text: str
     calls: tuple[Call, ...] = ()
     results: tuple[Result, ...] = ()
     error: str | None = None
+    in_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ def _turn(
             return reply.end
         parsed = dialect.parse(reply.text)
         if parsed.error is not None:
-            steps.append(StepTrace(reply.text, error=parsed.error))
+            steps.append(StepTrace(reply.text, error=parsed.error, in_call=parsed.in_call))
             so_far.messages.append(Message(*dialect.complaint(parsed.error)))
             continue
         if not parsed.calls:

@@ -6,8 +6,9 @@
   counts replies, `correct` calls a visible tool with legal arguments, `wrong` one with illegal arguments. The second
   term is 0 when there was neither.
 - format_codes (004 Appendix H; its formula was lost, this one follows its description), range 0–2: every reply gets
-  the worst code that applies: malformed text, a schema error (unknown tool, illegal arguments), a failed execution, or
-  valid. The reward is 1[a call was made] · ((N − malformed)/N + valid/(replies with well-formed calls)).
+  the worst code that applies: malformed text, a schema error (invalid JSON inside a call, an unknown tool, illegal
+  arguments), a failed execution, or valid. The reward is 1[a call was tried] · ((N − malformed)/N + valid/(replies that
+  try a call)).
 """
 
 from __future__ import annotations
@@ -55,11 +56,11 @@ def format_reward(trace: Trace) -> float:
 def format_codes(trace: Trace) -> float:
     """004 Appendix H, in [0, 2]."""
     steps = _steps(trace)
-    calling = [step for step in steps if step.results]
+    calling = [step for step in steps if step.results or step.in_call]
     if not calling:
         return 0.0
-    malformed = sum(step.error is not None for step in steps)
-    valid = sum(all(result.error is None for result in step.results) for step in calling)
+    malformed = sum(step.error is not None and not step.in_call for step in steps)
+    valid = sum(not step.in_call and all(result.error is None for result in step.results) for step in calling)
     return (len(steps) - malformed) / len(steps) + valid / len(calling)
 
 

@@ -77,15 +77,23 @@ class Breaking:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.broken: Callable[[int, int], bool] = lambda place, index: False
         self.asked = 0
+        self.played: list[int] = []
         self._roll_out = heldout.roll_out
         monkeypatch.setattr(heldout, "roll_out", self.roll_out)
 
     def roll_out(
-        self, config: Config, policy: Path, environments: Environments, tasks: Sequence[Task], count: int
+        self,
+        config: Config,
+        policy: Path,
+        environments: Environments,
+        tasks: Sequence[Task],
+        count: int,
+        only: frozenset[str] | None,
     ) -> Iterator[tuple[Task, list[Scored]]]:
         self.asked += 1
-        for place, (task, found) in enumerate(self._roll_out(config, policy, environments, tasks, count)):
-            yield task, [self._of(one, self.broken(place, index)) for index, one in enumerate(found)]
+        for task, found in self._roll_out(config, policy, environments, tasks, count, only):
+            self.played.append(tasks.index(task))
+            yield task, [self._of(one, self.broken(self.played[-1], index)) for index, one in enumerate(found)]
 
     def _of(self, one: Scored, broken: bool) -> Scored:
         return Scored(replace(one.rollout, resolved=0, reward=None, end="infrastructure")) if broken else one
@@ -116,6 +124,17 @@ def test_rollouts_that_the_machinery_broke_are_counted_and_repeated(
     assert Path(whole["file"]).read_bytes() == expected
     assert score_run(copied, "end") == whole
     assert engine.asked == 3, "what is whole is not scored again"
+
+
+def test_a_rollout_that_always_breaks_is_played_a_few_times_and_nothing_else_with_it(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Breaking(monkeypatch)
+    engine.broken = lambda place, index: (place, index) == (5, 1)
+    for _ in range(6):
+        found = score_run(copied, "end")
+        assert (found["progress"]["tasks"], found["broken"]) == (40, 1)
+    assert engine.played == [*range(40), 5, 5] and engine.asked == heldout.TRIES
 
 
 def test_a_score_of_which_every_rollout_broke_is_not_kept(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

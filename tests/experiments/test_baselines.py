@@ -128,3 +128,22 @@ def test_runs_are_compared_task_by_task(run: Any) -> None:
     *ends, difference = done.stdout.splitlines()
     assert len(ends) == 2 and all("on 8 held-out tasks" in line for line in ends)
     assert difference.startswith("rods over static_data: ")
+
+
+def test_runs_that_share_no_task_or_a_single_one_are_compared_all_the_same(run: Any, tmp_path: Path) -> None:
+    values = tomllib.loads((FOLDER / "static_data.toml").read_text())
+    for section, keys in SMALL.items():
+        values[section] = {**values[section], **keys}
+    del values["policy"]["carelessness"]
+    values["data"] |= {"held_out": 1, "random_seed": 5}
+    values["training"]["steps"] = 2
+    (tmp_path / "c.toml").write_text(tomli_w.dumps({**values, "curriculum": {"stages": [{"epochs": 1}]}}))
+    trained = [sys.executable, "-m", "trainer", str(tmp_path / "other"), "--config", str(tmp_path / "c.toml")]
+    subprocess.run(trained, check=True, capture_output=True, timeout=120)
+    folders = [str(run("static_data")), str(tmp_path / "other"), str(tmp_path / "other")]
+    for order in (folders, folders[1:]):
+        command = [sys.executable, str(FOLDER / "compare.py"), *order]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0 and "inf" not in done.stdout, done
+        last = done.stdout.splitlines()[-1]
+        assert ("share no held-out task" in last) if len(order) == 3 else last == "other over other: +0.000"

@@ -45,7 +45,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (
             RODS,
             [
-                "format on base until a plateau",
+                "format_codes on base until a plateau",
                 "progress on base until a plateau",
                 "progress on base, long_context, miss_func, miss_param with variants until the end of the run",
             ],

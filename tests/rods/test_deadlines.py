@@ -21,6 +21,7 @@ from rods.deadlines import (
     TOGETHER,
     WEIGHTS_LOADED,
     WORKER_CALL,
+    WORKER_STALLED,
     WORKER_START,
     WORLD_REMADE,
 )
@@ -29,6 +30,7 @@ from rods.deadlines import (
 def test_a_call_ends_before_what_waits_for_it() -> None:
     assert WORKER_CALL < SLOW_CALL < RUNAWAY_CALL
     assert Sandbox().seconds == SLOW_CALL < WORLD_REMADE
+    assert WORKER_CALL < WORKER_STALLED < HANGS
     assert WORKER_START + WORLD_REMADE < HANGS
 
 

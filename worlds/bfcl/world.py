@@ -67,7 +67,7 @@ class Bfcl:
         )
         self._bound = cache(self._bind)
         self._built = lru_cache(KEPT_STATES)(self._build)
-        self._worker = Worker(COMPUTE)
+        self._worker = Worker(COMPUTE, cpu=True)
         self._catalogue: Catalogue | None = None
 
     def tools(self) -> Mapping[str, Tool]:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import orjson
 
-from rods.deadlines import WORKER_START
+from rods.deadlines import WORKER_STALLED, WORKER_START
 from rods.environments.workers.serving import HEADER
 from rods.errors import InfrastructureError, RodsError
 
@@ -62,6 +62,7 @@ class Order:
     reply_bytes: int
     opening: Any
     confinement: Confinement | None
+    cpu: bool = False
 
 
 class Child:
@@ -73,6 +74,7 @@ class Child:
             "memory": order.memory,
             "reply_bytes": order.reply_bytes,
             "opening": order.opening,
+            "cpu": order.cpu,
             "quiet": confinement is not None,
             "confinement": None if confinement is None else confinement.files,
         }
@@ -104,6 +106,7 @@ class Child:
         self.owner = os.getpid()
         self.ready = False
         self.opened: Any = None  # the answer to the opening request
+        self._cpu = order.cpu
         self._patience = 0.0
         self._number = 0  # of the request whose reply comes next
         self._end = weakref.finalize(self, _end, self.process, self._pipe, self.owner, confinement is not None)
@@ -126,6 +129,23 @@ class Child:
             self.process.stderr.close()
 
     def ask(self, request: bytes, seconds: float, reply_bytes: int) -> tuple[str, Any]:
+        if not self._cpu:
+            return self._ask(request, seconds, reply_bytes)
+        try:  # the child counts its own time
+            return self._ask(request, WORKER_STALLED, reply_bytes)
+        except Overrun as overrun:
+            if overrun.kind == "timeout":
+                raise InfrastructureError(f"a worker process gave no answer for {WORKER_STALLED:g} s") from overrun
+            if overrun.kind == "crashed" and self._ended_by(signal.SIGPROF):
+                raise Overrun("timeout", f"more than {seconds:g} s of computing") from overrun
+            raise
+
+    def _ended_by(self, number: int) -> bool:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.process.wait(1.0) == -number
+        return False
+
+    def _ask(self, request: bytes, seconds: float, reply_bytes: int) -> tuple[str, Any]:
         deadline = time.monotonic() + seconds
         self._wait_at_most(seconds)
         self._number = self._number + 1 & 0xFFFFFFFF

@@ -1,9 +1,10 @@
 """The child's side of a worker (`worker`): reads requests, answers each by one function, and limits itself.
 
 Runs as `python -c …` with one JSON object as argument: {"target": "package.module:function", "seconds", "memory",
-"reply_bytes", "opening": a first request or null, "quiet": whether nobody reads what it prints from the opening request
-on, "confinement": what `confining.confine` gets before the function runs, or null}. Messages in both directions are
-four bytes of length, the four of the request's number, and JSON. The first reply is number 0, to the opening request.
+"reply_bytes", "opening": a first request or null, "cpu": whether the seconds are CPU time, "quiet": whether nobody
+reads what it prints from the opening request on, "confinement": what `confining.confine` gets before the function
+runs, or null}. Messages in both directions are four bytes of length, the four of the request's number, and JSON. The
+first reply is number 0, to the opening request.
 """
 
 from __future__ import annotations
@@ -58,7 +59,12 @@ def main() -> None:
             return
         if not confined:  # should the parent die, a computation that hangs ends by itself
             limit(resource.RLIMIT_CPU, int(time.process_time() + order["seconds"]) + 2)
-        _write(pipe, number, _answer(function, loads(request), limit_bytes))
+        if order["cpu"]:  # SIGPROF ends this process, in the middle of whatever it computes
+            signal.setitimer(signal.ITIMER_PROF, order["seconds"])
+        answer = _answer(function, loads(request), limit_bytes)
+        if order["cpu"]:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        _write(pipe, number, answer)
 
 
 def _answer(function: Callable[[Any], Any], request: Any, reply_bytes: int) -> bytes:

@@ -78,9 +78,11 @@ class Worker:
     """One child process that runs `target` ("package.module:function", JSON to JSON).
 
     `seconds` a request may take, `memory` bytes of address space, `reply_bytes` of JSON in the reply. `opening` is a
-    first request to every child. `spares` are children that wait to replace it, shared with other workers of the same
-    order; without them a replacement has to be started. Safe to share between threads (requests wait for each other);
-    after a fork each process starts a child of its own. `generation` counts the children.
+    first request to every child. With `cpu` the seconds are the child's CPU time: on a busy machine a request takes as
+    long as it takes, up to `deadlines.WORKER_STALLED` by the clock; then the machine is at fault. `spares` are children
+    that wait to replace it, shared with other workers of the same order; without them a replacement has to be started.
+    Safe to share between threads (requests wait for each other); after a fork each process starts a child of its own.
+    `generation` counts the children.
     """
 
     def __init__(
@@ -93,10 +95,11 @@ class Worker:
         opening: Any = None,
         confinement: Confinement | None = None,
         spares: Spares | None = None,
+        cpu: bool = False,
     ) -> None:
         self.seconds, self.reply_bytes = seconds, reply_bytes
         self._spares = spares or Spares(0)
-        self._order = Order(target, seconds, memory, reply_bytes, opening, confinement)
+        self._order = Order(target, seconds, memory, reply_bytes, opening, confinement, cpu)
         self.generation = 0
         self._lock = threading.Lock()
         self._child: Child | None = None
@@ -122,7 +125,7 @@ class Worker:
                 except Gone:
                     self._replace(child)
                     continue
-                except Overrun:
+                except (Overrun, InfrastructureError):
                     self._replace(child)
                     raise
                 break

@@ -75,7 +75,9 @@ def test_an_answer_ends_the_turn_and_documents_name_every_tool_and_argument(name
     ],
 )
 def test_tags_names_what_is_malformed(text, complaint):
-    assert complaint in str(load("tags").parse(text).error)
+    parsed = load("tags").parse(text)
+    assert complaint in str(parsed.error)
+    assert parsed.in_call == (complaint != "nothing else"), "what stands in a call is no fault of the form"
 
 
 def test_tags_accepts_reasoning_before_either_form():
@@ -92,7 +94,8 @@ def test_hermes_reads_several_blocks_and_refuses_an_open_one():
     block = '<tool_call>{"name": "ls", "arguments": {}}</tool_call>'
     assert len(load("hermes").parse(f"sure {block} and {block}").calls) == 2
     assert load("hermes").parse(f"{block}<tool_call>").error
-    assert load("hermes").parse("<tool_call>nope</tool_call>").error
+    nope = load("hermes").parse("<tool_call>nope</tool_call>")
+    assert nope.error and nope.in_call and not load("hermes").parse(f"{block}<tool_call>").in_call
 
 
 @pytest.mark.parametrize(

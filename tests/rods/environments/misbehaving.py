@@ -19,6 +19,8 @@ def do(request: dict[str, Any]) -> Any:
         case "loop":
             while True:
                 pass
+        case "sleep":
+            time.sleep(request["seconds"])
         case "power":
             return (10 ** (10**9)) % 7
         case "memory":

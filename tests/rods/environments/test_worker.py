@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -50,6 +51,41 @@ def test_what_runs_away_is_ended_within_a_second_and_replaced(worker, request_, 
     assert time.perf_counter() - start < 20  # and not never: a crowded machine takes its time
     assert raised.value.kind == kind
     assert worker.call({"do": "echo", "value": 1}) == 1
+
+
+@pytest.fixture
+def counting():
+    made = Worker(FUNCTIONS + "do", seconds=0.5, memory=512 << 20, cpu=True)
+    made.warm()
+    yield made
+    made.close()
+
+
+def test_a_request_that_waits_for_a_processor_is_not_ended_where_its_own_time_counts(counting):
+    pid = counting.pid
+    stopped = threading.Timer(0.1, os.kill, (pid, signal.SIGSTOP))
+    going_on = threading.Timer(1.5, os.kill, (pid, signal.SIGCONT))
+    for timer in (stopped, going_on):
+        timer.start()
+    start = time.perf_counter()
+    assert counting.call({"do": "sleep", "seconds": 0.3}) is None and counting.pid == pid
+    assert time.perf_counter() - start > 1.0, "three times what it may compute"
+
+
+@pytest.mark.parametrize("request_", [{"do": "loop"}, {"do": "power"}], ids=str)
+def test_what_computes_for_too_long_is_ended_by_its_own_time(counting, request_):
+    for _ in range(2):
+        with pytest.raises(Overrun, match="of computing") as raised:
+            counting.call(request_)
+        assert raised.value.kind == "timeout"
+    assert counting.call({"do": "echo", "value": 1}) == 1
+
+
+def test_what_gives_no_answer_without_computing_is_the_machine_s_fault(counting, monkeypatch):
+    monkeypatch.setattr("rods.environments.workers.child.WORKER_STALLED", 0.5)
+    with pytest.raises(InfrastructureError, match="gave no answer"):
+        counting.call({"do": "sleep", "seconds": 60})
+    assert counting.call({"do": "echo", "value": 1}) == 1
 
 
 @pytest.mark.parametrize("slowly", ["read_slowly", "write_slowly"])

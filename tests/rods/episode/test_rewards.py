@@ -12,8 +12,8 @@ UNKNOWN, WRONG, BROKEN = (Result("x", error=kind) for kind in ("unknown_tool", "
 YES, NO = Verdict(True, True), Verdict(True, False)
 
 
-def step(*results, error=None):
-    return StepTrace("text", tuple(Call("f") for _ in results), results, error)
+def step(*results, error=None, in_call=False):
+    return StepTrace("text", tuple(Call("f") for _ in results), results, error, in_call)
 
 
 def trace(*turns, end="finished", expected=None):
@@ -43,6 +43,8 @@ def test_infrastructure_failures_have_no_reward_under_any_kind():
         ([step()], 0.0, 0.0),  # no call was made
         ([step(OK), step()], 2.0, 2.0),
         ([step(OK), step(error="bad")], 0.5 + 1.0, 0.5 + 1.0),
+        ([step(OK), step(error="bad JSON", in_call=True)], 0.5 + 1.0, 1.0 + 0.5),  # a schema error (004 Appendix H)
+        ([step(error="bad JSON", in_call=True)], 0.0, 1.0 + 0.0),  # a call was tried
         ([step(OK, WRONG), step()], 1.0 + 0.5, 1.0 + 0.0),
         ([step(REFUSED), step()], 1.0 + 1.0, 1.0 + 0.0),  # a refused call is well formed, but did not execute
         ([step(UNKNOWN), step()], 1.0 + 0.0, 1.0 + 0.0),  # neither correct nor wrong arguments: 0/0 is 0
