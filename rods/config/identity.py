@@ -173,8 +173,9 @@ class PoolRules(Section):
     burn_in_below: float = Field(0.20, ge=0, le=1)  # mean reward of a new variant below which it goes
     burn_in_observations: int = Field(1, ge=1)  # after so many counted groups
     drift: bool = True  # layer 2
-    mastered_above: float = Field(0.95, ge=0, le=1)  # mean of the window
-    too_hard_below: float = Field(0.20, ge=0, le=1)  # mean of the window
+    mastered_above: float = Field(0.95, ge=0, le=1)  # mean of the last drift_groups groups
+    too_hard_below: float = Field(0.20, ge=0, le=1)  # mean of the last drift_groups groups
+    drift_groups: int = Field(3, ge=1)  # layer 2 reads so many; with zones.probe=window the whole window
     drift_observations: int = Field(2, ge=1)  # counted groups before layer 2 may judge
     unsampled_epochs: int = Field(3, ge=0)  # 0: never pruned
     capacity: bool = True  # layer 3: lowest window variance goes first when over max_generated

@@ -76,9 +76,11 @@ class Model:
         for task in self.variants():
             seen = self.window(task, self.active[task][1])
             if len(seen) >= rules.drift_observations:
-                if means[task] > Fraction(str(rules.mastered_above)):
+                last = [group[1] for group in seen[-rules.drift_groups :]]
+                mean = sum(last, Fraction()) / len(last)
+                if mean > Fraction(str(rules.mastered_above)):
                     self.retire(task, "drift_mastered", step)
-                elif means[task] < Fraction(str(rules.too_hard_below)):
+                elif mean < Fraction(str(rules.too_hard_below)):
                     self.retire(task, "drift_too_hard", step)
         for task in self.variants():
             if epoch - self.active[task][0] >= rules.unsampled_epochs:
