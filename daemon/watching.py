@@ -24,6 +24,7 @@ from buffers.log.tail import Ahead, Disk, Tail
 from buffers.run.heartbeat import heartbeat_path
 from buffers.run.run import Run
 from buffers.state import ClosedStep, RunState
+from rods.files import descriptor_of
 from rods.rules.curriculum import selects, stage_rules
 from rods.rules.selection import TaskFacts, signals
 from rods.rules.tracker import Window
@@ -211,7 +212,7 @@ class Fetcher:
         room = self._reach
         for one in ahead:
             try:
-                async with aiofiles.open(one.part, "rb") as file:
+                async with aiofiles.open(one.part, "rb", opener=descriptor_of) as file:
                     if (await _fstat(file.fileno())).st_ino != one.inode:
                         break  # renamed just now: what it holds is fetched next time
                     await file.seek(one.begin)

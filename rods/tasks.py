@@ -24,6 +24,7 @@ import orjson
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.errors import UserError
+from rods.files import open_regular
 
 SCHEMA = 1
 TaskType = Literal["base", "long_context", "miss_func", "miss_param"]
@@ -152,7 +153,7 @@ def read_tasks(path: Path) -> Iterator[Task]:
     """The tasks of a JSONL file, in order. Raises UserError naming file, line and remedy, also for duplicate ids."""
     seen: dict[str, int] = {}
     try:
-        lines = path.open("rb")
+        lines = open_regular(path)
     except OSError as error:
         raise UserError(
             f"cannot read the task file ({error.strerror})", where=str(path), remedy="check the path under [data] tasks"

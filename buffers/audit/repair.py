@@ -26,6 +26,7 @@ from buffers.run.heartbeat import Heartbeat
 from buffers.run.locks import Ownership, buffer_lock, owner, stale_owners
 from buffers.run.run import Run
 from rods.errors import RefusedError, RodsError
+from rods.files import read_regular
 
 PROCESS = "recover"
 OWNED = (runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS)  # who owns them owns all that is repaired here
@@ -148,7 +149,7 @@ def _mender(path: Path, parts: list[PartContents]) -> Callable[[Path], object]:
 
 def _torn(log: Path) -> Iterator[Repair]:
     live = segments(log)[-1]
-    data = live.read_bytes()
+    data = read_regular(live)
     size = len(data) - (data.rfind(b"\n") + 1)
     if size:
         remedy = f"moved to {live.name}.torn.{len(data) - size}, as at every start"
@@ -169,7 +170,7 @@ def restore_pool(run: Run, aside: Path) -> None:
     history = Rederivation(run, Findings(str(run.path)))
     history.walk()
     for part in segments(log) if history.restored else ():
-        lines = part.read_bytes().splitlines(keepends=True)
+        lines = read_regular(part).splitlines(keepends=True)
         first = first_seq(part) or 0
         for seq, content in history.restored.items():
             if first <= seq < first + len(lines):
@@ -194,7 +195,7 @@ def _cut_before_lost_merge(log: Path, aside: Path) -> None:
             _mover(part)(aside)
         else:
             keep = max(0, after + 1 - first)
-            _replace(part, b"".join(part.read_bytes().splitlines(keepends=True)[:keep]), aside)
+            _replace(part, b"".join(read_regular(part).splitlines(keepends=True)[:keep]), aside)
             if first <= after + 1:
                 return
 

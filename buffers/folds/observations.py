@@ -22,6 +22,7 @@ from buffers.log.tail import BLOCK, Tail
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
+from rods.files import open_regular
 from rods.observations import Group
 from rods.rules.tracker import Tracker
 
@@ -209,7 +210,7 @@ def known_starts(path: Path, lineage: Lineage | None = None, skip: Container[str
     for part in segments(path):
         if part.name in skip:
             continue
-        with part.open("rb") as file:
+        with open_regular(part) as file:
             rest = b""
             while data := file.read(BLOCK):
                 data = rest + data

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rods.errors import disk_error
+from rods.files import descriptor_of
 
 
 def open_file(path: Path, flags: int) -> int:
     """A descriptor, closed when another program is started. Raises what `disk_error` makes of a refusal."""
     try:
-        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+        return os.open(path, flags | os.O_CLOEXEC) if flags & os.O_DIRECTORY else descriptor_of(path, flags)
     except OSError as error:
         raise disk_error(error, path) from error
 
@@ -46,7 +47,7 @@ def sync_file(path: Path) -> None:
     """Makes what is in `path` durable, whoever wrote it; nothing to do where there is no file. Called before a record
     is written that names what stands there."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = descriptor_of(path, os.O_RDONLY)
     except FileNotFoundError:
         return
     _sync(descriptor, os.fdatasync, path)

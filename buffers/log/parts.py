@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from buffers.log.records import LOST, Record, parsed
+from rods.files import open_regular
 
 LOOKS = 20  # how often a reader looks again for a part that is being renamed
 NEAR = 1 << 16  # bytes in which a record is looked for line by line
@@ -36,7 +37,7 @@ def segments(path: Path, since: str = "") -> list[Path]:
 
 def first_seq(path: Path) -> int | None:
     """The seq with which a part begins; None for an empty one. Raises CorruptLogError."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         first = file.readline()
     return int(parsed(first[:-1], path, 0)["seq"]) if first.endswith(b"\n") else None
 
@@ -45,7 +46,7 @@ def last_record(part: Path) -> tuple[Record | None, int]:
     """The last whole record of a part (None when it has none) and the offset behind it. Raises CorruptLogError when the
     last line that ends is no record."""
     reach = 1 << 16
-    with part.open("rb") as file:
+    with open_regular(part) as file:
         size = os.fstat(file.fileno()).st_size
         while True:
             start = max(0, size - reach)
@@ -95,7 +96,7 @@ class Lookup:
 
 
 def _search(part: Path, seq: int) -> Record | None:
-    with part.open("rb") as file:
+    with open_regular(part) as file:
         low, high = 0, os.fstat(file.fileno()).st_size  # the line begins at `low` or behind it, and before `high`
         while high - low > NEAR:
             middle = (low + high) // 2

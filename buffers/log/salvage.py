@@ -17,6 +17,7 @@ import orjson
 
 from buffers.log.parts import segments
 from buffers.log.records import LOST, Record, is_record, leading_record, line, record
+from rods.files import read_regular
 
 BEGINNING = re.compile(rb'\{"seq":\d+,"id":"')
 
@@ -54,7 +55,7 @@ def salvage(log: Path) -> list[PartContents]:
     last = 0
     files = segments(log)
     for path in files:
-        data = path.read_bytes()
+        data = read_regular(path)
         torn = data[data.rfind(b"\n") + 1 :] if path == files[-1] else b""
         if torn and not 0 < len(leading_record(torn)) < len(torn):  # otherwise it was whole, its newline is damaged
             data = data[: -len(torn)]

@@ -17,6 +17,7 @@ import orjson
 
 from buffers.log.parts import LOOKS, segments
 from buffers.log.records import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Damage, Record, check_newline, parsed
+from rods.files import open_regular
 
 BLOCK = 1 << 15  # bytes read at once: a block's records stay in the processor's cache
 
@@ -62,7 +63,7 @@ class Disk:
 
     @contextmanager
     def open(self, part: Path) -> Iterator[tuple[BinaryIO, int]]:
-        with part.open("rb") as file:
+        with open_regular(part) as file:
             yield file, os.fstat(file.fileno()).st_ino
 
 

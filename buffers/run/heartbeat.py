@@ -19,6 +19,8 @@ from typing import Any, Literal
 import orjson
 
 from rods.deadlines import BEATS_SEEN, SILENCE, STUCK
+from rods.errors import UserError
+from rods.files import read_regular
 
 EVERY = 1.0  # seconds between beats
 USUAL = 5.0  # a process may be stuck after STUCK seconds without progress, and this many times its longest pause so far
@@ -127,10 +129,10 @@ def heartbeat_path(folder: Path, process: str) -> Path:
 def read_heartbeat(folder: Path, process: str) -> dict[str, Any]:
     """What the file holds; nothing when it cannot be read."""
     try:
-        found: dict[str, Any] = orjson.loads(heartbeat_path(folder, process).read_bytes())
-    except (OSError, ValueError):
+        found: Any = orjson.loads(read_regular(heartbeat_path(folder, process)))
+    except (OSError, ValueError, UserError):
         return {}
-    return found
+    return found if isinstance(found, dict) else {}
 
 
 def moves(folder: Path, process: str, place: ProcessLocation, seconds: float = BEATS_SEEN) -> bool:

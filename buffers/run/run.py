@@ -25,6 +25,7 @@ from buffers.run.heartbeat import ProcessLocation
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
 from rods.environments.loading import Environments
 from rods.errors import RefusedError, UserError
+from rods.files import read_regular
 from rods.tasks import Task, read_tasks
 
 
@@ -66,7 +67,7 @@ class Run:
         _same(recorded, written, path, "config.toml was edited: ")
         if config is not None:
             _same(recorded, config, path, "")
-        data = (path / runfolder.TASKS).read_bytes()
+        data = read_regular(path / runfolder.TASKS)
         if hashlib.sha256(data).hexdigest() != manifest["tasks"]["sha256"]:
             raise RefusedError(
                 "the tasks are not those that the run was created with",
@@ -110,7 +111,7 @@ class Run:
 def _manifest(path: Path) -> dict[str, Any]:
     file = path / runfolder.MANIFEST
     try:
-        manifest: dict[str, Any] = orjson.loads(file.read_bytes())
+        manifest: dict[str, Any] = orjson.loads(read_regular(file))
     except (OSError, ValueError) as error:
         raise UserError(f"cannot be read ({error})", where=str(file), remedy="restore it from a copy") from error
     if manifest.get("protocol") != PROTOCOL:

@@ -28,6 +28,7 @@ from rods.config.identity import (
 )
 from rods.config.operation import Operation
 from rods.errors import UserError
+from rods.files import read_regular
 
 PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
 
@@ -79,7 +80,7 @@ def read_config(path: Path) -> Config:
     """Reads a TOML file; makes `policy.model`, which is relative to it, absolute. Raises UserError naming file, key and
     remedy."""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(read_regular(path).decode("utf-8"))
     except OSError as error:
         raise UserError(
             f"cannot read the configuration ({error.strerror})", where=str(path), remedy="check the path after --config"

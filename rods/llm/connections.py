@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import aiofiles
 import aiohttp
 import structlog
+from aiohttp import hdrs
 
 from rods.config import Endpoint
 from rods.errors import UserError
@@ -110,9 +111,10 @@ def _open_descriptors() -> int:
 
 
 async def read_reply(response: aiohttp.ClientResponse) -> bytes:
-    """The whole body. Raises aiohttp.ClientPayloadError for one longer than any answer needs to be."""
+    """The whole body. Raises aiohttp.ClientPayloadError for one longer than any answer needs to be, once it is
+    decompressed: half a megabyte of gzip may hold a gigabyte."""
     length = response.content_length
-    if length is not None and length <= MAX_BODY:
+    if length is not None and length <= MAX_BODY and hdrs.CONTENT_ENCODING not in response.headers:
         return await response.read()
     parts, size = [], 0
     async for part in response.content.iter_any():

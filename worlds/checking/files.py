@@ -18,6 +18,7 @@ from rods.calls import Call
 from rods.environments.base import Environment, Results
 from rods.environments.loading import Environments
 from rods.errors import UserError
+from rods.files import read_regular
 from rods.gates import grounding, leaks, missing, requests
 from rods.gates.ground_truth import StateRejected, faults, run, tools
 from rods.gates.records import Reason
@@ -52,7 +53,7 @@ def check_file(path: Path, environments: Environments) -> CheckReport:
     would hold against these tasks (docs/gates.md): that is for the user to know, not a fault.
     """
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = read_regular(path).split(b"\n")
     except OSError as error:
         raise UserError(
             f"cannot read the task file ({error.strerror})", where=str(path), remedy="check the path"

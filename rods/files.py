@@ -1,0 +1,40 @@
+"""Opens what a user or another process put there: regular files only.
+
+A FIFO would be waited for until somebody writes, a device may never end. Both are refused at once, and a signal can end
+the program.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from rods.errors import UserError
+
+
+def descriptor_of(path: str | Path, flags: int) -> int:
+    """A descriptor of a regular file, closed when another program is started. Raises UserError for anything else but a
+    folder, and OSError as `os.open` does."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    kind = "a FIFO" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "no file"
+    raise UserError(f"is {kind}, where a file is expected", where=str(path), remedy="put a regular file there")
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file, open for reading; errors as `descriptor_of`."""
+    return os.fdopen(descriptor_of(path, os.O_RDONLY), "rb")
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a regular file; errors as `descriptor_of`."""
+    with open_regular(path) as file:
+        return file.read()

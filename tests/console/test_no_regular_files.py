@@ -1,0 +1,51 @@
+"""A FIFO, a device or a folder where a file is expected is refused at once, and never waited for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from buffers.run import runfolder
+from rods.errors import EXIT_USER
+from tests.console.conftest import CONFIG, rods
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize("put", [fifo, device])
+@pytest.mark.parametrize("log", [runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS, runfolder.TASKS])
+@pytest.mark.parametrize("verb", [("status",), ("verify",), ("report",), ("recover",), ("up",)])
+def test_instead_of_a_log(run_copy: Path, log: str, verb: tuple[str, ...], put: Callable[[Path], None]) -> None:
+    (run_copy / log).unlink()
+    put(run_copy / log)
+    done = rods(*verb, run_copy)  # which would wait for its time-out
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in said, said
+    assert log in said and ("is a FIFO" if put is fifo else "is a device") in said, said
+
+
+@pytest.mark.parametrize("put", [fifo, device, folder])
+def test_instead_of_a_task_file_or_a_configuration(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    put(tmp_path / "tasks.jsonl")
+    put(tmp_path / "other.toml")
+    (tmp_path / "run.toml").write_text(CONFIG.replace('"desk"\ntrain = 16\nheld_out = 12', '"tasks.jsonl"'))
+    for arguments in (
+        ("new", tmp_path / "run", "--config", tmp_path / "run.toml"),
+        ("new", tmp_path / "run", "--config", tmp_path / "other.toml"),
+        ("data", "check", tmp_path / "tasks.jsonl"),
+    ):
+        done = rods(*arguments)
+        assert done.returncode == EXIT_USER and "Traceback" not in done.stderr and " → " in done.stderr, done
