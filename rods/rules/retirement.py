@@ -49,7 +49,8 @@ def burn_in(task: str, standing: Standing, before: int, rules: PoolRules) -> Dec
 
 
 def drift(task: str, standing: Standing, rules: PoolRules) -> Decision | None:
-    """Layer 2: the window's mean has left for the mastered or the unsolvable side."""
+    """Layer 2: the mean of the latest groups (`drift_groups` of them) has left for the mastered or the unsolvable side.
+    The whole window would hold on to what the policy could not do eight groups ago."""
     if not rules.drift or standing.groups < max(1, rules.drift_observations):
         return None
     if standing.mean > rules.mastered_above:

@@ -174,8 +174,9 @@ class Tracker:
             if task is None or key[0] == task:
                 yield self._window(row)
 
-    def standing(self, task: str, after: int) -> Standing:
-        """What the groups of steps greater than `after` say, as far as the window holds them."""
+    def standing(self, task: str, after: int, last: int = 0) -> Standing:
+        """What the groups of steps greater than `after` say, as far as the window holds them; of these the `last` ones
+        (0: all)."""
         row = self._current.get(task)
         if row is None:
             return NOTHING
@@ -184,6 +185,7 @@ class Tracker:
         entries = found
         if self._progress is not self._current:
             entries = [entry for entry in self._entries(self._progress[task]) if entry[0] > after]
+        entries = entries[-last:]
         switched = len(self._interfaces) > 1 and self._switched(row, after)
         if not entries:
             return Standing(0, 0, 0, zone, switched)

@@ -75,10 +75,12 @@ class Model:
                 self.retire(task, "burn_in", step)
         for task in self.variants():
             seen = self.window(task, self.active[task][1])
-            if len(seen) >= rules.drift_observations:
-                if means[task] > Fraction(str(rules.mastered_above)):
+            recent = seen[-rules.drift_groups :]
+            if len(recent) >= rules.drift_observations:
+                mean = sum((group[1] for group in recent), Fraction()) / len(recent)
+                if mean > Fraction(str(rules.mastered_above)):
                     self.retire(task, "drift_mastered", step)
-                elif means[task] < Fraction(str(rules.too_hard_below)):
+                elif mean < Fraction(str(rules.too_hard_below)):
                     self.retire(task, "drift_too_hard", step)
         for task in self.variants():
             if epoch - self.active[task][0] >= rules.unsampled_epochs:

@@ -47,6 +47,12 @@ def test_drift_retires_both_ends_after_enough_groups() -> None:
     assert drift("v", standing(0.99), PoolRules(drift=False)) is None
 
 
+def test_drift_that_could_never_judge_is_an_error() -> None:
+    with pytest.raises(ValueError, match="drift_groups must be at least drift_observations"):
+        PoolRules(drift_groups=2, drift_observations=3)
+    assert PoolRules(drift_groups=2, drift_observations=3, drift=False).drift_groups == 2
+
+
 def test_a_truncated_task_is_never_retired_as_too_hard() -> None:
     assert burn_in("v", standing(0.0, groups=1, latest="truncated"), 0, RULES) is None
     assert drift("v", standing(0.0, latest="truncated"), RULES) is None
