@@ -148,8 +148,7 @@ class _Merge:
             later = self.tracker.standing(member.task_id, max(member.since, before)).groups
             self.by_rule("retired", retirement.burn_in(member.task_id, standing, standing.groups - later, self.rules))
         for member in self.pool.generated:
-            recent = self.tracker.standing(member.task_id, member.since, self.rules.drift_groups)
-            self.by_rule("retired", retirement.drift(member.task_id, recent, self.rules))
+            self.by_rule("retired", retirement.drift(member.task_id, self.standing(member), self.rules))
         if not self.rules.unsampled_epochs or self.epoch < self.rules.unsampled_epochs:
             return
         first_step = self.pool.epochs[self.epoch - self.rules.unsampled_epochs].step + 1

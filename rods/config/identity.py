@@ -128,7 +128,7 @@ class Zones(Section):
 
     boundary_low: float = Field(0.20, ge=0, le=1)  # below: too_hard
     boundary_high: float = Field(0.85, ge=0, le=1)  # above: mastered
-    window: int = Field(8, ge=1)  # groups kept per task; the zone reads the latest group
+    window: int = Field(8, ge=1)  # groups kept per task; the zone reads the latest group, drift the last few
     # what a task's zone and variance are read from: its latest group, or all rollouts of its window, for PPO-style
     # training with one or few rollouts a task (004 Appendix K)
     probe: Literal["group", "window"] = "group"
@@ -173,21 +173,15 @@ class PoolRules(Section):
     burn_in_below: float = Field(0.20, ge=0, le=1)  # mean reward of a new variant below which it goes
     burn_in_observations: int = Field(1, ge=1)  # after so many counted groups
     drift: bool = True  # layer 2
-    drift_groups: int = Field(3, ge=1)  # layer 2 reads the last so many groups of the window
-    mastered_above: float = Field(0.95, ge=0, le=1)  # mean of these groups
-    too_hard_below: float = Field(0.20, ge=0, le=1)  # mean of these groups
+    mastered_above: float = Field(0.95, ge=0, le=1)  # mean of the last drift_groups groups
+    too_hard_below: float = Field(0.20, ge=0, le=1)  # mean of the last drift_groups groups
+    drift_groups: int = Field(3, ge=1)  # layer 2 reads so many; with zones.probe=window the whole window
     drift_observations: int = Field(2, ge=1)  # counted groups before layer 2 may judge
     unsampled_epochs: int = Field(3, ge=0)  # 0: never pruned
     capacity: bool = True  # layer 3: lowest window variance goes first when over max_generated
     retest_fraction: float = Field(0.02, ge=0, le=1)  # share of slots that re-test retired too-hard tasks; 0: 004
     # 004 Appendix R: max_generated variants are written once, from the opening epoch's boundary, then frozen
     static: bool = False
-
-    @model_validator(mode="after")
-    def _drift_can_judge(self) -> PoolRules:
-        if self.drift and self.drift_observations > self.drift_groups:
-            raise ValueError("layer 2 would never judge: drift_groups must be at least drift_observations")
-        return self
 
 
 class PipelineSettings(Section):

@@ -49,14 +49,15 @@ def burn_in(task: str, standing: Standing, before: int, rules: PoolRules) -> Dec
 
 
 def drift(task: str, standing: Standing, rules: PoolRules) -> Decision | None:
-    """Layer 2: the mean of the latest groups (`drift_groups` of them) has left for the mastered or the unsolvable side.
-    The whole window would hold on to what the policy could not do eight groups ago."""
+    """Layer 2: the mean of the last few groups has left for the mastered or the unsolvable side. The paper takes the
+    window's; with that a variant seen once at one half stays for eight groups of 1 (docs/synthesis.md has figures)."""
     if not rules.drift or standing.groups < max(1, rules.drift_observations):
         return None
-    if standing.mean > rules.mastered_above:
-        return Decision.of(task, "drift_mastered", standing)
-    if standing.mean < rules.too_hard_below and standing.latest != "truncated":
-        return Decision.of(task, "drift_too_hard", standing)
+    groups, mean = standing.recent(rules.drift_groups)
+    if mean > rules.mastered_above:
+        return Decision(task, "drift_mastered", groups, mean, standing.variance)
+    if mean < rules.too_hard_below and standing.latest != "truncated":
+        return Decision(task, "drift_too_hard", groups, mean, standing.variance)
     return None
 
 

@@ -81,13 +81,23 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What retirement reads of a task: the progress of its window's groups after a step. Moments of no group are 0."""
+    """What retirement reads of a task: the progress of its window's groups after a step. Moments of no group are 0.
+    `entries` are these groups, the latest last; `pooled`: a single one of them says nothing (`zones.probe`)."""
 
     groups: int
     mean: float
     variance: float
     latest: Zone | None  # zone after that step
     switched: bool = False  # whether groups after that step were also shown through another interface
+    entries: tuple[Entry, ...] = ()
+    pooled: bool = False
+
+    def recent(self, groups: int) -> tuple[int, float]:
+        """How many of the last `groups` groups there are, and their mean; of all where they are pooled."""
+        if self.pooled:
+            return self.groups, self.mean
+        last = list(self.entries[-groups:])
+        return len(last), mean(last)
 
 
 class _Row:
@@ -174,9 +184,8 @@ class Tracker:
             if task is None or key[0] == task:
                 yield self._window(row)
 
-    def standing(self, task: str, after: int, last: int = 0) -> Standing:
-        """What the groups of steps greater than `after` say, as far as the window holds them; of these the `last` ones
-        (0: all)."""
+    def standing(self, task: str, after: int) -> Standing:
+        """What the groups of steps greater than `after` say, as far as the window holds them."""
         row = self._current.get(task)
         if row is None:
             return NOTHING
@@ -185,11 +194,12 @@ class Tracker:
         entries = found
         if self._progress is not self._current:
             entries = [entry for entry in self._entries(self._progress[task]) if entry[0] > after]
-        entries = entries[-last:]
         switched = len(self._interfaces) > 1 and self._switched(row, after)
         if not entries:
             return Standing(0, 0, 0, zone, switched)
-        return Standing(len(entries), mean(entries), self._variance(entries), zone, switched)
+        pooled = self.zones.probe == "window"
+        average, spread = mean(entries), self._variance(entries)
+        return Standing(len(entries), average, spread, zone, switched, tuple(entries), pooled)
 
     def _switched(self, row: _Row, after: int) -> bool:
         task, kind, interface = row.key

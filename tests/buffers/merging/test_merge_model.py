@@ -75,9 +75,9 @@ class Model:
                 self.retire(task, "burn_in", step)
         for task in self.variants():
             seen = self.window(task, self.active[task][1])
-            recent = seen[-rules.drift_groups :]
-            if len(recent) >= rules.drift_observations:
-                mean = sum((group[1] for group in recent), Fraction()) / len(recent)
+            if len(seen) >= rules.drift_observations:
+                last = [group[1] for group in seen[-rules.drift_groups :]]
+                mean = sum(last, Fraction()) / len(last)
                 if mean > Fraction(str(rules.mastered_above)):
                     self.retire(task, "drift_mastered", step)
                 elif mean < Fraction(str(rules.too_hard_below)):

@@ -14,7 +14,8 @@ RULES = PoolRules()
 
 
 def standing(mean: float, groups: int = 2, variance: float = 0.1, latest: str | None = "boundary") -> Standing:
-    return Standing(groups, mean, variance, latest)  # type: ignore[arg-type]
+    entries = tuple((step, 1, mean, mean**2, 1) for step in range(groups))
+    return Standing(groups, mean, variance, latest, entries=entries)  # type: ignore[arg-type]
 
 
 def test_burn_in_judges_a_variant_once_by_its_first_rewards() -> None:
@@ -47,10 +48,18 @@ def test_drift_retires_both_ends_after_enough_groups() -> None:
     assert drift("v", standing(0.99), PoolRules(drift=False)) is None
 
 
-def test_drift_that_could_never_judge_is_an_error() -> None:
-    with pytest.raises(ValueError, match="drift_groups must be at least drift_observations"):
-        PoolRules(drift_groups=2, drift_observations=3)
-    assert PoolRules(drift_groups=2, drift_observations=3, drift=False).drift_groups == 2
+def test_drift_looks_at_the_last_groups_and_not_at_what_they_followed() -> None:
+    def seen(*means: float, pooled: bool = False) -> Standing:
+        entries = tuple((step, 4, 4 * mean, 0.0, 1) for step, mean in enumerate(means, 1))
+        return Standing(len(means), sum(means) / len(means), 0.1, "mastered", entries=entries, pooled=pooled)
+
+    assert drift("v", seen(0.5, 1.0, 1.0), RULES) is None
+    found = drift("v", seen(0.5, 1.0, 1.0, 1.0), RULES)
+    assert found is not None and (found.rule, found.groups, found.mean) == ("drift_mastered", 3, 1.0)
+    paper = PoolRules(drift_groups=8)
+    assert drift("v", seen(0.5, *[1.0] * 7), paper) is None
+    assert drift("v", seen(*[1.0] * 7, 0.5), PoolRules(drift_groups=1)) is None
+    assert drift("v", seen(0.5, 1.0, 1.0, 1.0, pooled=True), RULES) is None, "one rollout a group says nothing"
 
 
 def test_a_truncated_task_is_never_retired_as_too_hard() -> None:
