@@ -125,7 +125,7 @@ def test_without_an_ablation_boundary_tasks_of_the_step_are_picked_and_the_pool_
     groups = played(run)
     assert not outside(run)
     assert all(one["task"] in groups[one["step"]] for one in records(run, SEEDS, "picked"))
-    assert sum(count > 0 for count in counts(run, "injected")) >= 3 and sum(counts(run, "retired"))
+    assert sum(count > 0 for count in counts(run, "injected")) >= 3 and any(counts(run, "retired"))
     assert max(counts(run, "generated")) <= MOST
     assert any(variant != seed for variant, seed in functions(run))
 
