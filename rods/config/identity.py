@@ -128,7 +128,7 @@ class Zones(Section):
 
     boundary_low: float = Field(0.20, ge=0, le=1)  # below: too_hard
     boundary_high: float = Field(0.85, ge=0, le=1)  # above: mastered
-    window: int = Field(8, ge=1)  # groups kept per task; the zone reads the latest group, retirement the window
+    window: int = Field(8, ge=1)  # groups kept per task; the zone reads the latest group, drift the last few
     # what a task's zone and variance are read from: its latest group, or all rollouts of its window, for PPO-style
     # training with one or few rollouts a task (004 Appendix K)
     probe: Literal["group", "window"] = "group"

@@ -264,3 +264,22 @@ def test_a_planted_key_is_found_nowhere_in_the_run_folder(
         one.name for one in files
     }
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
+
+
+@pytest.mark.parametrize(("budget", "full"), [({}, True), ({"requests": 60}, False)])
+def test_a_static_pool_is_filled_by_models_as_far_as_the_budget_goes(
+    tmp_path: Path, stub: Stub, budget: dict[str, int], full: bool
+) -> None:
+    changes: dict[str, Any] = {
+        "pool": {"static": True, "max_generated": 16},
+        "operation": {"budgets": budget, "log_level": "warning"},
+    }
+    run = llm_run(tmp_path / "run", stub, changes)
+    with Trainer(run) as trainer, Daemon(run.path) as daemon:
+        trainer.play(5)
+        _, _, errors = daemon.stop()
+    made = trainer.epoch.counts["generated"]
+    assert (made == 16) == full and made == len(variants(run.path)) > 0
+    assert ("static pool incomplete" in errors and "budget_spent" in errors) == (not full)
+    report = verify(run.path)
+    assert report.ok, list(report.lines())

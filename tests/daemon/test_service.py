@@ -23,6 +23,7 @@ from rods.calls import Call
 from rods.environments.base import reference
 from rods.rules.tracker import Tracker
 from rods.tasks import Task
+from tests.buffers.world import SyncDaemonLog
 from tests.daemon.runs import VALUES, Daemon, Trainer, epochs, idle, make_run, rejected, seeds, until, variants
 from tests.environments import load
 from worlds import desk
@@ -268,6 +269,39 @@ def test_a_static_pool_goes_on_filling_after_kills_and_comes_out_the_same(tmp_pa
         report = verify(run.path)
         assert report.ok, list(report.lines())
     assert pools[0] == pools[1]
+
+
+def test_a_static_pool_is_written_once_whatever_a_rewound_trainer_does(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"pool": STATIC})
+    orders = []
+    with Daemon(run.path):
+        for from_step in (None, 1, 4, 0):
+            with Trainer(run, from_step) as trainer:
+                trainer.play(5 - trainer.step)
+                orders.append(trainer.epoch.order_hash)
+    assert len(set(orders)) == 1 and {record["step"] for record in seeds(run.path, "picked")} == {3}
+    assert len(variants(run.path)) == 36
+    report = verify(run.path)
+    assert report.ok, list(report.lines())
+
+
+def test_a_daemon_killed_while_it_finishes_a_static_pool_only_finishes(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"pool": STATIC})
+    with Trainer(run) as trainer:
+        trainer.play(3)
+        with Daemon(run.path) as daemon:
+            until(partial(has_variants, run.path, 20))
+            daemon.kill()
+        written = [record["task"]["id"] for record in variants(run.path)]
+        first = seeds(run.path, "picked")[0]["pick"]
+        with SyncDaemonLog(run) as log:  # finished would be the first of the picks, once all tries are over
+            log.finished(first, list(log.state.unfinished[first].variants.values()), 0)
+        with Daemon(run.path):
+            trainer.play(1)
+        assert trainer.epoch.counts["generated"] == len(written) < 36
+    assert [record["task"]["id"] for record in variants(run.path)] == written
+    report = verify(run.path)
+    assert report.ok, list(report.lines())
 
 
 def has_variants(path: Path, many: int) -> bool:

@@ -1,6 +1,6 @@
-"""The recipes of the baselines differ from RODS in one switch each, and the switch changes what a run does.
+"""The recipes of the baselines differ from RODS in one switch each; tests/rods/test_ablations.py shows what it does.
 
-Each is run to its end by `rods up`, trainer and daemon as real processes, with the simulated policy.
+What is compared is run to its end by `rods up`, trainer and daemon as real processes, with the simulated policy.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from typing import Any
 import pytest
 import tomli_w
 
-from buffers.log.records import Record
-from buffers.log.tail import read
-from buffers.run.runfolder import POOL, SEEDS
 from rods.config import identity_diff, read_config
 
 FOLDER = Path(__file__).parent.parent.parent / "experiments" / "baselines"
@@ -66,58 +63,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
         return folder / name
 
     return finished
-
-
-def epochs(path: Path) -> list[Record]:
-    return [record for record in read(path / POOL) if record["kind"] == "epoch"]
-
-
-def injecting(path: Path) -> list[int]:
-    """The epochs that opened with new variants."""
-    return [record["epoch"] for record in epochs(path) if record["counts"]["injected"]]
-
-
-def picks(path: Path) -> list[Record]:
-    return [record for record in read(path / SEEDS) if record["kind"] == "picked"]
-
-
-def outside(path: Path) -> list[Record]:
-    """Picks of tasks that were not at the boundary, or whose rollouts agreed."""
-    return [
-        pick
-        for pick in picks(path)
-        if not (0.2 <= pick["why"].get("mean", -1) <= 0.85) or not pick["why"].get("variance")
-    ]
-
-
-def test_rods_keeps_injecting_variants_of_boundary_tasks(run: Any) -> None:
-    assert len(injecting(run("rods"))) >= 3
-    assert picks(run("rods")) and not outside(run("rods"))
-
-
-def test_static_data_writes_and_changes_nothing(run: Any) -> None:
-    path = run("static_data")
-    assert not picks(path) and not injecting(path)
-    assert {record["counts"]["slots"] for record in epochs(path)} == {12}
-    assert len(epochs(path)) == EPOCHS
-
-
-def test_random_seeds_are_drawn_whatever_their_rewards(run: Any) -> None:
-    path = run("random_seeds")
-    assert len(outside(path)) >= 3
-    assert {pick["why"]["order"] for pick in picks(path)} == {"random"}
-    assert injecting(path)
-
-
-def test_a_static_pool_is_written_once_and_then_frozen(run: Any) -> None:
-    path = run("static_pool")
-    assert len(injecting(path)) == 1 and epochs(path)[-1]["counts"]["generated"] == 36
-    assert {pick["epoch"] for pick in picks(path)} == {0}
-    (first,) = injecting(path)
-    later = [record for record in epochs(path) if record["epoch"] >= first]
-    assert len(later) > 2
-    assert len({record["counts"]["slots"] for record in later}) == 1
-    assert not any(record["counts"]["retired"] for record in later[1:])
 
 
 def test_runs_are_compared_task_by_task(run: Any) -> None:

@@ -228,6 +228,31 @@ def test_what_nobody_samples_is_pruned(tmp_path: Path) -> None:
         assert record["epoch"] - admitted[record["task"]] >= 3
 
 
+@pytest.mark.parametrize(("groups", "merges"), [(2, 3), (3, 4), (8, 9)])
+def test_a_variant_that_is_mastered_after_a_first_half_leaves_after_the_last_groups(
+    tmp_path: Path, groups: int, merges: int
+) -> None:
+    """Seen once at 0.5, then at 1.0 in every epoch: `merges` after its own it has left."""
+
+    def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
+        first = slot.task_id in given or slot.task_id not in seen
+        seen.add(slot.task_id)
+        return [0, expected] * 2 if first else [expected] * 4
+
+    given, seen = {task.id for task in originals()}, set[str]()
+    pool = {"drift_groups": groups, "unsampled_epochs": 0, "max_generated": 99, "inject_fraction": 1.0}
+    players = play(tmp_path / "run", 2, rewards, pool=pool)
+    daemon, players.daemon = players.daemon, None
+    for number in range(2, 13):
+        players.epoch(number)
+    admitted = {record["task"]: record["epoch"] for record in decisions(players.run, "injected")}
+    gone = [record for record in decisions(players.run, "retired") if admitted[record["task"]] == 1]
+    assert gone and {(one["rule"], one["groups"], one["mean"]) for one in gone} == {("drift_mastered", groups, 1.0)}
+    assert {one["epoch"] - 1 for one in gone} == {merges}
+    assert daemon is not None
+    daemon.close()
+
+
 def test_a_stage_that_does_not_expand_changes_nothing(tmp_path: Path) -> None:
     stages = [{"expand": False, "epochs": 2}, {}]
     players = play(tmp_path / "run", 2, curriculum={"stages": stages})
