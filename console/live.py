@@ -10,8 +10,9 @@ from abc import abstractmethod
 from contextlib import ExitStack
 from typing import Any, Self
 
-from console.output import plain, print_json
+from console.output import print_json
 from console.progress import ProgressSample
+from rods.errors import plain
 
 LINE_SECONDS = 5.0  # between lines
 

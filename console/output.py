@@ -10,7 +10,7 @@ from typing import Annotated, Any, Protocol
 import orjson
 from cyclopts import Parameter
 
-from rods.errors import EXIT_FAILED, EXIT_OK
+from rods.errors import EXIT_FAILED, EXIT_OK, plain
 
 RunFolder = Annotated[Path, Parameter(help="The run folder, for instance runs/demo.")]
 ConfigFile = Annotated[Path | None, Parameter(name="--config", help="The TOML file of the run's configuration.")]
@@ -55,8 +55,3 @@ def estimated(estimate: Mapping[str, Any], sign: str = "") -> str:
         return mean
     low, high = estimate["interval"]
     return f"{mean} [{low:{sign}.3f}, {high:{sign}.3f}]"
-
-
-def plain(text: str) -> str:
-    """`text` with control characters but newline and tab replaced: model text must not steer a terminal."""
-    return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in text)

@@ -15,6 +15,7 @@ from concurrent.futures import Executor
 import structlog
 
 from buffers.daemon_log import DaemonLog
+from buffers.ends import check_daemons
 from buffers.run.run import Run
 from daemon.candidates import Rejection, VariantJob
 from daemon.filling import BARREN, Filling, choose
@@ -24,6 +25,7 @@ from daemon.queue import SeedQueue, Waiting
 from daemon.watching import TrainerLife, Watch
 from daemon.writers import Writers
 from rods.composing.records import ComposeError
+from rods.errors import RefusedError
 from rods.gates import held_out_index
 from rods.rules.selection import Pick, select
 from rods.tasks import Task
@@ -40,6 +42,11 @@ class Service:
         self.lockstep, self.static = run.config.sync == "lockstep", run.config.pool.static
         self.writers = Writers(run, threads)
         self.log = DaemonLog(run)
+        try:
+            check_daemons(run, self.log.state.last_considered)
+        except RefusedError:
+            self.log.close()
+            raise
         self.watch = Watch(run)
         self.queue = SeedQueue(None if self.lockstep or self.static else run.config.selection.queue_steps)
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from pathlib import Path
 
+MOST_SAID = 8_000  # characters of a complaint: what it repeats may be a megabyte
 EXIT_OK = 0
 EXIT_FAILED = 1  # a check that was asked for found something wrong (verify, data check, replay)
 EXIT_USER = 2  # bad input: the message says what to change
@@ -102,11 +103,17 @@ def disk_error(error: OSError, path: Path) -> RodsError:
     return InfrastructureError(f"{path}: {error.strerror or error}")
 
 
+def plain(text: str) -> str:
+    """`text` with control characters but newline and tab replaced: what models, files and endpoints say must not steer
+    a terminal."""
+    return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in text)
+
+
 def complain(program: str, text: str) -> None:
     """One line for a person on standard error. Where even that cannot be written (it may go into a file on the disk
     that is full), it is dropped, so that the exit code still says what happened."""
     try:
-        print(f"{program}: {text}", file=sys.stderr, flush=True)
+        print(f"{program}: {plain(text)[:MOST_SAID]}", file=sys.stderr, flush=True)
     except OSError:
         mute_stderr()
 

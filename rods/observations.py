@@ -6,6 +6,7 @@ by an infrastructure failure; rods/rules/zones.py says which groups count.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -115,6 +116,14 @@ class Group:
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"a group lacks or misshapes {error}") from error
+        low, high = group.range
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ValueError(f"the reward's range is [{low}, {high}]; give two finite numbers, the lower one first")
+        for rollout in rollouts:
+            if rollout.reward is not None and not low <= rollout.reward <= high:
+                raise ValueError(f"a reward of {rollout.reward} lies outside its range [{low}, {high}]")
+        if not isinstance(record.get("interface", "identity"), str):
+            raise ValueError(f"interface is {record['interface']!r}; it must be a name")
         if not rollouts:
             raise ValueError("a group needs at least one rollout")
         if group.reward not in REWARD_KINDS:

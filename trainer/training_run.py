@@ -19,6 +19,7 @@ import orjson
 import structlog
 
 from buffers.checkpoints import Checkpoint, Checkpoints, Position
+from buffers.ends import check_trainers
 from buffers.merging.merger import Epoch
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
@@ -75,6 +76,11 @@ class TrainingRun:
         self.stopping: Stopping | None = None
         self._asked_to_stop = asked_to_stop
         self.log = TrainerLog(run)
+        try:
+            check_trainers(run, self.log.state.observations)
+        except RefusedError:
+            self.log.close()
+            raise
         self._traces = Traces(run.path, self.config.operation.trace_bytes, self.config.operation.trace_every)
         self._checkpoints = Checkpoints(run.path)
         self.resumed: Checkpoint | None = self._checkpoints.newest(self.log.live)

@@ -18,6 +18,7 @@ from buffers.merging.merger import epoch_record, group_records, recorded_slots
 from buffers.merging.rules import Admission, Derived, derive
 from buffers.run import runfolder
 from buffers.run.run import Run
+from rods.files import read_regular
 
 ENVELOPE = frozenset(
     {"seq", "id", "kind", "attempt", "step", "index", "crc"}
@@ -75,7 +76,7 @@ class Rederivation:
         self.restored: dict[int, Record] = {}  # lost records of pool.jsonl that the rules give, by seq
         self.fixed: dict[int, int] = {}
         self._previous = 0
-        self._stored = _stored_tracker(run.path)
+        self._stored = _stored_tracker(run.path, findings)
 
     def walk(self) -> None:
         merged = self._live_merges()
@@ -232,11 +233,23 @@ class Rederivation:
         self.findings.problem(f"epoch {closing['epoch']} of attempt {closing['attempt']}", what)
 
 
-def _stored_tracker(path: Path) -> Any:
+def _stored_tracker(path: Path, findings: Findings) -> Any:
+    """What tracker.json holds; None without one, and for one that is none, which is a problem."""
     try:
-        return orjson.loads((path / runfolder.TRACKER).read_bytes())
+        found = orjson.loads(read_regular(path / runfolder.TRACKER))
     except FileNotFoundError:
         return None
+    except ValueError as error:
+        findings.problem(runfolder.TRACKER, f"is not JSON: {error}")
+        return None
+    kinds = {"step": int, "epoch": int, "attempt": int, "tasks": dict}
+    if not isinstance(found, dict) or not all(isinstance(found.get(key), kind) for key, kind in kinds.items()):
+        findings.problem(runfolder.TRACKER, "is no tracker: the next step of the trainer writes it anew")
+        return None
+    if not all(isinstance(task, dict) for task in found["tasks"].values()):
+        findings.problem(runfolder.TRACKER, "has tasks that are no objects")
+        return None
+    return found
 
 
 def _bare(record: Record) -> Record:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from buffers.audit.rederive import Findings, Rederivation
+from buffers.ends import short_logs
 from buffers.folds.observations import Observations
 from buffers.folds.pool import initial
 from buffers.log.parts import segments
@@ -34,6 +35,8 @@ def verify(path: Path, replay: bool = False) -> Findings:
     try:
         for log in LOGS:
             _check_records(run.path / log, findings)
+        for short in short_logs(run):
+            findings.problem(short.log, short.what)
         history = Rederivation(run, findings)
         history.walk()
         _check_picks(run, history.pool.injected, findings)

@@ -111,7 +111,9 @@ class Run:
 def _manifest(path: Path) -> dict[str, Any]:
     file = path / runfolder.MANIFEST
     try:
-        manifest: dict[str, Any] = orjson.loads(read_regular(file))
+        manifest = orjson.loads(read_regular(file))
+        if not isinstance(manifest, dict):
+            raise ValueError("it holds no object")
     except (OSError, ValueError) as error:
         raise UserError(f"cannot be read ({error})", where=str(file), remedy="restore it from a copy") from error
     if manifest.get("protocol") != PROTOCOL:

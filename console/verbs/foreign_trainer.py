@@ -75,10 +75,13 @@ def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = Fa
     Answers each closed step once it is on the disk. An identical step that was there already is answered too, with
     "recorded" false; a different one is refused with exit code 3.
     """
+    from buffers.ends import check_trainers
     from buffers.run.run import Run
     from buffers.trainer_log import TrainerLog
 
-    with TrainerLog(Run.open(run), "observe") as log:
+    opened = Run.open(run)
+    with TrainerLog(opened, "observe") as log:
+        check_trainers(opened, log.state.observations)
         log.start(from_step)
         for answer in record_steps(log, sys.stdin.buffer):
             if as_json:
@@ -107,6 +110,9 @@ def record_steps(log: TrainerLog, lines: Iterable[bytes]) -> Iterator[dict[str, 
         policy_step = record.get("policy_step")
         if policy_step is not None and (not isinstance(policy_step, int) or isinstance(policy_step, bool)):
             raise UserError(f"policy_step is {policy_step!r}", where=where, remedy="give the weights' last update")
+        if policy_step is not None and not 0 <= policy_step < step:
+            what = f"policy_step is {policy_step} in step {step}"
+            raise UserError(what, where=where, remedy="give the weights' last update, 0 or an earlier step")
         log.state.read_merges()  # `rods merge` may have opened an epoch meanwhile
         epoch = _epoch(record, step, log, where)
         stage = log.state.pool.epochs[epoch].stage

@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from console.output import RunFolder, plain, print_json
+from console.output import RunFolder, print_json
 from rods.commands import Json
+from rods.errors import plain
 
 
 def status(run: RunFolder, /, *, as_json: Json = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import tomllib
 from collections.abc import Iterator
@@ -128,6 +129,8 @@ def _unsayable(value: Any, key: str = "", depth: int = 0) -> Iterator[str]:
             yield from _unsayable(inner, f"{key}.{name}" if key else str(name), depth + 1)
     elif isinstance(value, int) and not -(2**63) <= value < 2**64:
         yield f"{key}: a whole number has at most 64 bits, not {_short(value)}"
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield f"{key}: a number must be finite, not {value}"
 
 
 def _meant(where: tuple[str | int, ...]) -> str:

@@ -33,6 +33,9 @@ def config(folder: Path, old: str = "", new: str = "") -> Path:
         ("steps = 14", 'steps = "many"', ["training.steps", "integer"]),
         ("steps = 14", "steps = 99999999999999999999", ["training.steps", "64 bits"]),
         ("rollouts_per_task = 4", "rollouts_per_task = 1", ["rollouts_per_task", "at least 2"]),
+        ("steps = 14", "steps = inf", ["training.steps", "must be finite, not inf"]),
+        ("steps = 14", "steps = 14\nlearning_rate = nan", ["training.learning_rate", "must be finite, not nan"]),
+        ("steps = 14", 'steps = 14\n"\\u001b[2J" = 1', ["unknown key"]),
         ("batch_tasks = 8", "batch_tasks = 64", ["batch_tasks", "16 training tasks", "lower it"]),
         ('tasks = "desk"', 'tasks = "missing.jsonl"', ["missing.jsonl", "No such file"]),
         ("[data]", "[data", ["run.toml", "not TOML"]),
@@ -42,6 +45,7 @@ def test_a_bad_configuration(tmp_path: Path, old: str, new: str, words: list[str
     line = refused("new", tmp_path / "run", "--config", config(tmp_path, old, new))
     for word in [*words, "→"]:
         assert word in line
+    assert "\x1b" not in line, "a key must not steer the terminal"
     assert not (tmp_path / "run").exists()
 
 
@@ -146,3 +150,45 @@ def test_a_changed_task_file_in_a_run(run_copy: Path) -> None:
     path = run_copy / "tasks.jsonl"
     path.write_text("\n".join(path.read_text().splitlines()[1:]) + "\n")
     assert "not those that the run was created with" in refused("status", run_copy, code=3)
+
+
+@pytest.mark.parametrize("content", [b"[1]", b"7", b"not JSON", b'{"step": "x"}', b'{"step": 1, "epoch": 0}', b""])
+def test_a_tracker_or_heartbeat_that_is_none(run_copy: Path, content: bytes) -> None:
+    for name in ("tracker.json", "heartbeat.trainer.json", "heartbeat.daemon.json"):
+        (run_copy / name).write_bytes(content)
+    verified = rods("verify", run_copy)
+    assert verified.returncode == 1 and "tracker.json" in verified.stdout and "Traceback" not in verified.stderr
+    assert rods("status", run_copy).returncode == 0
+
+
+def test_a_manifest_that_is_no_object(run_copy: Path) -> None:
+    (run_copy / "manifest.json").write_bytes(b"[]")
+    assert "holds no object" in refused("status", run_copy)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("reward", {"kind": "progress", "range": [5, -5]}, "the lower one first"),
+        ("reward", {"kind": "progress", "range": [0, 1e309]}, "JSON"),
+        ("interface", 5, "it must be a name"),
+        ("rollouts", [{"resolved": 0, "expected": 2, "reward": 1e308}], "lies outside its range"),
+    ],
+)
+def test_a_group_that_no_trainer_means(run_copy: Path, field: str, value: object, words: str) -> None:
+    task = json.loads(tasks_of(run_copy)[0])
+    turns = len(task["user"]["script"])
+    if field == "rollouts":
+        value = [{"resolved": 0, "expected": turns, "reward": 1e308}]
+    group = {"task": task["id"], "rollouts": [{"resolved": 1, "expected": turns}], field: value}
+    lines = json.dumps(group) + "\n" + json.dumps({"end_step": 15}) + "\n"
+    done = rods("observe", run_copy, stdin=lines)
+    assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr, done
+
+
+@pytest.mark.parametrize("policy_step", [-99, 15, 99])
+def test_weights_of_no_earlier_step(run_copy: Path, policy_step: int) -> None:
+    task = json.loads(tasks_of(run_copy)[0])
+    group = {"task": task["id"], "rollouts": [{"resolved": 1, "expected": len(task["user"]["script"])}]}
+    lines = json.dumps(group) + "\n" + json.dumps({"end_step": 15, "policy_step": policy_step}) + "\n"
+    assert "policy_step is" in refused("observe", run_copy, stdin=lines)

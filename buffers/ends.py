@@ -1,0 +1,109 @@
+"""Whether a log still reaches as far as others know of it: one that was emptied, removed or cut at a record looks
+sound.
+
+A trainer's checkpoints and merges name steps of the observations, checkpoints a record of pool.jsonl, merges a record
+of the expanded log, and variants the steps that seeds.jsonl has considered. What is missing then is for a person to
+decide about, so every start compares, and `rods verify` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from buffers.checkpoints import Checkpoints
+from buffers.folds.observations import Observations
+from buffers.folds.seeds import Seeds
+from buffers.log.parts import last_record, segments
+from buffers.log.records import LOST, Record
+from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
+from rods.errors import RefusedError
+
+
+class ShortLog(NamedTuple):
+    """A log that ends before what `what` says of it."""
+
+    log: str
+    what: str
+
+
+def short_logs(run: Run) -> list[ShortLog]:
+    """All logs of `run` that have lost their ends. What is known of a log is read before the log, so that a run may go
+    on meanwhile."""
+    named = Checkpoints(run.path).named(lambda attempt, step: True)
+    pool, variant = _last(run, POOL), _last(run, EXPANDED)
+    known = [(item.position.attempt, item.position.step, item.position.pool_seq, item.folder.name) for item in named]
+    seeds, observations = Seeds(run.path), Observations(run, every_step=False)
+    seeds.poll()
+    observations.catch_up()
+    return [*_trainers(run, observations, known, pool), *_daemons(run, seeds.last_considered, pool, variant)]
+
+
+def check_trainers(run: Run, observations: Observations) -> None:
+    """Raises RefusedError when a log that the trainer writes has lost its end. For the owner of the observations."""
+    named = Checkpoints(run.path).named(lambda attempt, step: True)
+    known = [(item.position.attempt, item.position.step, item.position.pool_seq, item.folder.name) for item in named]
+    _refuse(run, _trainers(run, observations, known, _last(run, POOL)))
+
+
+def check_daemons(run: Run, considered: int) -> None:
+    """Raises RefusedError when a log that the daemon writes has lost its end. For the owner of seeds.jsonl, of whose
+    steps `considered` is the last one considered."""
+    _refuse(run, _daemons(run, considered, _last(run, POOL), _last(run, EXPANDED)))
+
+
+def _refuse(run: Run, found: list[ShortLog]) -> None:
+    if found:
+        raise RefusedError(
+            "; ".join(one.what for one in found),
+            where=str(run.path / found[0].log),
+            remedy="it was emptied, removed or cut: put it back from a copy, or begin anew with `rods fork`",
+        )
+
+
+def _trainers(
+    run: Run, observations: Observations, known: Sequence[tuple[int, int, int, str]], pool: Record | None
+) -> list[ShortLog]:
+    found = []
+    start, last = observations.lineage.attempt, observations.last_step
+    end = _last(run, OBSERVATIONS)
+    if end is None or end["kind"] != LOST:  # after `rods recover` the end is what was agreed to
+        told = [(attempt, step, f"checkpoint {name}") for attempt, step, _, name in known]
+        if pool is not None and pool["kind"] != LOST:
+            told.append((pool["attempt"], pool["step"], f"record {pool['seq']} of {POOL}"))
+        for attempt, step, who in told:
+            if (attempt, step) > (start, last):
+                what = f"it ends at step {last} of start {start}"
+                found.append(ShortLog(OBSERVATIONS, f"{what}, but {who} knows of step {step} of start {attempt}"))
+                break
+    seq = 0 if pool is None else pool["seq"]
+    for _, _, pool_seq, name in known:
+        if pool_seq > seq:
+            found.append(ShortLog(POOL, f"it ends at record {seq}, but checkpoint {name} knows of record {pool_seq}"))
+            break
+    return found
+
+
+def _daemons(run: Run, considered: int, pool: Record | None, variant: Record | None) -> list[ShortLog]:
+    found = []
+    named = 0 if pool is None else pool.get("expanded_seq", 0)
+    seq = 0 if variant is None else variant["seq"]
+    if named > seq:
+        what = f"it ends at record {seq}, but a merge of {POOL} has read up to record {named}"
+        found.append(ShortLog(EXPANDED, what))
+    end = _last(run, SEEDS)
+    agreed = end is not None and end["kind"] == LOST
+    if variant is not None and variant["kind"] != LOST and variant["step"] > considered and not agreed:
+        what = f"it has considered step {considered}, but variant {seq} was written for step {variant['step']}"
+        found.append(ShortLog(SEEDS, what))
+    return found
+
+
+def _last(run: Run, log: str) -> Record | None:
+    """The last record of a log; None for a log without any."""
+    for part in reversed(segments(run.path / log)):
+        found, _ = last_record(part)
+        if found is not None:
+            return found
+    return None
