@@ -134,7 +134,7 @@ def test_a_preset_holds_for_every_endpoint_that_the_file_names():
     values = {"preset": PAPER, "policy": {"kind": "simulated"}, "operation": {"endpoints": endpoints}}
     found = parse_config(values, where="x").operation.endpoints
     assert [one.structured for one in found] == [False, True]
-    with pytest.raises(UserError, match="operation.endpoints"):
+    with pytest.raises(UserError, match=r"operation\.endpoints"):
         parse_config({**values, "operation": {"endpoints": 3}}, where="x")
 
 
@@ -148,7 +148,7 @@ def test_what_is_recorded_is_the_resolved_configuration_and_the_presets_name():
 
 
 def test_an_unknown_preset_is_an_error():
-    with pytest.raises(UserError, match="preset: .*not 'rods'"):
+    with pytest.raises(UserError, match=r"preset: .*not 'rods'"):
         parse_config({"preset": "rods"}, where="x")
     with pytest.raises(UserError, match="preset"):
         parse_config({"preset": {"a": 1}}, where="x")
