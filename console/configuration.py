@@ -36,8 +36,8 @@ PAPER_HEAD = """# The paper's form
 
 as a configuration's first line sets every key below to what paper 004 says, wherever the file leaves the key out. What
 the file says wins. The run records every key as it was resolved, and the preset's name. The policy's folder
-(`policy.model`) and the models that write (`[[operation.endpoints]]`) have to be named; what is set for an endpoint holds
-for each of them. Recipes for three models, each with its baselines, lie in
+(`policy.model`) and the models that write (`[[operation.endpoints]]`) have to be named; what is set for an endpoint
+holds for each of them. Recipes for three models, each with its baselines, lie in
 [experiments/training](../experiments/training/README.md).
 
 """
@@ -46,13 +46,13 @@ PAPER_TAIL = """
 
 The paper's text lost most of its numbers: "second-hand" marks those that a third party reports. Where it says nothing
 at all, our default stays: how many groups a window holds, how many observations and groups boundary drift reads, after
-how many epochs an unsampled variant is pruned, how seeds are shared out among groups of types beyond an equal quota, how
-often an unreadable answer is asked for again. Further,
+how many epochs an unsampled variant is pruned, how seeds are shared out among groups of types beyond an equal quota,
+how often an unreadable answer is asked for again. Further,
 
 - what guards the comparison stays: variants that match a held-out task are refused (`gates.contamination`), rollouts
   that the machinery broke count for nobody, and those cut by length make no zones;
-- values of arguments are chosen from what exists in the world at that moment, where that can be listed (the paper's model
-  writes them freely, and the call fails);
+- values of arguments are chosen from what exists in the world at that moment, where that can be listed (the paper's
+  model writes them freely, and the call fails);
 - the adversarial forms are made by rules that know what may be taken away; a model chooses and words it.
 
 ## PPO (Appendix K)

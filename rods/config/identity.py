@@ -156,7 +156,7 @@ class Selection(Section):
     candidates: Literal["step", "pool"] = "step"
     exclusion_steps: int = Field(13, ge=0)  # a task is not picked again within so many steps
     max_generation: int = Field(2, ge=0)  # a seed's generation must lie below, originals are 0; 0: no limit
-    # sync=free: the queue of seeds holds so many steps' worth, the newest served first; 0: all, oldest first (the paper)
+    # sync=free: the queue of seeds holds so many steps' worth, the newest served first; 0: all of them, in order
     queue_steps: int = Field(2, ge=0)
 
     def quota_per_group(self) -> int:

@@ -123,7 +123,8 @@ def _merged(base: Any, own: Any) -> Any:
 
 
 def parse_config(values: dict[str, Any], *, where: str) -> Config:
-    """Checks `values` (nested dicts, as TOML gives them), completed by their preset. Raises UserError naming every key at fault."""
+    """Checks `values` (nested dicts, as TOML gives them), completed by their preset. Raises UserError naming every key
+    at fault."""
     if unsayable := list(_unsayable(values)):
         remedy = "docs/configuration.md lists every key with its range"
         raise UserError("; ".join(unsayable), where=where, remedy=remedy)
