@@ -20,9 +20,10 @@ from rods.config.identity import (
     Zones,
 )
 from rods.config.operation import Budgets, Endpoint, Operation, Sandbox, addresses, base_address
-from rods.config.whole import PROTOCOL, Config, identity_diff, parse_config, read_config
+from rods.config.whole import PRESETS, PROTOCOL, Config, identity_diff, parse_config, preset, read_config
 
 __all__ = [
+    "PRESETS",
     "PROTOCOL",
     "Budgets",
     "Config",
@@ -46,5 +47,6 @@ __all__ = [
     "base_address",
     "identity_diff",
     "parse_config",
+    "preset",
     "read_config",
 ]
