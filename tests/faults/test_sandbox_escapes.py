@@ -77,10 +77,13 @@ class Outside:
     def untouched(self) -> bool:
         """Whether the secret is as it was, alone in its folder, no server was reached, everybody can open and lock the
         file that all read, our limits are as before, and so is all that processes share."""
-        for reached in (*(server.accept for server in self.servers), *(box.recvmsg for box in self.mailboxes)):
+        for server in (*self.servers, *self.mailboxes):
+            server.setblocking(False)
             try:
-                reached.__self__.setblocking(False)
-                reached(*((1,) if reached.__name__ == "recvmsg" else ()))
+                if server in self.servers:
+                    server.accept()[0].close()
+                else:
+                    server.recvmsg(1)
                 return False
             except BlockingIOError:
                 pass
