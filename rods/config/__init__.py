@@ -20,6 +20,7 @@ from rods.config.identity import (
     Zones,
 )
 from rods.config.operation import Budgets, Endpoint, Operation, Sandbox, addresses, base_address
+from rods.config.roles import Role, Roles
 from rods.config.whole import PROTOCOL, Config, identity_diff, parse_config, read_config
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
     "PolicySettings",
     "PoolRules",
     "RandomSeeds",
+    "Role",
+    "Roles",
     "Rollouts",
     "Sandbox",
     "Section",
