@@ -21,9 +21,10 @@ from rods.config.identity import (
 )
 from rods.config.operation import Budgets, Endpoint, Operation, Sandbox, addresses, base_address
 from rods.config.roles import Role, Roles
-from rods.config.whole import PROTOCOL, Config, identity_diff, parse_config, read_config
+from rods.config.whole import PRESETS, PROTOCOL, Config, identity_diff, parse_config, preset, read_config
 
 __all__ = [
+    "PRESETS",
     "PROTOCOL",
     "Budgets",
     "Config",
@@ -49,5 +50,6 @@ __all__ = [
     "base_address",
     "identity_diff",
     "parse_config",
+    "preset",
     "read_config",
 ]
