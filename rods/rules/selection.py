@@ -70,7 +70,7 @@ def select(
     ranked: list[Pick] = []
     for signal in candidates:
         facts = active.get(signal.task)
-        if facts is None or facts.generation >= rules.max_generation:
+        if facts is None or 0 < rules.max_generation <= facts.generation:
             continue
         last = last_picked.get(signal.task)
         if last is not None and step - last <= rules.exclusion_steps:
