@@ -28,6 +28,7 @@ from rods.config.identity import (
     Zones,
 )
 from rods.config.operation import Operation
+from rods.config.roles import Roles
 from rods.errors import UserError
 from rods.files import read_regular
 
@@ -51,6 +52,7 @@ class Config(Section):
     selection: Selection = Selection()
     pool: PoolRules = PoolRules()
     pipeline: PipelineSettings = PipelineSettings()
+    roles: Roles = Roles()
     gates: Gates = Gates()
     operation: Operation = Operation()
 
