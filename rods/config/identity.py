@@ -157,8 +157,9 @@ class Selection(Section):
     # groups of the step just finished, or the whole pool, which is what random and rising draw from
     candidates: Literal["step", "pool"] = "step"
     exclusion_steps: int = Field(13, ge=0)  # a task is not picked again within so many steps
-    max_generation: int = Field(2, ge=1)  # a seed's generation must lie below; originals are 0
-    queue_steps: int = Field(2, ge=1)  # the seed queue holds so many steps' worth (sync=free)
+    max_generation: int = Field(2, ge=0)  # a seed's generation must lie below, originals are 0; 0: no limit
+    # sync=free: the queue of seeds holds so many steps' worth, the newest served first; 0: all of them, in order
+    queue_steps: int = Field(2, ge=0)
 
     @property
     def blind(self) -> bool:
@@ -196,6 +197,8 @@ class PipelineSettings(Section):
 
     # who writes: procedural (no model, chance keyed by daemon seed and pick) or llm (the models of operation.endpoints)
     author: Literal["procedural", "llm"] = "procedural"
+    # author=llm: plans and worlds are made of the environment's own recipes where it has any; false: of tools alone
+    recipes: bool = True
     calls: Literal["batched", "per_turn"] = "batched"  # author=llm: several turns a call, or one turn as in 004
     answer_tries: int = Field(3, ge=1)  # author=llm: times a model is asked until its answer can be read
     fallback_prompt: bool = True  # author=llm: classes without a query template use the general one; false: no_prompts

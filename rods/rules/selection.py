@@ -77,7 +77,7 @@ def select(
     levels = sorted(facts.difficulty for facts in active.values()) if rules.order == "rising" else []
     for signal in candidates:
         facts = active.get(signal.task)
-        if facts is None or facts.generation >= rules.max_generation:
+        if facts is None or 0 < rules.max_generation <= facts.generation:
             continue
         last = last_picked.get(signal.task)
         if last is not None and step - last <= rules.exclusion_steps:

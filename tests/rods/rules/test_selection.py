@@ -148,6 +148,7 @@ def test_seeds_lie_below_the_generation_limit() -> None:
     groups = [group(name, [1, 3]) for name in active]
     assert picked(groups, active, config(max_generation=2)) == ["old", "young"]
     assert picked(groups, active, config(max_generation=1)) == ["old"]
+    assert picked(groups, active, config(max_generation=0)) == ["last", "old", "young"]  # no limit
 
 
 def test_random_selection_ignores_rewards_and_depends_on_nothing_but_its_key() -> None:
