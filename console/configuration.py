@@ -78,6 +78,9 @@ def page() -> str:
         section: Any = field.annotation
         if _is_section(section):
             parts.append(_section(f"[{name}]", section))
+            if all(_is_section(inner.annotation) for inner in section.model_fields.values()):
+                parts.append(_matrix(name, section))
+                continue
             comments, seen = _comments(section), dict[Any, str]()
             for key, inner in section.model_fields.items():
                 if _is_section(inner.annotation):
@@ -142,14 +145,31 @@ def _table(section: type[Section], fields: dict[str, FieldInfo]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _matrix(name: str, section: type[Section]) -> str:
+    """A section whose tables resemble each other: every key once, and its default in each table that has it."""
+    kinds: list[Any] = [field.annotation for field in section.model_fields.values()]
+    keys = {key: (kind, field) for kind in reversed(kinds) for key, field in kind.model_fields.items()}
+    order = sorted(keys, key=lambda key: -sum(key in kind.model_fields for kind in kinds))
+    lines = ["| key | type and range | meaning |", "|---|---|---|"]
+    lines += [f"| `{key}` | {_type(keys[key][1])} | {_comments(keys[key][0])[key]} |" for key in order]
+    lines += ["", f"| table | {' | '.join(order)} | meaning |", "|---|" + "---|" * (len(order) + 1)]
+    for table, field in section.model_fields.items():
+        known = field.default.model_dump()
+        cells = [str(known.get(key, "–")) for key in order]
+        lines.append(f"| `[{name}.{table}]` | {' | '.join(cells)} | {_comments(section)[table]} |")
+    return "\n".join(lines) + "\n"
+
+
 def _comments(section: type[Section]) -> dict[str, str]:
     found, above = {}, ""
-    for line in inspect.getsource(section).splitlines():
+    for line in "\n".join(
+        inspect.getsource(kind) for kind in section.__mro__ if issubclass(kind, Section)
+    ).splitlines():
         if match := _COMMENT.match(line):
             found[match[1]] = match[2]
         elif above and (field := _FIELD.match(line)):
             found[field[1]] = above
-        above = line.strip().removeprefix("# ") if line.startswith("    # ") else ""
+        above = f"{above} {line.strip().removeprefix('# ')}".strip() if line.startswith("    # ") else ""
     return found
 
 

@@ -92,9 +92,8 @@ class Writers:
         chance = keyed_random(self.config.random_seeds.daemon, "backbone", pick, index)
         account = self._client.account(f"{pick}#{index}")
         settings, duplicates = self.config.pipeline, self.config.gates.duplicates
-        asker = Asker(
-            self._client, self._client.draw(chance), account, settings.answer_tries, feedback=settings.feedback
-        )
+        backbone, tries = self._client.draw(chance), settings.answer_tries
+        asker = Asker(self._client, backbone, account, tries, feedback=settings.feedback, roles=self.config.roles)
         return LLMAuthor(environment, asker, settings, self.threads, duplicates=duplicates)
 
     def known(self) -> dict[str, Any]:

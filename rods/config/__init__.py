@@ -20,6 +20,7 @@ from rods.config.identity import (
     Zones,
 )
 from rods.config.operation import Budgets, Endpoint, Operation, Sandbox, addresses, base_address
+from rods.config.roles import Role, Roles
 from rods.config.whole import PRESETS, PROTOCOL, Config, identity_diff, parse_config, preset, read_config
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "PolicySettings",
     "PoolRules",
     "RandomSeeds",
+    "Role",
+    "Roles",
     "Rollouts",
     "Sandbox",
     "Section",

@@ -70,13 +70,15 @@ class Window:
     trend: float  # mean of the latest group minus mean of the oldest one
     latest_mean: float
     latest_variance: float
-    advantage_variance: float | None = None  # of the advantage estimates that the probe reads, where they are reported
+    best: float | None  # highest mean of an earlier group; None where there is none
+    advantage_variance: float | None  # of the advantage estimates that the probe reads, where they are reported
 
     def signal(self, probe: Literal["group", "window"] = "group") -> TaskSignal:
         """What selection reads: the moments of the latest group, or those of all of the window's rollouts."""
         latest = Moments(self.latest_mean, self.latest_variance)
-        found = Moments(self.mean, self.variance) if probe == "window" else latest
-        return TaskSignal(self.task, found if self.count else None, self.zone == "truncated", self.advantage_variance)
+        read = Moments(self.mean, self.variance) if probe == "window" else latest
+        found = read if self.count else None
+        return TaskSignal(self.task, found, self.zone == "truncated", self.best, self.advantage_variance)
 
     def as_json(self) -> dict[str, Any]:
         left_out = {"task"} if self.advantage_variance is not None else {"task", "advantage_variance"}
@@ -326,6 +328,7 @@ class Tracker:
             rounded(latest - mean(entries[:1])),
             latest,
             variance(entries[-1:]),
+            max((mean([entry]) for entry in entries[:-1]), default=None),
             self._advantage_variance(row),
         )
 

@@ -41,6 +41,7 @@ class TaskSignal(NamedTuple):
     task: str
     moments: Moments | None
     truncated: bool = False
+    best: float | None = None  # highest mean of an earlier group of its window, where the window was read
     advantage: float | None = None
 
 
@@ -67,7 +68,7 @@ def group_signal(group: Group, reward: BoundaryReward) -> TaskSignal:
         return TaskSignal(group.task, None, truncated)
     estimates = [one.advantage for one in group.rollouts if one.valid and one.advantage is not None]
     spread = variance([(0, len(estimates), *share_sums(estimates, 0, 1))]) if estimates else None
-    return TaskSignal(group.task, moments(group, reward), truncated, spread)
+    return TaskSignal(group.task, moments(group, reward), truncated, advantage=spread)
 
 
 def moments(group: Group, reward: BoundaryReward) -> Moments | None:

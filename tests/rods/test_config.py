@@ -102,6 +102,27 @@ def test_a_model_is_looked_for_beside_the_configuration_and_known_by_its_name(tm
     assert identity_diff(found["here"].identity(), found["else"].identity()) == ["policy.model: 'qwen' → 'other'"]
 
 
+def test_what_a_role_is_not_given_is_its_own_default() -> None:
+    roles = parse_config({"roles": {"judge": {"temperature": 0.0}}}, where="x").roles
+    assert roles.judge == Config().roles.judge.model_copy(update={"temperature": 0.0})
+    assert roles.judge.reason >= 2000 and roles.plan == Config().roles.plan
+
+
+@pytest.mark.parametrize(
+    ("role", "keys", "told"),
+    [
+        ("judge", {"reason": 9000}, "9000 characters does not fit into 2048 tokens"),
+        ("plan", {"world": 500}, "roles.plan.world: unknown key"),
+        ("judge", {"results": 5}, "roles.judge.results"),
+        ("judge", {"thinking": "much"}, "roles.judge.thinking"),
+        ("jugde", {"tokens": 500}, "did you mean judge"),
+    ],
+)
+def test_a_role_s_bad_keys_are_named(role: str, keys: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        parse_config({"roles": {role: keys}}, where="x")
+
+
 PAPER = "rods-paper"
 ENDPOINT = {"model": "m", "urls": ["http://localhost:1/v1"]}
 
