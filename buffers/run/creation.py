@@ -105,6 +105,12 @@ def check(config: Config, tasks: Sequence[Task], environments: Environments) -> 
     if repeated := [task_id for task_id, count in ids.items() if count > 1]:
         raise UserError(f"task {repeated[0]} occurs twice", where="tasks", remedy="remove one of the two")
     _check_sizes(config, tasks)
+    if config.pipeline.author == "llm" and config.selection.seeds_per_step and not config.operation.endpoints:
+        raise UserError(
+            'pipeline.author is "llm", and no model is named that could write',
+            where="operation.endpoints",
+            remedy='give one [[operation.endpoints]] with model and urls (docs/endpoints.md), or author = "procedural"',
+        )
     for task in tasks:
         environment = environments.load(task.environment.name)
         if reference(environment) != task.environment:

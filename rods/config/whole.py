@@ -67,7 +67,7 @@ class Config(Section):
                 "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at least 2 (the paper: 16), or"
                 ' training.advantage_baseline = "batch" with advantage_scale = "batch" or "none"'
             )
-        if self.zones.probe == "group" and self.selection.seeds_per_step and self.selection.order != "random":
+        if self.zones.probe == "group" and self.selection.seeds_per_step and not self.selection.blind:
             raise ValueError(
                 "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task would ever be picked: set"
                 ' zones.probe = "window"'

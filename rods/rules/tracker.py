@@ -68,12 +68,13 @@ class Window:
     trend: float  # mean of the latest group minus mean of the oldest one
     latest_mean: float
     latest_variance: float
+    best: float | None  # highest mean of an earlier group; None where there is none
 
     def signal(self, probe: Literal["group", "window"] = "group") -> TaskSignal:
         """What selection reads: the moments of the latest group, or those of all of the window's rollouts."""
         latest = Moments(self.latest_mean, self.latest_variance)
         found = Moments(self.mean, self.variance) if probe == "window" else latest
-        return TaskSignal(self.task, found if self.count else None, self.zone == "truncated")
+        return TaskSignal(self.task, found if self.count else None, self.zone == "truncated", self.best)
 
     def as_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__ if name != "task"}
@@ -309,6 +310,7 @@ class Tracker:
             rounded(latest - mean(entries[:1])),
             latest,
             variance(entries[-1:]),
+            max((mean([entry]) for entry in entries[:-1]), default=None),
         )
 
 

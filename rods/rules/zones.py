@@ -40,6 +40,7 @@ class TaskSignal(NamedTuple):
     task: str
     moments: Moments | None
     truncated: bool = False
+    best: float | None = None  # highest mean of an earlier group of its window, where the window was read
 
 
 def zone_of(mean: float, zones: Zones) -> Zone:
