@@ -8,7 +8,6 @@ back as [text], which no answer but a call's looks like.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import orjson
@@ -16,6 +15,7 @@ import orjson
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Parameter, Result, Tool
 from rods.errors import Unsupported
+from rods.functions import named_function
 
 TARGET = "rods.environments.sandbox.host:answer"
 REFUSAL = 2_000  # characters of a refusal
@@ -56,8 +56,7 @@ def _result(result: Result) -> orjson.Fragment:
 
 def _load(factory: str) -> dict[str, Any]:
     global _environment
-    module, _, name = factory.partition(":")
-    _environment = getattr(importlib.import_module(module), name)()
+    _environment = named_function(factory, where="sandbox")()
     able = _environment.features
     return {
         "name": _environment.name,
