@@ -19,19 +19,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.figures import Figure, run
+from bench.fixtures.official_checker import verdicts
 from daemon.authors.procedural import ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
-from evaluation.bfcl.parity import official
 from rods.analysis.profile import distance, profile
-from rods.calls import Call
-from rods.canonical import keyed_random
 from rods.config import Config
 from rods.environments.loading import Environments
-from rods.environments.workers.worker import Worker
 from rods.gates import SimilarityIndex, held_out_index
 from rods.tasks import RETURN_SENTENCE, Task
-from worlds.bfcl import export, tasks, wheel
+from worlds.bfcl import tasks
 
 load = Environments().load
 
@@ -103,7 +100,7 @@ def measure(quick: bool) -> list[Figure]:
     theirs = [profile(load("bfcl"), task) for task in seeds]
     apart = sorted(variant.provenance["profile_distance"] for variant in variants)
     chance = sorted(distance(one, two) for one, two in _random_pairs(theirs))
-    kept, broken = _official(variants)
+    kept, broken = verdicts(variants)
     measured = held_out_index(tasks())
     ours_texts, their_texts = _queries(v for v in variants if v.type == "base"), _queries(e.seed for e in base)
     size = min(len(ours_texts), len(their_texts))
@@ -220,67 +217,6 @@ def _self_bleu(queries: Sequence[Sequence[str]]) -> float:
             logs.append(math.log(((mine & most).total() + smooth or 0.1) / (mine.total() + smooth or 1)))
         scores.append(math.exp(sum(logs) / GRAM))
     return sum(scores) / len(scores)
-
-
-def _official(variants: Sequence[Task]) -> tuple[float, float]:
-    """The share of ground truths that the official checker accepts, and of corrupted ones that it refuses."""
-    true, false = [], []
-    for number, task in enumerate(variants):
-        entry, truth = export.entry(task, export.FIRST_NUMBER + number), export.answer(task, 0)["ground_truth"]
-        true.append([entry, truth, [[calls] if calls else [] for calls in truth]])
-        wrong = [[str(call) for call in turn] for turn in _corrupted(task)]
-        false.append([entry, truth, [[calls] if calls else [] for calls in wrong]])
-    judge = Worker(official.ORACLE, seconds=600, memory=1 << 33, reply_bytes=1 << 28)
-    try:
-        request = {"wheel": str(wheel.path()), "do": "check"}
-        kept = judge.call({**request, "rollouts": true})
-        passed = judge.call({**request, "rollouts": false})
-    finally:
-        judge.close()
-    return sum(kept) / len(kept), 1 - sum(passed) / len(passed)
-
-
-def _corrupted(task: Task) -> list[list[Call]]:
-    """The ground truth with an argument changed or a call dropped, such that a result or the world comes out different:
-    what makes no difference is no corruption."""
-    rng = keyed_random(6, "corruption", task.id)
-    places = [(turn, index) for turn, calls in enumerate(task.calls) for index in range(len(calls))]
-    for _ in range(40):
-        turns = [list(turn) for turn in task.calls]
-        turn, index = rng.choice(places)
-        changed = _changed(turns[turn][index], rng)
-        turns[turn][index : index + 1] = [] if changed is None else [changed]
-        if _differs(task, turns):
-            break
-    return turns
-
-
-def _changed(call: Call, rng: random.Random) -> Call | None:
-    """The call with another value for one of its arguments; None, to be dropped, when it has none, and now and then."""
-    if not call.arguments or rng.random() < 0.3:
-        return None
-    name = rng.choice(sorted(call.arguments))
-    value = call.arguments[name]
-    other: Any = None
-    if isinstance(value, bool):
-        other = not value
-    elif isinstance(value, (int, float)):
-        other = value + 7
-    elif isinstance(value, str):
-        other = f"{value}x"
-    elif isinstance(value, list):
-        other = value[1:]
-    return Call(call.name, {**call.arguments, name: other})
-
-
-def _differs(task: Task, turns: Sequence[Sequence[Call]]) -> bool:
-    """Whether `turns` give another set of results, or another world, than the ground truth."""
-    one, two = load("bfcl").reset(task.state), load("bfcl").reset(task.state)
-    for calls, wrong in zip(task.calls, turns, strict=True):
-        expected, got = Counter(one.call(call).text for call in calls), Counter(two.call(call).text for call in wrong)
-        if expected - got or not one.same_state(two):
-            return True
-    return False
 
 
 if __name__ == "__main__":

@@ -77,7 +77,13 @@ class Watch:
             self._pending = [step for step in self._pending if state.live(step.attempt, step.step)]
         if not state.merged and state.epoch == epoch:
             return False
-        self.active = {member.task_id: TaskFacts(member.type, member.generation) for member in state.active.values()}
+        rising = self.run.config.selection.order == "rising"
+        self.active = {
+            member.task_id: TaskFacts(
+                member.type, member.generation, sum(map(len, state.task(member.task_id).calls)) if rising else 0
+            )
+            for member in state.active.values()
+        }
         return True
 
     def due(self, last_considered: int) -> ClosedStep | None:
@@ -116,13 +122,14 @@ class Watch:
     @property
     def _reads_windows(self) -> bool:
         """Whether selection reads the tracker's windows rather than the step's own groups."""
-        return self._whole_pool or self.run.config.zones.probe == "window"
+        config = self.run.config
+        return self._whole_pool or config.zones.probe == "window" or config.selection.order == "forgetting"
 
     @property
     def _whole_pool(self) -> bool:
         """Whether selection looks at more than the step's own tasks."""
         config = self.run.config
-        return config.pool.static or config.selection.candidates == "pool" or config.selection.order == "random"
+        return config.pool.static or config.selection.candidates == "pool" or config.selection.blind
 
     def _windows_of(self, step: ClosedStep) -> dict[str, Window]:
         """The windows that selection may need after `step`, as the tracker has them now. In lockstep, where many steps

@@ -22,7 +22,7 @@ from buffers.log.disk import replace
 from buffers.run import runfolder
 from buffers.run.run import Run
 from buffers.state import lineage
-from evaluation.scoring import estimate, paired, share
+from evaluation.scoring import paired, share
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.environments.loading import Environments
@@ -37,7 +37,7 @@ from trainer import simulated
 if TYPE_CHECKING:
     from trainer.engines.local import LocalEngine
 
-INTERVALS = {"progress": estimate, "binary": share, "official": share}  # verdicts are 0 or 1: Wilson's
+MEASURES = ("progress", "binary", "official")
 BATCH = 256  # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a batch
 TRIES = 3  # that a rollout is given before what breaks it counts as permanent
 Which = Literal["start", "end"] | int
@@ -208,7 +208,7 @@ def _official(task: Task, trace: Trace) -> bool | None:
 
 
 def summary(file: Path) -> dict[str, Any]:
-    """The means of one file of scores with their 95 % intervals over tasks (verdicts: Wilson's); progress also by type.
+    """The means of one file of scores with their 95 % intervals over tasks; progress also by type.
 
     `official` (the benchmark's verdict, which skips turns without a right call) stands beside the stricter `binary`
     where the tasks have one; `versions` names the environments, and the data where they have a version. Raises
@@ -226,8 +226,8 @@ def summary(file: Path) -> dict[str, Any]:
         "step": lines[0]["step"],
         "attempt": lines[0]["attempt"],
         "rollouts_per_task": len(lines) // len(types),
-        **{measure: INTERVALS[measure](list(values.values())).as_json() for measure, values in means.items()},
-        "progress_by_type": {name: estimate(values).as_json() for name, values in sorted(by_type.items())},
+        **{measure: share(list(values.values())).as_json() for measure, values in means.items()},
+        "progress_by_type": {name: share(values).as_json() for name, values in sorted(by_type.items())},
         "versions": sorted({line["version"] for line in lines}),
         "file": str(file),
     }
@@ -297,7 +297,7 @@ def _version(task: Task) -> str:
 
 def per_task(file: Path) -> dict[str, dict[str, float]]:
     """The mean of each measure by task, over rollouts without infrastructure failure."""
-    values: dict[str, dict[str, list[float]]] = {measure: {} for measure in INTERVALS}
+    values: dict[str, dict[str, list[float]]] = {measure: {} for measure in MEASURES}
     for record in _records(file):
         if record["end"] != "infrastructure":
             earned = {**record, "progress": record["resolved"] / record["expected"]}

@@ -20,7 +20,7 @@ from evaluation.bfcl import results
 from evaluation.bfcl.judging import EpisodeJudge, Judged
 from evaluation.bfcl.parity import official
 from evaluation.folder import PARTS, Episode, Part, episodes, load_settings, recorded_settings
-from evaluation.scoring import estimate, share
+from evaluation.scoring import share
 from rods.errors import UserError
 from rods.tasks import Task
 from worlds.bfcl import wheel
@@ -29,7 +29,7 @@ from worlds.bfcl.world import environment
 
 SHOWN = 20  # differences from the official scorer that are listed
 RESULTS = "bfcl"  # the folder of BFCL's result files
-MEASURES = {"official": share, "strict": share, "progress": estimate}
+MEASURES = ("official", "strict", "progress")
 COLUMNS: tuple[Part, ...] = ("held-out", "test", "train")
 _VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 _NAMES = {"held-out": "held-out (the papers' 400)", "test": "unseen by any stage (300)", "train": "training tasks"}
@@ -189,10 +189,7 @@ def _scores(part: Part, tasks: Sequence[Task], judged: Mapping[str, list[Judged]
             rows[task.type].append(judged[name])
             rows["all"].append(judged[name])
     return {
-        kind: {
-            measure: interval([_mean(one, measure) for one in rows[kind]]).as_json()
-            for measure, interval in MEASURES.items()
-        }
+        kind: {measure: share([_mean(one, measure) for one in rows[kind]]).as_json() for measure in MEASURES}
         for kind in [*(kind for kind in rows if kind != "all"), "all"]
         if rows[kind]
     }

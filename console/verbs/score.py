@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from console.output import RunFolder, estimated, print_json
+from console.output import RunFolder, estimated, print_json, print_lines
+from evaluation.scoring import too_few
 from rods.commands import Json
 
 AtStep = Annotated[
@@ -28,6 +29,7 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
         else:
             progress, binary = estimated(scored["progress"]), estimated(scored["binary"])
             print(f"step {scored['step']}: progress {progress}, all turns {binary}{_lost(scored['broken'])}")
+            print_lines(filter(None, [too_few(scored["progress"]["tasks"])]))
         return
     compared = compare(run)
     if as_json:

@@ -18,7 +18,7 @@ read from TOML (`rods.composing.recipes`). Nothing else in `rods/composing` know
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,8 @@ from typing import Any
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.composing.records import ComposeError, Draft
-from rods.environments.base import Environment, Result
+from rods.environments.base import Environment, Result, Results
+from rods.tasks import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +231,10 @@ def _none(state: Mapping[str, Any]) -> Collection[str]:
     return ()
 
 
+def _all_judged(task: Task, results: Results) -> Iterable[tuple[int, int, str]]:
+    return ()
+
+
 @dataclass(frozen=True, eq=False)  # compared and hashed as an object: what is derived from one is cached by it
 class Catalogue:
     """Everything that composing needs of one environment.
@@ -255,6 +260,8 @@ class Catalogue:
     - `missing_first`: what is held out or blurred belongs to the first request of its turn where it can, so that
       nothing of that turn can be done before it is there; and what is blurred is rather something that no tool shows.
     - `closed`: variants call no API class that their seed does not call.
+    - `misjudged(task, results)`: (turn, call, why) of each call that runs here and that the environment's official
+      checker would hold against its own ground truth.
     """
 
     environment: str
@@ -278,6 +285,7 @@ class Catalogue:
     repeated: float = 1.0
     missing_first: bool = False
     closed: bool = False
+    misjudged: Callable[[Task, Results], Iterable[tuple[int, int, str]]] = _all_judged
 
     def family(self, domain: str) -> str:
         return self.families.get(domain, domain)

@@ -16,9 +16,10 @@ from rods.faults import Gate
 from rods.gates.ground_truth import abridged, arguments, replay, replayed, tools
 from rods.gates.grounding import grounding
 from rods.gates.leaks import leaks
+from rods.gates.lexicon import lexicon
 from rods.gates.missing import missing
 from rods.gates.records import Checked, GateRejection, Reason
-from rods.gates.requests import requests
+from rods.gates.requests import look_ups, requests
 from rods.gates.similarity import Match, SimilarityIndex, contamination, duplicates, held_out_index, overlaps
 from rods.tasks import Task
 
@@ -36,6 +37,7 @@ __all__ = [
     "grounding",
     "held_out_index",
     "leaks",
+    "look_ups",
     "missing",
     "overlaps",
     "replay",
@@ -70,6 +72,8 @@ def check(
         ("arguments", arguments(task, gates) if gates.arguments else []),
         ("leaks", leaks(environment, task) if gates.leaks else []),
     ]
+    if results is not None and known and gates.replay:
+        asked.append(("replay", _misjudged(environment, task, results)))
     if results is not None and known:
         asked += [(gate, reasons(environment, task, results)) for gate, reasons in reads if getattr(gates, gate)]
     asked += [
@@ -78,6 +82,12 @@ def check(
         ("contamination", contamination(task, held_out) if gates.contamination else []),
     ]
     return Checked(results, shape, tuple(GateRejection(gate, tuple(reasons)) for gate, reasons in asked if reasons))
+
+
+def _misjudged(environment: Environment, task: Task, results: Results) -> list[Reason]:
+    catalogue = lexicon(environment).catalogue
+    found = catalogue.misjudged(task, results) if catalogue is not None else ()
+    return [Reason(why, turn, call) for turn, call, why in found]
 
 
 def _unlike(root: Profile, shape: Profile | None, gates: Gates) -> list[Reason]:

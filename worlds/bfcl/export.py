@@ -21,8 +21,10 @@ import orjson
 
 from rods.environments.base import reference
 from rods.errors import UserError
+from rods.gates.ground_truth import run
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from worlds.bfcl import wheel
+from worlds.bfcl.catalogue.social import shared_mentions
 from worlds.bfcl.classes import MODULES
 from worlds.bfcl.tasks import conversation, ground_truth, missed
 from worlds.bfcl.world import environment
@@ -35,7 +37,7 @@ def entry(task: Task, number: int) -> dict[str, Any]:
     """The task as an entry of its category's question file.
 
     Raises UserError for a task that the format cannot say: of another environment, from a snapshot, or with tools that
-    are not exactly those of its classes.
+    are not exactly those of its classes; and for one whose ground truth the official checker would refuse.
     """
     state = task.state or {}
     if task.environment.name != "bfcl" or not {"classes", "config"} <= state.keys() or "objects" in state:
@@ -47,6 +49,10 @@ def entry(task: Task, number: int) -> dict[str, Any]:
         )
     if bool(state.get("long_context")) != (task.type == "long_context"):
         raise UserError(f"its state does not fit the type {task.type}", where=f"task {task.id}", remedy=_REMEDY)
+    if {"post_tweet", "mention"} <= {call.name for calls in task.calls for call in calls}:
+        for turn, index, why in shared_mentions(task, run(environment(), task)):
+            where = f"task {task.id}, turn {turn}, call {index}"
+            raise UserError(why, where=where, remedy="leave the task out, or post the tweet with mentions")
     tools = environment().tools()
     record: dict[str, Any] = {
         "id": f"multi_turn_{task.type}_{number}",

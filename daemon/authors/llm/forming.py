@@ -67,23 +67,24 @@ class PartialTask:
     def calls(self) -> tuple[BoundCall, ...]:
         return self.draft.turns[self.turn + 1]
 
-    def before(self) -> str:
-        """The conversation before the turn, as prompts show it."""
-        so_far = replace(self.draft, turns=self.draft.turns[: self.turn])
-        return showing.turns(so_far, self.script) or "(nothing yet)"
+    def before(self, room: int) -> str:
+        """The conversation before the turn, as prompts show it, with `room` characters for results."""
+        short = showing.within(self.draft, room, range(self.turn))
+        return showing.turns(replace(short, turns=short.turns[: self.turn]), self.script) or "(nothing yet)"
 
     def tools(self, without: str = "") -> str:
         """The tools of the task, as prompts show them."""
         tools = self.given.environment.tools()
         return showing.signatures(tools[name] for name in self.shown if name != without)
 
-    def fields(self, choices: str) -> dict[str, str]:
-        """The fields of a prompt that asks what to take away."""
+    def fields(self, choices: str, room: int) -> dict[str, str]:
+        """The fields of a prompt that asks what to take away, with `room` characters for results."""
+        short = showing.within(self.draft, room, range(self.turn + 2))
         return {
-            "before": self.before(),
+            "before": self.before(room),
             "turn": str(self.turn + 1),
             "query": self.request,
-            "calls": showing.turn_lines(self.calls),
+            "calls": showing.turn_lines(short.turns[self.turn + 1]),
             "tools": self.tools(),
             "choices": choices,
         }
@@ -204,7 +205,7 @@ async def _chosen_function(context: Context, partial: PartialTask, gaps: Sequenc
         partial.given,
         "miss_func",
         stage="adversarial",
-        fields=partial.fields(", ".join(names)),
+        fields=partial.fields(", ".join(names), context.asker.roles.adversarial.results),
         form=AnswerForm({"function": {"type": "string", "enum": names}}),
         read=lambda answer: names.index(answer["function"]),
         error="no_pattern",
@@ -241,7 +242,7 @@ async def _chosen_value(context: Context, partial: PartialTask, choices: Sequenc
         partial.given,
         "miss_param",
         stage="adversarial",
-        fields=partial.fields("\n".join(lines)),
+        fields=partial.fields("\n".join(lines), context.asker.roles.adversarial.results),
         form=AnswerForm(
             {
                 "choice": {"type": "integer", "minimum": 1, "maximum": len(choices)},
@@ -263,7 +264,11 @@ async def _verified(context: Context, partial: PartialTask, gap: Gap, field: str
         partial.given,
         f"{partial.type}_verify",
         stage="adversarial_verification",
-        fields={"before": partial.before(), "query": gap.request, "tools": partial.tools(without=gap.tool)},
+        fields={
+            "before": partial.before(context.asker.roles.adversarial_verification.results),
+            "query": gap.request,
+            "tools": partial.tools(without=gap.tool),
+        },
         form=AnswerForm({field: {"type": "string", "enum": ["yes", "no"]}}),
         read=lambda found: found[field],
         error="query_verify_no_tag",

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+from bench.fixtures.official_checker import verdicts
 from console.main import run
 from evaluation.bfcl import results
 from evaluation.bfcl.parity import official
@@ -31,6 +32,11 @@ def test_the_official_scorer_takes_an_export_for_its_own_data(tmp_path: Path) ->
             assert all(kept.values()) and not any(lost.values())
     finally:
         scorer.close()
+
+
+def test_the_official_checker_refuses_no_exported_variant_and_nearly_every_corrupted_one() -> None:
+    kept, broken = verdicts([made for _, made in variants()])
+    assert kept == 1 and broken >= 0.97
 
 
 def test_an_import_of_the_export_passes_the_check_of_users_files(tmp_path: Path) -> None:

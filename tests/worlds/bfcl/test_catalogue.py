@@ -100,3 +100,22 @@ def test_one_goes_up_only_after_going_down(book: Catalogue) -> None:
 def test_an_engine_starts_once(book: Catalogue) -> None:
     for plan in plans(book, "VehicleControlAPI", 150):
         assert sum("startEngine" in book.recipes[name].tools for name in order(plan)) <= 1
+
+
+def test_nobody_is_mentioned_on_a_tweet_posted_without_mentions(book: Catalogue) -> None:
+    for recipe in book.recipes.values():
+        for step in recipe.steps:
+            if step.tool == "post_tweet" and "tweet" in recipe.gives:
+                facts = recipe.ends if "mentions" in step.arguments else recipe.makes
+                assert "tw_unmentioned" in facts, recipe.name
+    mentioning = 0
+    for plan in plans(book, "TwitterAPI", 400):
+        unmentioned = False
+        for name in order(plan):
+            for step in book.recipes[name].steps:
+                if step.tool == "post_tweet":
+                    unmentioned = "mentions" not in step.arguments
+                if step.tool == "mention" and "tweet" in book.recipes[name].needs:
+                    assert not unmentioned, order(plan)
+                    mentioning += 1
+    assert mentioning

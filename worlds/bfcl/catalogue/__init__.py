@@ -17,7 +17,7 @@ from worlds.bfcl.catalogue.calculator import CALCULATOR
 from worlds.bfcl.catalogue.files import FILES
 from worlds.bfcl.catalogue.patches import patch_of
 from worlds.bfcl.catalogue.scenario import FIRST_NAMES, WORDS, ClassCatalogue, ScenarioRequest, tables
-from worlds.bfcl.catalogue.social import MESSAGES, TICKETS, TWEETS
+from worlds.bfcl.catalogue.social import MESSAGES, TICKETS, TWEETS, shared_mentions
 from worlds.bfcl.catalogue.trading import TRADING
 from worlds.bfcl.catalogue.travel import TRAVEL
 from worlds.bfcl.catalogue.vehicle import VEHICLE
@@ -45,6 +45,7 @@ def catalogue(groups: Mapping[str, str]) -> Catalogue:
         repeated=0.1,
         missing_first=True,
         closed=True,
+        misjudged=shared_mentions,
     )
 
 

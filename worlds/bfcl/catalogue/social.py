@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rods.composing.catalogue import Domain, Scene, Worded
+from rods.environments.base import Results
+from rods.tasks import Task
 from worlds.bfcl.catalogue.scenario import FIRST_NAMES, LAST_NAMES, ClassCatalogue, ScenarioRequest, record_of, tables
 
 MESSAGE_API, TWITTER_API, TICKET_API = "MessageAPI", "TwitterAPI", "TicketAPI"
@@ -58,6 +60,22 @@ def make_timeline(request: ScenarioRequest) -> dict[str, Any]:
         "following_list": others[:3],
         "tweet_counter": max(map(int, tweets)) + rng.randint(1, 3),
     }
+
+
+def shared_mentions(task: Task, results: Results) -> Iterator[tuple[int, int, str]]:
+    """The calls of `mention` on a tweet that the task itself posted without mentions.
+
+    The official class gives all such tweets one list, its method's default, in the policy's world and in that of the
+    ground truth alike: whoever is mentioned stands there twice. A tweet shown in that turn then differs between the two
+    worlds, which refuses the very ground truth; and where none is shown, a wrong mention passes.
+    """
+    unmentioned = set()
+    for turn, (calls, seen) in enumerate(zip(task.calls, results, strict=True)):
+        for index, (call, result) in enumerate(zip(calls, seen, strict=True)):
+            if call.name == "post_tweet" and result.error is None and "mentions" not in call.arguments:
+                unmentioned.add(result.value["id"])
+            elif call.name == "mention" and call.arguments.get("tweet_id") in unmentioned:
+                yield turn, index, "mentions somebody on a tweet posted without mentions (worlds share its list)"
 
 
 def make_queue(request: ScenarioRequest) -> dict[str, Any]:
