@@ -372,7 +372,7 @@ def test_processes_that_are_ended_while_they_start_leave_nothing_behind() -> Non
 
 
 def test_a_factory_that_does_not_work_is_told_with_its_reason() -> None:
-    with pytest.raises(InfrastructureError, match="no attribute 'nothing'"):
+    with pytest.raises(InfrastructureError, match="has no 'nothing'"):
         confined(TOY + "nothing", workers=1)
     with pytest.raises(UserError, match="no module 'nowhere'"):
         confined("nowhere.at_all:environment")
