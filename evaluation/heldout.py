@@ -32,6 +32,7 @@ from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.episode.rewards import score
 from rods.errors import InfrastructureError, UserError
+from rods.files import read_regular
 from rods.observations import Rollout
 from rods.tasks import Task
 from trainer import simulated
@@ -125,7 +126,8 @@ def scored(path: Path) -> dict[str, Any] | None:
 
 def recorded_card(file: Path) -> cards.Card | None:
     """The card of a file of scores; None for one that was made before there were cards."""
-    last: dict[str, Any] = orjson.loads(file.read_bytes().splitlines()[-1])
+    _records(file)  # which says what is wrong with another file
+    last: dict[str, Any] = orjson.loads(read_regular(file).splitlines()[-1])
     return last.get("card")
 
 
@@ -163,7 +165,17 @@ def _to_repeat(file: Path) -> frozenset[str]:
 
 
 def _records(file: Path) -> list[dict[str, Any]]:
-    return [record for record in map(orjson.loads, file.read_bytes().splitlines()) if "task" in record]
+    try:
+        found: list[dict[str, Any]] = [orjson.loads(line) for line in read_regular(file).splitlines()]
+        found = [record for record in found if record.keys() != {"card"}]
+        for record in found:
+            if record["end"] != "infrastructure" and not 0 <= int(record["resolved"]) <= int(record["expected"]) > 0:
+                raise ValueError("no such number of turns")
+            hash((record["task"], record["type"]))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        remedy = "move the file aside and score again"
+        raise UserError(f"holds a line that is no rollout ({error})", where=str(file), remedy=remedy) from error
+    return found
 
 
 def roll_out(

@@ -59,7 +59,8 @@ def findings(history: History) -> list[str]:
     if history.heldout:
         said.append(heldout_sentence(history.heldout))
     if found["injected"]:
-        seeds = "random seeds" if history.config.selection.order == "random" else "boundary seeds"
+        order = history.config.selection.order
+        seeds = "boundary seeds" if order in ("proxy", "variance") else f"{order} seeds"
         merges = sum(epoch.number > 0 for epoch in history.epochs)  # epoch 0 opens before there is a variant
         said.append(
             f"{found['picks']} picks of {seeds} gave {found['accepted']} accepted variants; "

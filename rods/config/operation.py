@@ -56,7 +56,7 @@ class Budgets(Section):
 class Sandbox(Section):
     """Environments that run in confined worker processes (docs/sandbox.md); the others run in this process."""
 
-    environments: tuple[str, ...] = ()  # names such as "package.module:factory"
+    environments: tuple[str, ...] = ()  # names such as "package.module:factory" or "file.py:factory"
     lowest_tier: Literal["limits", "landlock", "bubblewrap"] = "landlock"  # a machine that cannot do so much is refused
     workers: int = Field(2, ge=1)  # processes an environment; each has a second one waiting behind it
     seconds: float = Field(1.0, gt=0)  # a call may take

@@ -67,10 +67,22 @@ class Config(Section):
                 "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at least 2 (the paper: 16), or"
                 ' training.advantage_baseline = "batch" with advantage_scale = "batch" or "none"'
             )
-        if self.zones.probe == "group" and self.selection.seeds_per_step and self.selection.order != "random":
+        if self.zones.probe == "group" and self.selection.seeds_per_step and not self.selection.blind:
             raise ValueError(
                 "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task would ever be picked: set"
                 ' zones.probe = "window"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _advantages_that_differ(self) -> Config:
+        """Divided by their group's own deviation, the advantages of every mixed group have the same variance."""
+        training = self.training
+        if self.selection.order == "advantage" and training.advantage_scale == "group" and not training.advantage_hook:
+            raise ValueError(
+                'selection.order = "advantage" ranks by the variance of advantages, and with training.advantage_scale ='
+                ' "group" that is 1 for every group that disagrees: set it to "batch" or "none", or name an'
+                " advantage_hook"
             )
         return self
 

@@ -226,6 +226,7 @@ class Context:
     asker: Asker
     settings: PipelineSettings
     threads: Executor
+    look_ups: dict[str, str] = field(default_factory=dict)  # what prompts say of them, by root
 
     def compute(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """`function()`, computed in a thread."""

@@ -2,7 +2,7 @@
 
 Limits on memory, open files and their size; no privileges, not even root's; SIGKILL when the parent ends; and as far as
 the kernel has them, Landlock (which files can be read; from its version 4 on no TCP, from 6 on no signals and abstract
-sockets outside the process) and `seccomp` (which system calls are refused). Works inside bubblewrap and without it.
+sockets outside the process) and `seccomp` (which system calls there are). Works inside bubblewrap and without it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def confine(order: dict[str, Any], memory: int) -> None:
     if landlock_version():
         _restrict_files(order["readable"], order["writable"])
     if seccomp.available():
-        seccomp.refuse()
+        seccomp.restrict()
 
 
 def _drop_privileges(libc: ctypes.CDLL) -> None:
