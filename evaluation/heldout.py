@@ -29,6 +29,7 @@ from rods.environments.loading import Environments
 from rods.episode.engine import Trace
 from rods.episode.rewards import score
 from rods.errors import InfrastructureError, UserError
+from rods.files import read_regular
 from rods.observations import Rollout
 from rods.tasks import Task
 from trainer import simulated
@@ -130,7 +131,16 @@ def _to_repeat(file: Path) -> frozenset[str]:
 
 
 def _records(file: Path) -> list[dict[str, Any]]:
-    return [orjson.loads(line) for line in file.read_bytes().splitlines()]
+    try:
+        found: list[dict[str, Any]] = [orjson.loads(line) for line in read_regular(file).splitlines()]
+        for record in found:
+            if record["end"] != "infrastructure" and not 0 <= int(record["resolved"]) <= int(record["expected"]) > 0:
+                raise ValueError("no such number of turns")
+            hash((record["task"], record["type"]))
+    except (KeyError, TypeError, ValueError) as error:
+        remedy = "move the file aside and score again"
+        raise UserError(f"holds a line that is no rollout ({error})", where=str(file), remedy=remedy) from error
+    return found
 
 
 def roll_out(
