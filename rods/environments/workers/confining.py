@@ -42,7 +42,7 @@ _SCOPES = 0b11  # abstract sockets and signals
 
 
 def confine(order: dict[str, Any], memory: int) -> None:
-    """`order`: {"readable": paths, "writable": paths, "threads": the descriptor of a socket to `threads` in the parent}.
+    """`order`: {"readable": paths, "writable": paths, "threads": a socket to `threads` in the parent}.
     Raises OSError for what this kernel should be able to do and refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PDEATHSIG, 9, 0, 0, 0)
