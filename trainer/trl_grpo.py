@@ -200,7 +200,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         samples = self.ranks.gathered(self.samples)
         rewards, earned, kept = self.ranks.together(lambda: self._recorded(samples))
-        self.earned, self.kept = (every[self.ranks.part(len(samples))] for every in (earned, kept))
+        mine = self.ranks.part(len(samples))
+        self.earned, self.kept = earned[mine], kept[mine]
         return torch.tensor(rewards.reshape(-1, 1), dtype=torch.float32, device=self.accelerator.device)
 
     def _recorded(self, samples: Sequence[Sample]) -> tuple[Array, list[Array], list[bool]]:

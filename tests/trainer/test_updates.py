@@ -14,7 +14,7 @@ from rods.config import parse_config
 from rods.observations import Rollout
 from tests.trainer.nano_parts import saved
 from tests.trainer.runs import live_steps
-from trainer import advantages, batches, trl_grpo
+from trainer import advantages, batches, token_scores, trl_grpo
 from trainer.training_run import TrainingRun
 from worlds.sources import load_tasks
 
@@ -134,7 +134,7 @@ def test_an_update_reads_the_rollouts_that_are_trained_on_and_no_others(
     """Rewards of 1 in a whole group teach nothing, and of each group only the lowest and the highest are taken."""
     rows: list[int] = []
     found: list[np.ndarray[Any, Any]] = []
-    compute, estimate = trl_grpo.token_scores.score, trl_grpo.advantages
+    compute, estimate = token_scores.score, advantages.advantages
 
     def scored(*args: Any, **options: Any) -> Any:
         rows.append(len(args[2]))
@@ -144,8 +144,8 @@ def test_an_update_reads_the_rollouts_that_are_trained_on_and_no_others(
         found.append(rewards)
         return estimate(rewards, *settings)
 
-    monkeypatch.setattr(trl_grpo.token_scores, "score", scored)
-    monkeypatch.setattr(trl_grpo, "advantages", estimated)
+    monkeypatch.setattr(token_scores, "score", scored)
+    monkeypatch.setattr("trainer.trl_grpo.advantages", estimated)
     for update_rollouts in (0, 2):
         train(home / f"run{update_rollouts}", update_rollouts=update_rollouts, passes=1)
     assert rows == [TASKS * ROLLOUTS - 1, TASKS * 2]  # a broken rollout has the advantage 0
