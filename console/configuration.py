@@ -59,8 +59,9 @@ how often an unreadable answer is asked for again. Further,
 
 The paper holds that its probe carries over to PPO, whose advantages vary most at the boundary. There is no critic here:
 no value network, no GAE, no clipped value loss; every estimator compares a reward with those of other rollouts
-([training.md](training.md)). What there is: with one or few rollouts a task `zones.probe = "window"` reads zone and
-variance from all rollouts of a task's window, which is the paper's "raw reward variance inside the rollout buffer".
+([training.md](training.md#ppo-004-appendix-k)). Both of the paper's probes are there: `zones.probe = "window"` reads
+zone and variance from all rollouts of a task's window, the "raw reward variance inside the PPO rollout buffer", and
+`selection.order = "advantage"` ranks seeds by the variance of their advantage estimates.
 """
 _PRESET = re.compile(r"^(\w+) = .*?  # (.+)$")
 _COMMENT = re.compile(r"^    (\w+): .*?  # (.+)$")
@@ -168,7 +169,7 @@ def _comments(section: type[Section]) -> dict[str, str]:
             found[match[1]] = match[2]
         elif above and (field := _FIELD.match(line)):
             found[field[1]] = above
-        above = line.strip().removeprefix("# ") if line.startswith("    # ") else ""
+        above = f"{above} {line.strip().removeprefix('# ')}".strip() if line.startswith("    # ") else ""
     return found
 
 

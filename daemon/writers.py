@@ -24,6 +24,7 @@ from rods.composing.records import ComposeError
 from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.llm import Budget, Client
+from rods.rules.curriculum import writes
 
 log = structlog.get_logger()
 
@@ -34,7 +35,7 @@ class Writers:
 
     def __init__(self, run: Run, threads: Executor) -> None:
         self.run, self.config, self.threads = run, run.config, threads
-        self.by_model = run.config.pipeline.author == "llm"
+        self.by_model = run.config.pipeline.author == "llm" and writes(run.config)
         if self.by_model and not run.config.operation.endpoints:
             raise UserError(
                 'pipeline.author is "llm", and no endpoint is configured',

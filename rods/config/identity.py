@@ -144,10 +144,11 @@ class Selection(Section):
     """Which tasks become seeds (004 §3.2)."""
 
     seeds_per_step: int = Field(16, ge=0)  # at most so many seeds; 0: no synthesis
-    # proxy: 4·r̄·(1−r̄) of the reward; random: any active task, whatever it earned (004 Appendix R); rising: blind to
+    # proxy: 4·r̄·(1−r̄) of the reward; variance: its variance; advantage: that of the advantage estimates that are
+    # trained on (004 Appendix K); random: any active task, whatever it earned (004 Appendix R); rising: blind to
     # rewards, too, tasks whose rank in number of calls is the share of the run that is over; forgetting: tasks of the
     # step that were mastered in an earlier group of their window and are not now, the deepest fall first
-    order: Literal["proxy", "variance", "random", "rising", "forgetting"] = "proxy"
+    order: Literal["proxy", "variance", "advantage", "random", "rising", "forgetting"] = "proxy"
     boundary: Literal["progress", "binary"] = "progress"  # which reward finds the boundary (004 Appendix R)
     skip_zero_variance: bool = True  # a group that always earns 0.5 teaches nothing; false is the paper
     # types that share a quota

@@ -74,6 +74,18 @@ class Config(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _advantages_that_differ(self) -> Config:
+        """Divided by their group's own deviation, the advantages of every mixed group have the same variance."""
+        training = self.training
+        if self.selection.order == "advantage" and training.advantage_scale == "group" and not training.advantage_hook:
+            raise ValueError(
+                'selection.order = "advantage" ranks by the variance of advantages, and with training.advantage_scale ='
+                ' "group" that is 1 for every group that disagrees: set it to "batch" or "none", or name an'
+                " advantage_hook"
+            )
+        return self
+
     def identity(self) -> dict[str, Any]:
         """The identity half as JSON, protocol version included. Of the folder of `policy.model` only the name counts:
         on another machine it may lie elsewhere."""

@@ -19,7 +19,7 @@ from rods.gates.leaks import leaks
 from rods.gates.lexicon import lexicon
 from rods.gates.missing import missing
 from rods.gates.records import Checked, GateRejection, Reason
-from rods.gates.requests import requests
+from rods.gates.requests import look_ups, requests
 from rods.gates.similarity import Match, SimilarityIndex, contamination, duplicates, held_out_index, overlaps
 from rods.tasks import Task
 
@@ -37,6 +37,7 @@ __all__ = [
     "grounding",
     "held_out_index",
     "leaks",
+    "look_ups",
     "missing",
     "overlaps",
     "replay",

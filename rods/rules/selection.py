@@ -114,8 +114,11 @@ def _score(step: int, signal: TaskSignal, config: Config) -> float | None:
         return rounded(signal.best - found.mean)
     if zone != "boundary":
         return None
-    if rules.skip_zero_variance and found.variance == 0:
+    spread = signal.advantage if rules.order == "advantage" else found.variance
+    if spread is None or (rules.skip_zero_variance and spread == 0):
         return None
+    if rules.order == "advantage":  # has no bound of its own
+        return rounded(spread / (1 + spread))
     return found.variance if rules.order == "variance" else rounded(4 * found.mean * (1 - found.mean))
 
 
@@ -135,6 +138,8 @@ def _why(signal: TaskSignal, facts: TaskFacts, rules: Selection) -> dict[str, An
         why["best"] = signal.best
     if signal.moments is not None:
         why |= {"reward": rules.boundary, "mean": signal.moments.mean, "variance": signal.moments.variance}
+    if rules.order == "advantage":
+        why["advantage_variance"] = signal.advantage
     return why
 
 

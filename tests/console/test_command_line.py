@@ -18,6 +18,7 @@ EXPECTED = {
     "up": (["RUN"], ["--config", "--json"]),
     "status": (["RUN"], ["--json"]),
     "inspect": (["RUN", "TASK"], ["--json"]),
+    "prompts": (["RUN", "SEED"], ["--tagged", "--json"]),
     "cost": (["RUN"], ["--json"]),
     "report": (["RUN"], ["--json"]),
     "score": (["RUN"], ["--step", "--json"]),

@@ -24,7 +24,7 @@ STOPPERS = {
     "deadline": (r"\(timeout\)", "deadline, worker replaced"),
     "replaced": (r"\(crashed\)", "worker replaced"),
     "size of answers": (r"\(too_large\)", "limit on answers, worker replaced"),
-    "form of answers": (r"something else than a result|more than it was asked", "answer refused, worker replaced"),
+    "form of answers": (r"something else than the answer|more than it was asked", "answer refused, worker replaced"),
     "no network": (r"gaierror|URLError", "seccomp: no sockets"),
     "no privilege": (r"\[Errno (1|25|38)\]", "seccomp"),
     "nothing there": (r"^nothing$", "gets nothing"),

@@ -29,7 +29,7 @@ async def judge(context: Context, given: Assignment, draft: Draft, task: Task) -
     if defects := await context.compute(lambda: _by_rules(given, draft, task)):
         return Judgement("; ".join(defect.reason for defect in defects), defects)
     joint = context.settings.calls == "batched"
-    reason, issue, defect = await _verdict(context.asker, given, draft, task, joint=joint)
+    reason, issue, defect = await _verdict(context, given, draft, task, joint=joint)
     if not issue:
         return Judgement(reason)
     return Judgement(issue, (defect or await _diagnosis(context.asker, given, draft, task, issue),))
@@ -47,10 +47,10 @@ def _by_rules(given: Assignment, draft: Draft, task: Task) -> tuple[Defect, ...]
 
 
 async def _verdict(
-    asker: Asker, given: Assignment, draft: Draft, task: Task, *, joint: bool
+    context: Context, given: Assignment, draft: Draft, task: Task, *, joint: bool
 ) -> tuple[str, str, Defect | None]:
     """The judge's reason, what is wrong ("" where the sample passes), and in the joint form the defect."""
-    role = asker.roles.judge
+    asker, role = context.asker, context.asker.roles.judge
     # One length for both texts: a grammar engine compiles each length once.
     fields: dict[str, Schema] = {
         **dict.fromkeys(CRITERIA, VERDICT),
@@ -74,6 +74,7 @@ async def _verdict(
         "judge_quality",
         stage="judge",
         fields={
+            "look_ups": await wording.look_ups(context, given),
             "type": task.type,
             "meaning": meaning(given, task),
             "state": showing.state(task.state, role.world),

@@ -18,6 +18,7 @@ from daemon.authors.base import Assignment, Defect, Texts
 from daemon.authors.llm import showing
 from daemon.authors.llm.asking import AnswerForm, Context, Unreadable
 from prompts import load
+from rods import gates
 from rods.analysis.says import Text, is_small
 from rods.canonical import canonical, content_id
 from rods.composing.catalogue import Slot
@@ -70,6 +71,7 @@ async def rewrite(context: Context, given: Assignment, draft: Draft, worded: Tex
         "rewrite_turns",
         stage="rewrite",
         fields={
+            "look_ups": await look_ups(context, given),
             "narrative": showing.narrative(draft.plan.narrative),
             "count": str(count),
             "functions": showing.functions(tools, draft),
@@ -99,6 +101,7 @@ async def reword(context: Context, given: Assignment, draft: Draft, texts: Texts
         "refine_rewrite",
         stage="refine",
         fields={
+            "look_ups": await look_ups(context, given),
             "conversation": showing.turns(short, texts),
             "turn": str(turn + 1),
             "query": texts[turn],
@@ -157,6 +160,7 @@ async def _written(
         "query",
         stage="query",
         fields={
+            "look_ups": await look_ups(context, given),
             "story": showing.narrative(draft.plan.narrative),
             "voices": _query_templates(context, given.environment, calls),
             "earlier": "\n".join(earlier) or "(nothing)",
@@ -188,13 +192,27 @@ async def _verdicts(
         given,
         "query_verification",
         stage="verification",
-        fields={"turns": "\n\n".join(shown), "count": str(len(turns))},
+        fields={
+            "look_ups": await look_ups(context, given),
+            "turns": "\n\n".join(shown),
+            "count": str(len(turns)),
+        },
         form=AnswerForm(fields, optional=frozenset({"problem"})),
         read=lambda answer: (answer["verdict"], answer.get("problem", "") or answer["reason"]),
         error="query_verify_no_tag",
         turn=turns[0],
         function=draft.turns[turns[0]][0].recipe,
     )
+
+
+async def look_ups(context: Context, given: Assignment) -> str:
+    """What is said to writers and checkers of calls that only feed a later one: to be asked for where the root's user
+    asks for at least half of its own. The template counts as used from now on."""
+    if given.root.id not in context.look_ups:
+        found = await context.compute(lambda: gates.look_ups(given.environment, given.root))
+        way = "narrated" if 2 * sum(found.values()) >= max(1, len(found)) else "silent"
+        context.look_ups[given.root.id] = context.asker.template("look_ups").sections[way]
+    return context.look_ups[given.root.id]
 
 
 def check_query_templates(context: Context, given: Assignment) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rods.config import Config, parse_config
+from rods.errors import UserError
 from rods.faults import End
 from rods.observations import Group, Rollout
 from rods.rules.curriculum import selects, stage_rules
@@ -141,6 +143,58 @@ def test_a_task_rests_for_the_exclusion_window() -> None:
     assert picked(groups, base("a"), rules, step=14, a=1) == []
     assert picked(groups, base("a"), rules, step=15, a=1) == ["a"]
     assert picked(groups, base("a"), config(exclusion_steps=0), step=2, a=1) == ["a"]
+
+
+PPO: dict[str, Any] = {"training": {"advantage_scale": "batch"}, "selection": {"order": "advantage"}}
+
+
+def estimated(task: str, resolved: list[int], advantages: list[float], **changes: Any) -> Group:
+    made = group(task, resolved, **changes)
+    rollouts = zip(made.rollouts, advantages, strict=True)
+    return replace(made, rollouts=tuple(replace(one, advantage=advantage) for one, advantage in rollouts))
+
+
+def test_advantage_order_ranks_by_what_is_trained_on_whatever_the_rewards_variance() -> None:
+    """A critic may know what the rewards do not show; the boundary stays the mean reward's (004 Appendix K)."""
+    groups = [
+        estimated("known", [0, 4, 0, 4], [0.0, 0.0, 0.0, 0.0]),
+        estimated("doubtful", [2, 2, 2, 2], [3.0, -3.0, 3.0, -3.0]),
+        estimated("less so", [0, 4, 0, 4], [1.0, -1.0, 1.0, -1.0]),
+        estimated("mastered", [4, 4, 4, 4], [1.0, -1.0, 1.0, -1.0]),
+        group("unreported", [0, 4, 0, 4]),
+    ]
+    active = base(*(one.task for one in groups))
+    rules = parse_config(PPO, where="test")
+    assert picked(groups, active, rules) == ["doubtful", "less so"]
+    (first, _) = select(1, signals(groups, rules.selection), active, {}, rules)
+    assert first.score == 0.9 and first.why["advantage_variance"] == 9.0
+    assert picked(groups, active, config(order="variance")) == ["known", "less so", "unreported"]
+
+
+def test_advantages_of_single_rollouts_are_read_from_the_window() -> None:
+    values = {**PPO, "zones": {"probe": "window"}, "rollouts": {"rollouts_per_task": 1}}
+    values["training"] = {"advantage_baseline": "batch", "advantage_scale": "batch"}
+    rules = parse_config(values, where="test")
+    tracker = Tracker(rules.zones)
+    for step, (wild, calm) in enumerate([(2.0, 0.1), (-2.0, -0.1), (2.0, 0.1), (-2.0, -0.1)], start=1):
+        for made in (estimated("wild", [2], [wild]), estimated("calm", [2], [calm]), group("unreported", [2])):
+            tracker.apply([{"kind": "group", "step": step, **made.as_json()}])
+    windows = [window for task in ("wild", "calm", "unreported") if (window := tracker.window(task))]
+    found = [window.signal("window") for window in windows]
+    assert [signal.advantage for signal in found] == [4.0, 0.01, None]
+    again = Tracker(rules.zones)
+    again.load(tracker.state())
+    assert list(again.windows()) == list(tracker.windows())
+    picks = select(9, found, base("wild", "calm", "unreported"), {}, rules)
+    assert [pick.task for pick in picks] == ["wild", "calm"]
+    assert [window.zone for window in tracker.windows("wild")].count("boundary") == 1  # its advantages have none
+
+
+def test_advantages_divided_by_their_group_s_deviation_say_nothing() -> None:
+    with pytest.raises(UserError, match="1 for every group that disagrees"):
+        config(order="advantage")
+    hooked = {**PPO, "training": {"advantage_hook": "a:b"}}
+    assert parse_config(hooked, where="test").training.advantage_scale == "group"
 
 
 def test_seeds_lie_below_the_generation_limit() -> None:

@@ -22,7 +22,7 @@ FORM = AnswerForm({"verdict": VERDICTS, "problem": {"type": "string"}}, optional
 
 
 async def ask(asker: Asker, **options: Any) -> Any:
-    fields = {"turns": "…", "count": "1"}
+    fields = {"turns": "…", "count": "1", "look_ups": "…"}
     return await asker.ask(
         assignment(),
         "query_verification",
