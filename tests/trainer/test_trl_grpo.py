@@ -160,10 +160,12 @@ def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(home: P
         weights = [weight for weight in self.engine.model.parameters() if weight.requires_grad]
         with monkeypatch.context() as plain:
             plain.setattr(token_scores, "score", trls)
+            plain.setattr(self, "_of_use", lambda inputs: inputs)
             expected = torch.autograd.grad(ours(self, model, inputs), weights)
         everything = scored[-1]
         found = torch.autograd.grad(ours(self, model, inputs), weights)
-        assert scored[-1] == (inputs["completion_mask"] * inputs["tool_mask"]).sum()
+        taught = (inputs["advantages"] != 0)[:, None]
+        assert scored[-1] == (inputs["completion_mask"] * inputs["tool_mask"] * taught).sum()
         shares.append(scored[-1] / everything)
         assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(found, expected, strict=True))
         return ours(self, model, inputs)
