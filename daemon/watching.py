@@ -18,10 +18,9 @@ from typing import BinaryIO
 
 import aiofiles
 import aiofiles.os
-import orjson
 
 from buffers.log.tail import Ahead, Disk, Tail
-from buffers.run.heartbeat import heartbeat_path
+from buffers.run.heartbeat import read_heartbeat
 from buffers.run.run import Run
 from buffers.state import ClosedStep, RunState
 from rods.files import descriptor_of
@@ -241,6 +240,7 @@ def _same(one: Ahead, other: Ahead) -> bool:
 
 _ahead = aiofiles.os.wrap(Tail.ahead)
 _fstat = aiofiles.os.wrap(os.fstat)
+_beat = aiofiles.os.wrap(read_heartbeat)
 
 
 class TrainerLife:
@@ -248,7 +248,7 @@ class TrainerLife:
     foreign trainer need not beat). Judged by this process's own clock, from its start on."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = heartbeat_path(folder, "trainer")
+        self._folder = folder
         self._sign: object = None
         self._seen = time.monotonic()
 
@@ -260,9 +260,5 @@ class TrainerLife:
         return time.monotonic() - self._seen
 
     async def _beat(self) -> object:
-        try:
-            async with aiofiles.open(self._path, "rb") as file:  # the folder may be on a network: never block the loop
-                beat = orjson.loads(await file.read())
-        except (OSError, ValueError):
-            return None
-        return None if beat.get("state") == "stopped" else (beat.get("pid"), beat.get("counter"))
+        beat = await _beat(self._folder, "trainer")  # the folder may be on a network: never block the loop
+        return None if not beat or beat.get("state") == "stopped" else (beat.get("pid"), beat.get("counter"))

@@ -91,11 +91,11 @@ _MMAP, _FLAGS, _HUGETLB = (9, 222), 3, 0x40000  # huge pages are the whole machi
 # set (x32) are above it too.
 _NEWER = 435
 
-_PR_SET_SECCOMP, _FILTER = 22, 2
+_SECCOMP, _SET_FILTER, _NEW_LISTENER = (317, 277), 1, 8
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_OF, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets of a call's number, its machine, and its arguments of 64 bits
 _UPPER = 4  # an instruction sees 32 bits; the upper half lies behind (both machines are little-endian)
-_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_ALLOW, _ASK, _ERRNO, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000  # of two filters the stricter one counts
 _Instruction = tuple[int, int, int, int]  # (operation, how many instructions to skip if so, if not, operand)
 
 
@@ -103,15 +103,36 @@ def available() -> bool:
     return sys.platform == "linux" and platform.machine() in _MACHINES
 
 
+def listen_for_threads() -> int:
+    """From now on each `clone` of this process waits for an answer of whoever holds the descriptor that is returned
+    (`threads`). Needs `no_new_privs`. Raises OSError when the kernel has no such thing, or somebody listens already."""
+    column, machine = _MACHINES[platform.machine()]
+    numbers = next(numbers for name, numbers, _ in _PARTLY if name == "clone")
+    program = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_JUMP_EQUAL, 0, 3, machine),
+        (_LOAD, 0, 0, _NUMBER),
+        (_JUMP_EQUAL, 0, 1, numbers[column]),
+        (_RETURN, 0, 0, _ASK),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    return _install(program, _NEW_LISTENER)
+
+
 def restrict() -> None:
     """Installs the filter, for this process and for good. Needs `no_new_privs`. Raises OSError when it cannot."""
-    instructions = _program()
+    _install(_program(), 0)
+
+
+def _install(instructions: list[_Instruction], flags: int) -> int:
     code = b"".join(struct.pack("HBBI", *instruction) for instruction in instructions)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(buffer))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.c_char_p(program), 0, 0):
+    call = _SECCOMP[_MACHINES[platform.machine()][0]]
+    found: int = ctypes.CDLL(None, use_errno=True).syscall(call, _SET_FILTER, flags, ctypes.c_char_p(program))
+    if found < 0:
         raise OSError(ctypes.get_errno(), "seccomp refused the filter")
+    return found
 
 
 def _program() -> list[_Instruction]:
