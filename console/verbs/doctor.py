@@ -25,8 +25,9 @@ RunFolder = Annotated[
 Writer = Annotated[
     tuple[str, str] | None,
     Parameter(
-        help="URL MODEL: have this language model write variants, and print how many seeds gave one, beside known"
-        " models. Data, pipeline and endpoint settings are --config's, BFCL and the defaults without it."
+        negative=(),
+        help="URL and MODEL: have this language model write variants, and print how many seeds gave one, beside known "
+        "models. Data, pipeline and the endpoint's settings are those of --config; without it BFCL and the defaults.",
     ),
 ]
 Seeds = Annotated[int, Parameter(help="How many seeds --synthesis takes.")]
