@@ -22,10 +22,10 @@ from typing import Any
 import orjson
 
 from buffers.log.records import Record
-from buffers.log.tail import read
 from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.run.runfolder import EXPANDED, LOGS, REJECTED, SEEDS, usage
+from buffers.state import RunState
 from buffers.trainer_log import TrainerLog
 from buffers.usage import costs
 from daemon.authors.procedural import IN_FLIGHT
@@ -133,10 +133,10 @@ def telling() -> Callable[[Service], None]:
 class SynthesisTrial:
     """What a trial's logs say."""
 
-    path: Path
+    run: Run
 
     def records(self, log: str, kind: str) -> list[Record]:
-        return [record for record in read(self.path / log) if record["kind"] == kind]
+        return [record for record in RunState(self.run).records(log) if record["kind"] == kind]
 
     @property
     def variants(self) -> list[Task]:
@@ -145,15 +145,25 @@ class SynthesisTrial:
     def executable(self) -> set[str]:
         """The picks for which some candidate had a ground truth that runs: its calls, made again here in a fresh world
         of its own, all succeed. What words, judge or neighbours then said against it does not count."""
-        run = Run.open(self.path)
-        environment_of = {task.id: task.environment.name for task in run.tasks}
+        environment_of = {task.id: task.environment.name for task in self.run.tasks}
         name_of = {record["pick"]: environment_of[record["task"]] for record in self.records(SEEDS, "picked")}
         found = {record["pick"] for record in self.records(EXPANDED, "expanded")}
         for record in self.records(REJECTED, "rejected"):
             raw = json.loads(record["raw"]) if record["raw"] else {}
-            if record["pick"] not in found and isinstance(raw, dict) and _runs(run, name_of[record["pick"]], raw):
+            if record["pick"] not in found and isinstance(raw, dict) and self._runs(name_of[record["pick"]], raw):
                 found.add(record["pick"])
         return found
+
+    def _runs(self, environment: str, raw: Mapping[str, Any]) -> bool:
+        """Whether `raw`, a candidate as far as it had been written, has calls and all of them succeed."""
+        turns: Sequence[Sequence[Call]] = [list(map(Call.from_json, turn)) for turn in raw.get("calls", ())]
+        if "goal" in raw:
+            turns = Task.from_json(dict(raw)).calls
+        calls = [call for turn in turns for call in turn]
+        if not calls:
+            return False
+        instance = self.run.environments.load(environment).reset(raw["state"])
+        return all(instance.call(call).error is None for call in calls)
 
     def as_json(self) -> dict[str, Any]:
         """The yield: what became of the seeds, what failed at which stage, what the calls came to."""
@@ -162,12 +172,12 @@ class SynthesisTrial:
         for call in self.records(usage("daemon"), "call"):
             calls.setdefault(call["stage"], []).append(call)
         failed = Counter(f"{one['stage']}: {one['error']}" for one in self.records(REJECTED, "rejected"))
-        spent = costs(self.path)
+        spent = costs(self.run.path)
         accepted = len(self.records(EXPANDED, "expanded"))
         tokens = sum(stage.tokens_in + stage.tokens_out for stage in spent.stages.values())
         per = max(1, accepted)
         return {
-            "data": Run.open(self.path).config.data.tasks,
+            "data": self.run.config.data.tasks,
             "seeds": len(self.records(SEEDS, "picked")),
             "finished": len(finished),
             "executable": len(self.executable()),
@@ -227,15 +237,3 @@ def _heads(*names: str) -> list[str]:
 
 def _row(*cells: object) -> str:
     return f"| {' | '.join(map(str, cells))} |"
-
-
-def _runs(run: Run, environment: str, raw: Mapping[str, Any]) -> bool:
-    """Whether `raw`, a candidate as far as it had been written, has calls and all of them succeed."""
-    turns: Sequence[Sequence[Call]] = [list(map(Call.from_json, turn)) for turn in raw.get("calls", ())]
-    if "goal" in raw:
-        turns = Task.from_json(dict(raw)).calls
-    calls = [call for turn in turns for call in turn]
-    if not calls:
-        return False
-    instance = run.environments.load(environment).reset(raw["state"])
-    return all(instance.call(call).error is None for call in calls)

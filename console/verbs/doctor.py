@@ -103,7 +103,7 @@ def _synthesis(url: str, model: str, seeds: int, keep: Path, file: Path | None, 
     made = synthesis.trial_run(keep, endpoint, seeds, config, file.parent if file else Path())
     print(f"kept in {made.path}: the same command goes on after a stop", file=sys.stderr)
     asyncio.run(synthesis.synthesise(made, watch=synthesis.telling()))
-    found = synthesis.SynthesisTrial(made.path).as_json()
+    found = synthesis.SynthesisTrial(made).as_json()
     if as_json:
         print_json(found)
     else:

@@ -17,6 +17,7 @@ import pytest
 from bench.fixtures.llm_stub import Script, Stub
 from buffers.audit.verify import verify
 from buffers.log.tail import read
+from buffers.run.run import Run
 from buffers.run.runfolder import SEEDS, usage
 from console.synthesis import SynthesisTrial, references, yield_table
 from tests.console.conftest import rods
@@ -46,7 +47,7 @@ def test_the_yield_is_printed_beside_known_models_and_a_trial_that_is_over_costs
     assert done.stdout.splitlines()[0] == f"|  | {' | '.join(['stub', *references()])} |"
     assert "| seeds | 8 of desk-small |" in done.stdout and re.search(r"\| a variant is accepted \| \d+ %", done.stdout)
     (kept,) = (tmp_path / "kept").iterdir()
-    trial = SynthesisTrial(kept)
+    trial = SynthesisTrial(Run.open(kept))
     assert {task.environment.name for task in trial.variants} == {"desk"}
     calls = writer.counts()["requests"]
     again = rods(*asked(writer, tmp_path, "--json"))
