@@ -17,6 +17,7 @@ from rods.signals import Interrupted, ignore, interrupt, on_signal
 
 # verb: (module in console/verbs and function, what help says). The order is that of a run's life.
 VERBS: dict[str, tuple[str, str]] = {
+    "init": ("new:init", "Make a folder with a world, tasks and a configuration to start from."),
     "new": ("new:new", "Create a run folder from a configuration."),
     "up": ("up:up", "Run trainer and daemon together until the run is finished, with live progress."),
     "status": ("status:status", "Say where a run stands, from its files alone."),
