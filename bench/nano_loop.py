@@ -42,7 +42,6 @@ from evaluation.scoring import Estimate, estimate
 from rods.canonical import content_id
 from rods.config import parse_config
 from rods.rules.zones import ZONES
-from trainer.nano.warm_start import warm_started
 
 FOLDER = Path(__file__).parent.parent / "experiments" / "nano"
 RUNS = Path(__file__).parent.parent / "runs"
@@ -172,8 +171,11 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
     shares = ", ".join(f"{zone.replace('_', ' ')} {count / sum(met.values()):.0%}" for zone, count in met.items())
     yield f"Originals in the first epoch: {shares}."
     yield ""
-    yield "| condition | seeds | gained | mastered | boundary | hopeless | RODS over it | groups that vary | paper |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield (
+        "| condition | seeds | gained | mastered | boundary | hopeless | RODS over it | groups that vary "
+        "| variants at first | at the boundary | paper |"
+    )
+    yield f"|{'---|' * 11}"
     by_name: dict[str, dict[int, Line]] = {}
     for line in lines:
         by_name.setdefault(line["condition"], {})[line["seed"]] = line
@@ -190,15 +192,26 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
             *map(signed, gains),
             signed(estimate(over)) if over and name != RODS else "",
             f"{np.mean([line['varied'] for line in mine.values()]):.0%}",
+            *_first(list(mine.values())),
             f"{known['paper']:.2f}" if "paper" in known else "",
         ]
         yield f"| {' | '.join(cells)} |"
 
 
+def _first(lines: Sequence[Line]) -> tuple[str, str]:
+    """What injected variants earned in their first group, and how many of them at the boundary, over all runs."""
+    found = [line["variants"]["first_reward"] for line in lines if line["variants"]["first_reward"]["variants"]]
+    if not found:
+        return "", ""
+    every = sum(one["variants"] for one in found)
+    earned, inside = (sum(one[key] * one["variants"] for one in found) / every for key in ("mean", "in_boundary"))
+    return f"{earned:.2f}", f"{inside:.0%}"
+
+
 def signed(found: Estimate) -> str:
     if not math.isfinite(found.standard_error):
-        return f"{found.mean:+.3f}"
-    return f"{found.mean:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
+        return f"{found.mean:+.3f}".replace("-", "−")
+    return f"{found.mean:+.3f} ({found.low:+.3f} to {found.high:+.3f})".replace("-", "−")
 
 
 def main() -> None:
@@ -216,6 +229,8 @@ def main() -> None:
         lines = list(_quick())
     else:
         if not asked.table:
+            from trainer.nano.warm_start import warm_started  # torch, which a look at the table does not need
+
             warm_started(parse_config(configuration({}, 1), where=str(FOLDER)))  # here, lest every run makes it
             run_missing(FOLDER / "results.jsonl", asked.seeds, asked.only, measured, asked.workers)
         lines = recorded(FOLDER / "results.jsonl")

@@ -79,7 +79,16 @@ def test_the_table_pairs_each_condition_with_rods_seed_by_seed() -> None:
         parts = dict.fromkeys(nano_loop.PARTS, end)
         zones = {"too_hard": 1, "boundary": 2, "mastered": 1, "truncated": 0}
         start = dict.fromkeys(parts, 0.1)
-        return {"condition": condition, "seed": seed, "start": start, "end": parts, "originals": zones, "varied": 0.5}
+        first = {"variants": 2 * seed, "mean": seed / 2, "in_boundary": 0.5}
+        return {
+            "condition": condition,
+            "seed": seed,
+            "start": start,
+            "end": parts,
+            "originals": zones,
+            "varied": 0.5,
+            "variants": {"first_reward": first},
+        }
 
     lines = [line("RODS", 1, 0.4), line("RODS", 2, 0.6), line("RODS", 3, 0.9)]
     lines += [line("static data", 1, 0.3), line("static data", 2, 0.3)]
@@ -87,3 +96,4 @@ def test_the_table_pairs_each_condition_with_rods_seed_by_seed() -> None:
     assert "too hard 25%, boundary 50%, mastered 25%" in rows[0]
     cells = next(row for row in rows if row.startswith("| static data ")).split(" | ")
     assert cells[1] == "2" and cells[2].startswith("+0.200") and cells[6].startswith("+0.200 (")
+    assert cells[7:10] == ["50%", "0.83", "50%"]
