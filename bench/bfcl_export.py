@@ -1,7 +1,7 @@
 """Exported variants of BFCL's training tasks under BFCL's own checker.
 
-Claim: of 5,000 exported variants it refuses no ground truth, and at least 97 % of corrupted ones. Anchor: the checker of
-the pinned wheel, run as the benchmark runs it. Command: `python -m bench.bfcl_export`.
+Claim: of 5,000 exported variants it refuses no ground truth, and at least 97 % of corrupted ones. Anchor: the checker
+of the pinned wheel, run as the benchmark runs it. Command: `python -m bench.bfcl_export`.
 """
 
 from __future__ import annotations

@@ -1,106 +1,93 @@
-"""Does the loop teach? nano on desk, as in `make demo`, against the same steps without it.
+"""Does targeting pay? The loop and what it is compared with, trained by nano on desk tasks with regions.
 
-Claim: the loop gains more held-out progress than the same steps without synthesis. Anchors: static data, a static pool
-(variants written once), variants of randomly selected seeds, and variants that call the seed's own functions.
-Command: `python -m bench.nano_loop` (three random seeds, about forty minutes on two cores); `--seeds 10` (two hours);
-`--quick` (a few steps, only to show that static data and the loop run).
+Claim: variants of boundary tasks gain more held-out progress than the same steps of reinforcement learning spent
+otherwise. Anchors: the conditions of experiments/nano/conditions.toml, each of which changes what its name says.
+Command: `python -m bench.nano_loop` (all conditions, ten random seeds, two runs at a time); `--seeds 3`; `--only
+NAME …` (RODS is always among them); `--table` (no run, only the table of what is there); `--quick` (a few steps, only
+to show that it runs).
 
-For every random seed (of data, order, rollouts and daemon) the demonstration's warm-started policy is trained five
-times on the same few originals, by the two real processes. Every run is scored on the same held-out tasks with the
-same draws, so all differences are paired over tasks; their intervals are those of `evaluation.scoring`, over tasks for
-one random seed and over random seeds for all of them. More supervised warm start would beat all of them: the comparison
-is between ways to spend the same steps of reinforcement learning.
+For every random seed (of data, order, rollouts and daemon) each condition trains the same warm-started policy on the
+same originals, by the two real processes, in lockstep and deterministic: what a run gives does not depend on how busy
+the machine is. Each run is scored on the same held-out tasks with the same draws, so differences are paired; intervals
+are of 95 % (Student's t), over the random seeds.
 
-The runs are in lockstep and deterministic: what they give does not depend on how busy the machine is. They are kept in
-runs/nano_loop, so a bench that was stopped continues where it was; remove the folder to begin anew.
+A finished run is one line of experiments/nano/results.jsonl, and what has a line there is not run again, unless its
+configuration has changed since. A run that was stopped goes on where it was (runs/nano_loop).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
-from functools import partial
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 
-from bench.figures import Figure, run
+from buffers.run.run import Run
+from console.report.findings import numbers
+from console.report.history import read_history
 from evaluation.heldout import per_task, score_run
-from evaluation.scoring import Estimate, estimate, paired
-from rods.config import read_config
+from evaluation.scoring import Estimate, estimate
+from rods.canonical import content_id
+from rods.config import parse_config
+from rods.rules.zones import ZONES
+from trainer.nano.warm_start import warm_started
 
-DEMO = Path(__file__).parent.parent / "console" / "demo.toml"
+FOLDER = Path(__file__).parent.parent / "experiments" / "nano"
 RUNS = Path(__file__).parent.parent / "runs"
-CONDITIONS: dict[str, dict[str, dict[str, Any]]] = {
-    "boundary": {},
-    "static data": {"selection": {"seeds_per_step": 0}},
-    "static pool": {"pool": {"static": True}},
-    "random seeds": {"selection": {"order": "random"}},
-    "same functions": {"pipeline": {"functions": "same"}},
-}
+RODS = "RODS"
+PARTS = ("all", "mastered", "boundary", "hopeless")  # of the held-out tasks
 QUICK: dict[str, dict[str, Any]] = {
-    "data": {"train": 4, "held_out": 8},
+    "data": {"train": 6, "held_out": 6},
     "policy": {"warm_start_steps": 20},
-    "training": {"steps": 2, "batch_tasks": 4},
+    "training": {"steps": 2, "batch_tasks": 3},
 }
-Scores = tuple[dict[str, float], dict[str, float]]  # held-out progress by task, at the start and at the end
+Values = dict[str, Any]
+Line = dict[str, Any]  # a finished run, as it stands in the results
 
 
-def measure(quick: bool, seeds: int = 3) -> list[Figure]:
-    """Held-out progress gained in training, and over the other conditions, with 95 % intervals."""
-    if quick:
-        with tempfile.TemporaryDirectory(dir=RUNS) as folder:
-            some = {name: _scores(Path(folder), name, 1, QUICK) for name in ("boundary", "static data")}
-        return _of_one_seed(1, some)
-    figures: list[Figure] = []
-    found: list[dict[str, Scores]] = []
-    for seed in range(1, seeds + 1):
-        found.append({name: _scores(RUNS / "nano_loop", name, seed, {}) for name in CONDITIONS})
-        figures += _of_one_seed(seed, found[-1], judged=True)
-    for name in CONDITIONS:
-        gains = [paired(*scores[name]).mean for scores in found]
-        figures.append(_figure(f"{seeds} seeds, {name}: gained", estimate(gains)))
-    for name in list(CONDITIONS)[1:]:
-        over = [paired(scores[name][1], scores["boundary"][1]).mean for scores in found]
-        figures.append(_figure(f"{seeds} seeds, boundary over {name}", estimate(over)))
-    return figures
+def conditions() -> dict[str, Values]:
+    """What each condition changes in rods.toml, by name and in the order of the table; `paper` is the average that the
+    paper reports for it (004 Table 2)."""
+    return {RODS: {"paper": 56.0}, **tomllib.loads((FOLDER / "conditions.toml").read_text(encoding="utf-8"))}
 
 
-def _of_one_seed(seed: int, scores: dict[str, Scores], *, judged: bool = False) -> list[Figure]:
-    gained = [
-        _figure(f"seed {seed}, {name}: held-out progress gained", paired(*both), judged and name == "boundary")
-        for name, both in scores.items()
-    ]
-    end = scores["boundary"][1]
-    others = [name for name in scores if name != "boundary"]
-    return gained + [_figure(f"seed {seed}, boundary over {name}", paired(scores[name][1], end)) for name in others]
-
-
-def _figure(claim: str, found: Estimate, judged: bool = False) -> Figure:
-    """`found` with the lower end of its interval, which for the demonstration's own setting must lie above 0."""
-    claim = f"{claim} {found.mean:+.3f}, interval to {found.high:+.3f}, from"
-    return Figure(claim, found.low, "", reach=0.0 if judged else None)
-
-
-def _scores(folder: Path, condition: str, seed: int, more: dict[str, dict[str, Any]]) -> Scores:
-    """Trains one run to its end (or goes on with it) and scores it."""
-    path = folder / f"{seed}-{condition.replace(' ', '_')}"
-    values = read_config(DEMO).model_dump(mode="json", exclude_defaults=True)
-    own: dict[str, dict[str, Any]] = {
+def configuration(condition: Values, seed: int, more: Mapping[str, Values] | None = None) -> Values:
+    """The configuration of one run."""
+    values: Values = tomllib.loads((FOLDER / "rods.toml").read_text(encoding="utf-8"))
+    own: dict[str, Values] = {
         "random_seeds": {"order": seed, "rollouts": seed, "daemon": seed},
         "data": {"random_seed": seed},
-        "training": {"deterministic": True},
     }
-    for part in (own, CONDITIONS[condition], more):
+    for part in (own, condition, more or {}):
         for section, keys in part.items():
-            values[section] = {**values.get(section, {}), **keys}
-    folder.mkdir(parents=True, exist_ok=True)
+            if section != "paper":
+                values[section] = {**values.get(section, {}), **keys}
+    return {**values, "sync": "lockstep"}
+
+
+def identity(values: Values) -> str:
+    """What a line of the results was measured with."""
+    return content_id({section: keys for section, keys in values.items() if section != "operation"})
+
+
+def measured(path: Path, condition: str, seed: int, values: Values) -> Line:
+    """Trains the run in `path` to its end (or goes on with it) and scores it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     config = path.with_suffix(".toml")
-    config.write_text(tomli_w.dumps({**values, "sync": "lockstep"}), encoding="utf-8")
+    config.write_text(tomli_w.dumps(values), encoding="utf-8")
+    began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "console", "up", str(path), "--config", str(config), "--json"],
         capture_output=True,
@@ -110,12 +97,137 @@ def _scores(folder: Path, condition: str, seed: int, more: dict[str, dict[str, A
     )
     if done.returncode:
         raise RuntimeError(f"{path.name}: rods up ended with {done.returncode}: {done.stderr[-2000:]}")
-    start, end = (per_task(Path(score_run(path, which)["file"]))["progress"] for which in ("start", "end"))
-    return start, end
+    trained = time.monotonic()
+    scores = {which: per_task(Path(score_run(path, which)["file"]))["progress"] for which in ("start", "end")}
+    regions = {task.id: task.provenance["region"] for task in Run.open(path).held_out}
+    history = read_history(path)
+    found, groups = numbers(history), history.groups
+    first = groups.zone[(groups.epoch == 0) & ~groups.generated]
+    return {
+        "condition": condition,
+        "seed": seed,
+        "identity": identity(values),
+        **{which: _by_region(progress, regions) for which, progress in scores.items()},
+        "held_out": len(regions),
+        "originals": {zone: int((first == index).sum()) for index, zone in enumerate(ZONES)},
+        "groups": len(groups),
+        "varied": round(float(np.nanmean(groups.variance > 0)), 4),
+        "variants": {name: found[name] for name in ("picks", "accepted", "injected", "retired", "first_reward")},
+        "seconds": {"training": round(trained - began, 1), "scoring": round(time.monotonic() - trained, 1)},
+    }
+
+
+def _by_region(progress: Mapping[str, float], regions: Mapping[str, str]) -> dict[str, float]:
+    """Mean progress of all held-out tasks and of each region's."""
+    parts: dict[str, list[float]] = {"all": list(progress.values())}
+    for task, value in progress.items():
+        parts.setdefault(regions[task], []).append(value)
+    return {name: round(math.fsum(values) / len(values), 6) for name, values in parts.items()}
+
+
+def recorded(file: Path) -> list[Line]:
+    """The finished runs whose configuration is still that of today."""
+    known = conditions()
+    lines: list[Line] = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return [
+        line
+        for line in lines
+        if line["condition"] in known
+        and line["identity"] == identity(configuration(known[line["condition"]], line["seed"]))
+    ]
+
+
+def run_missing(
+    file: Path, seeds: int, only: Sequence[str], train: Callable[[Path, str, int, Values], Line], workers: int = 1
+) -> None:
+    """Has `train` run what has no line yet, seed by seed, `workers` runs at a time, and appends their lines."""
+    done = {(line["condition"], line["seed"]) for line in recorded(file)}
+    wanted = [
+        (name, seed, configuration(changes, seed))
+        for seed in range(1, seeds + 1)
+        for name, changes in conditions().items()
+        if (not only or name in {RODS, *only}) and (name, seed) not in done
+    ]
+    with ThreadPoolExecutor(workers) as pool:
+        runs = [
+            pool.submit(train, RUNS / "nano_loop" / f"{seed}-{name.replace(' ', '_')}", name, seed, values)
+            for name, seed, values in wanted
+        ]
+        try:
+            for number, run in enumerate(as_completed(runs), start=1):
+                line = run.result()
+                with file.open("a", encoding="utf-8") as sink:
+                    sink.write(json.dumps(line) + "\n")
+                about = f"{line['condition']}, seed {line['seed']}"
+                print(f"{number} of {len(runs)}: {about}", file=sys.stderr, flush=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def table(lines: Sequence[Line]) -> Iterator[str]:
+    """The results as Markdown: the regions as they were met, then a row a condition."""
+    if not lines:
+        return
+    met = {zone: sum(line["originals"][zone] for line in lines) for zone in ZONES}
+    shares = ", ".join(f"{zone.replace('_', ' ')} {count / sum(met.values()):.0%}" for zone, count in met.items())
+    yield f"Originals in the first epoch: {shares}."
+    yield ""
+    yield "| condition | seeds | gained | mastered | boundary | hopeless | RODS over it | groups that vary | paper |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    by_name: dict[str, dict[int, Line]] = {}
+    for line in lines:
+        by_name.setdefault(line["condition"], {})[line["seed"]] = line
+    for name, known in conditions().items():
+        mine, rods = by_name.get(name, {}), by_name.get(RODS, {})
+        if not mine:
+            continue
+        gains = [estimate([line["end"][part] - line["start"][part] for line in mine.values()]) for part in PARTS]
+        both = sorted(mine.keys() & rods.keys())
+        over = [rods[seed]["end"]["all"] - mine[seed]["end"]["all"] for seed in both]
+        cells = [
+            name,
+            str(len(mine)),
+            *map(signed, gains),
+            signed(estimate(over)) if over and name != RODS else "",
+            f"{np.mean([line['varied'] for line in mine.values()]):.0%}",
+            f"{known['paper']:.2f}" if "paper" in known else "",
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def signed(found: Estimate) -> str:
+    if not math.isfinite(found.standard_error):
+        return f"{found.mean:+.3f}"
+    return f"{found.mean:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Trains nano under every condition and prints the table.")
+    parser.add_argument("--seeds", type=int, default=10, help="random seeds a condition")
+    parser.add_argument("--only", nargs="+", default=(), metavar="CONDITION", help="these and RODS; otherwise all")
+    parser.add_argument("--workers", type=int, default=2, help="runs at a time, a core each")
+    parser.add_argument("--table", action="store_true", help="run nothing, print the table of what is there")
+    parser.add_argument("--quick", action="store_true", help="two conditions, two steps, nothing kept")
+    parser.add_argument("--json", action="store_true", help="a JSON object a run instead of the table")
+    asked = parser.parse_args()
+    if unknown := set(asked.only) - conditions().keys():
+        parser.error(f"no such condition: {', '.join(sorted(unknown))}; there are {', '.join(conditions())}")
+    if asked.quick:
+        lines = list(_quick())
+    else:
+        if not asked.table:
+            warm_started(parse_config(configuration({}, 1), where=str(FOLDER)))  # here, lest every run makes it
+            run_missing(FOLDER / "results.jsonl", asked.seeds, asked.only, measured, asked.workers)
+        lines = recorded(FOLDER / "results.jsonl")
+    print(*(map(json.dumps, lines) if asked.json else table(lines)), sep="\n")
+
+
+def _quick() -> Iterator[Line]:
+    with tempfile.TemporaryDirectory(dir=RUNS) as folder:
+        for name in (RODS, "static data"):
+            path = Path(folder) / name.replace(" ", "_")
+            yield measured(path, name, 1, configuration(conditions()[name], 1, QUICK))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--seeds", type=int, default=3)
-    known, sys.argv[1:] = parser.parse_known_args()
-    run(partial(measure, seeds=known.seeds))
+    main()

@@ -11,6 +11,7 @@ Kept are step 0 (the untrained policy, which evaluation compares with) and the n
 from __future__ import annotations
 
 import hashlib
+import operator
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ import orjson
 
 from buffers.log.disk import replace as replace_file
 from rods.errors import UserError
+from rods.files import read_regular
 
 KEEP = 3
 MANIFEST = "manifest.json"
@@ -187,10 +189,12 @@ def _read(folder: Path) -> Checkpoint | None:
     if folder.name.endswith(PART):
         return None
     try:
-        record = orjson.loads((folder / MANIFEST).read_bytes())
-        files = dict(record.pop("files"))
-        return Checkpoint(folder, Position(**record), files)
-    except (OSError, ValueError, KeyError, TypeError):
+        record = orjson.loads(read_regular(folder / MANIFEST))
+        files, position = dict(record.pop("files")), Position(**record)
+        for name in ("attempt", "step", "epoch", "cursor", "pool_seq"):
+            operator.index(getattr(position, name))
+        return Checkpoint(folder, position, {str(name): str(digest) for name, digest in files.items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError):
         return None
 
 

@@ -33,8 +33,8 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
             lost.append(task_id)
     parent = {
         "run": run.name,
-        "path": str(run.path.resolve()),
-        "identity_hash": run.manifest["identity_hash"],
+        "path": str(run.path.absolute()),
+        "identity_hash": run.manifest.get("identity_hash"),
         "attempt": state.attempt,
         "epoch": state.epoch,
         "step": state.pool.epochs[-1].step if state.pool.epochs else 0,

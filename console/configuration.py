@@ -1,4 +1,5 @@
-"""Writes docs/configuration.md from rods/config/: `python -m console.configuration`. A test compares the two.
+"""Writes docs/configuration.md and docs/paper.md from rods/config/: `python -m console.configuration`. A test compares
+the pages with them.
 
 Type, default and range of a key come from the pydantic field, its meaning from the comment beside or above it, the
 meaning of a section from its docstring, so that a key is described where it is defined.
@@ -13,9 +14,11 @@ from typing import Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from rods.config import Config, Section
+from rods.config import PRESETS, Config, Endpoint, Section, preset
 
 PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
+PAPER = PAGE.with_name("paper.md")
+PAPER_PRESET = "rods-paper"
 HEAD = """# Configuration
 
 One TOML file a run, given to `rods new`, `rods up` or `rods-train` with `--config`. Every key is optional. Unknown
@@ -27,6 +30,40 @@ with another identity use `rods fork`.
 
 This page is written by `python -m console.configuration` from `rods/config/`.
 """
+PAPER_HEAD = """# The paper's form
+
+    preset = "rods-paper"
+
+as a configuration's first line sets every key below to what paper 004 says, wherever the file leaves the key out. What
+the file says wins. The run records every key as it was resolved, and the preset's name. The policy's folder
+(`policy.model`) and the models that write (`[[operation.endpoints]]`) have to be named; what is set for an endpoint
+holds for each of them. Recipes for three models, each with its baselines, lie in
+[experiments/training](../experiments/training/README.md).
+
+"""
+PAPER_TAIL = """
+## What no key sets back
+
+The paper's text lost most of its numbers: "second-hand" marks those that a third party reports. Where it says nothing
+at all, our default stays: how many groups a window holds, how many observations and groups boundary drift reads, after
+how many epochs an unsampled variant is pruned, how seeds are shared out among groups of types beyond an equal quota,
+how often an unreadable answer is asked for again. Further,
+
+- what guards the comparison stays: variants that match a held-out task are refused (`gates.contamination`), rollouts
+  that the machinery broke count for nobody, and those cut by length make no zones;
+- values of arguments are chosen from what exists in the world at that moment, where that can be listed (the paper's
+  model writes them freely, and the call fails);
+- the adversarial forms are made by rules that know what may be taken away; a model chooses and words it.
+
+## PPO (Appendix K)
+
+The paper holds that its probe carries over to PPO, whose advantages vary most at the boundary. There is no critic here:
+no value network, no GAE, no clipped value loss; every estimator compares a reward with those of other rollouts
+([training.md](training.md#ppo-004-appendix-k)). Both of the paper's probes are there: `zones.probe = "window"` reads
+zone and variance from all rollouts of a task's window, the "raw reward variance inside the PPO rollout buffer", and
+`selection.order = "advantage"` ranks seeds by the variance of their advantage estimates.
+"""
+_PRESET = re.compile(r"^(\w+) = .*?  # (.+)$")
 _COMMENT = re.compile(r"^    (\w+): .*?  # (.+)$")
 _FIELD = re.compile(r"^    (\w+): ")
 _BOUNDS = {"Ge": ("≥", "ge"), "Gt": (">", "gt"), "Le": ("≤", "le"), "Lt": ("<", "lt")}
@@ -41,6 +78,9 @@ def page() -> str:
         section: Any = field.annotation
         if _is_section(section):
             parts.append(_section(f"[{name}]", section))
+            if all(_is_section(inner.annotation) for inner in section.model_fields.values()):
+                parts.append(_matrix(name, section))
+                continue
             comments, seen = _comments(section), dict[Any, str]()
             for key, inner in section.model_fields.items():
                 if _is_section(inner.annotation):
@@ -54,6 +94,36 @@ def page() -> str:
                         parts.append(_section(title, element))
                         seen[element] = title
     return "\n".join(parts)
+
+
+def paper_page() -> str:
+    """docs/paper.md: every key of the preset, what the paper has and where, our default, and why it is another one."""
+    values, defaults = preset(PAPER_PRESET), Config().model_dump(mode="json")
+    defaults["operation"]["endpoints"] = {name: field.default for name, field in Endpoint.model_fields.items()}
+    lines, path = ["| setting | paper | where | our default | why |", "|---|---|---|---|---|"], ""
+    for line in (PRESETS / f"{PAPER_PRESET}.toml").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            path = line.strip("[]")
+        elif told := _PRESET.match(line):
+            paper, default = (_at(table, [*path.split("."), told[1]]) for table in (values, defaults))
+            source, _, why = told[2].partition(" | ")
+            ours = "the same" if paper == default else f"`{_shown(default)}`"
+            lines.append(f"| `{path}.{told[1]}` | `{_shown(paper)}` | {source} | {ours} | {why} |")
+    return PAPER_HEAD + "\n".join(lines) + "\n" + PAPER_TAIL
+
+
+def _at(table: Any, path: list[str]) -> Any:
+    for name in path:
+        table = table[name]
+    return table
+
+
+def _shown(value: Any) -> str:
+    """A value of a preset as one would write it, stages in short."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        stages = [f"{stage.get('reward', 'progress')} on {', '.join(stage.get('types', ['all']))}" for stage in value]
+        return "; ".join(stages)
+    return str(value).lower() if isinstance(value, bool) else str(value).replace("'", '"')
 
 
 def _section(title: str, section: Any) -> str:
@@ -75,14 +145,31 @@ def _table(section: type[Section], fields: dict[str, FieldInfo]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _matrix(name: str, section: type[Section]) -> str:
+    """A section whose tables resemble each other: every key once, and its default in each table that has it."""
+    kinds: list[Any] = [field.annotation for field in section.model_fields.values()]
+    keys = {key: (kind, field) for kind in reversed(kinds) for key, field in kind.model_fields.items()}
+    order = sorted(keys, key=lambda key: -sum(key in kind.model_fields for kind in kinds))
+    lines = ["| key | type and range | meaning |", "|---|---|---|"]
+    lines += [f"| `{key}` | {_type(keys[key][1])} | {_comments(keys[key][0])[key]} |" for key in order]
+    lines += ["", f"| table | {' | '.join(order)} | meaning |", "|---|" + "---|" * (len(order) + 1)]
+    for table, field in section.model_fields.items():
+        known = field.default.model_dump()
+        cells = [str(known.get(key, "–")) for key in order]
+        lines.append(f"| `[{name}.{table}]` | {' | '.join(cells)} | {_comments(section)[table]} |")
+    return "\n".join(lines) + "\n"
+
+
 def _comments(section: type[Section]) -> dict[str, str]:
     found, above = {}, ""
-    for line in inspect.getsource(section).splitlines():
+    for line in "\n".join(
+        inspect.getsource(kind) for kind in section.__mro__ if issubclass(kind, Section)
+    ).splitlines():
         if match := _COMMENT.match(line):
             found[match[1]] = match[2]
         elif above and (field := _FIELD.match(line)):
             found[field[1]] = above
-        above = line.strip().removeprefix("# ") if line.startswith("    # ") else ""
+        above = f"{above} {line.strip().removeprefix('# ')}".strip() if line.startswith("    # ") else ""
     return found
 
 
@@ -133,3 +220,4 @@ def _is_section(kind: Any) -> bool:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    PAPER.write_text(paper_page(), encoding="utf-8")

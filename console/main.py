@@ -31,6 +31,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "merge": ("foreign_trainer:merge", "Play the trainer: merge staging into the pool and print the epoch's tasks."),
     "doctor": ("doctor:doctor", "Check the installation and the language models of a configuration."),
     "data check": ("data:check_tasks", "Check a file of tasks line by line."),
+    "data rehash": ("data:rehash_tasks", "Renew tasks after their environment changed."),
     "data audit": ("data:audit_tasks", "List near duplicates and leaks between splits."),
     "data bfcl": ("data:fetch_bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
     "data export": ("data:export_bfcl", "Write tasks in BFCL's own format."),

@@ -1,7 +1,8 @@
 """The seed queue: picks that no worker has started yet (its default bound, two steps' worth, is our own choice).
 
 In `sync=free` it is bounded in age: a pick is stale once the trainer is `queue_steps` or more steps past it, and the
-newest step is served first. In lockstep nothing is dropped, and picks are served in order.
+newest step is served first. In lockstep, or without a bound (0, the paper), nothing is dropped, and picks are served
+in order.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Waiting:
 
 
 class SeedQueue:
-    """Picks in the order in which they are due. `bound` is `queue_steps`, or None in lockstep."""
+    """Picks in the order in which they are due. `bound` is `queue_steps`, or None where nothing is
+    dropped."""
 
     def __init__(self, bound: int | None) -> None:
         self.bound = bound
@@ -50,7 +52,7 @@ class SeedQueue:
         return [waiting for step in stale for waiting in self._steps.pop(step)]
 
     def take(self) -> Waiting | None:
-        """The next pick that may start; None when there is none. In lockstep a pick starts when the pool of its own
+        """The next pick that may start; None when there is none. In order, a pick starts when the pool of its own
         epoch is known (after a restart it may be known later than the pick)."""
         if not self._steps:
             return None

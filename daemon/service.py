@@ -48,7 +48,8 @@ class Service:
             self.log.close()
             raise
         self.watch = Watch(run)
-        self.queue = SeedQueue(None if self.lockstep or self.static else run.config.selection.queue_steps)
+        bound = 0 if self.lockstep or self.static else run.config.selection.queue_steps
+        self.queue = SeedQueue(bound or None)
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = Neighbours(self.originals.values(), staging=not self.lockstep)
         self.pipeline = Pipeline(run.config, held_out_index(run.tasks), threads)

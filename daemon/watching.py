@@ -18,10 +18,9 @@ from typing import BinaryIO
 
 import aiofiles
 import aiofiles.os
-import orjson
 
 from buffers.log.tail import Ahead, Disk, Tail
-from buffers.run.heartbeat import heartbeat_path
+from buffers.run.heartbeat import read_heartbeat
 from buffers.run.run import Run
 from buffers.state import ClosedStep, RunState
 from rods.files import descriptor_of
@@ -78,7 +77,13 @@ class Watch:
             self._pending = [step for step in self._pending if state.live(step.attempt, step.step)]
         if not state.merged and state.epoch == epoch:
             return False
-        self.active = {member.task_id: TaskFacts(member.type, member.generation) for member in state.active.values()}
+        rising = self.run.config.selection.order == "rising"
+        self.active = {
+            member.task_id: TaskFacts(
+                member.type, member.generation, sum(map(len, state.task(member.task_id).calls)) if rising else 0
+            )
+            for member in state.active.values()
+        }
         return True
 
     def due(self, last_considered: int) -> ClosedStep | None:
@@ -117,13 +122,14 @@ class Watch:
     @property
     def _reads_windows(self) -> bool:
         """Whether selection reads the tracker's windows rather than the step's own groups."""
-        return self._whole_pool or self.run.config.zones.probe == "window"
+        config = self.run.config
+        return self._whole_pool or config.zones.probe == "window" or config.selection.order == "forgetting"
 
     @property
     def _whole_pool(self) -> bool:
         """Whether selection looks at more than the step's own tasks."""
         config = self.run.config
-        return config.pool.static or config.selection.candidates == "pool" or config.selection.order == "random"
+        return config.pool.static or config.selection.candidates == "pool" or config.selection.blind
 
     def _windows_of(self, step: ClosedStep) -> dict[str, Window]:
         """The windows that selection may need after `step`, as the tracker has them now. In lockstep, where many steps
@@ -234,6 +240,7 @@ def _same(one: Ahead, other: Ahead) -> bool:
 
 _ahead = aiofiles.os.wrap(Tail.ahead)
 _fstat = aiofiles.os.wrap(os.fstat)
+_beat = aiofiles.os.wrap(read_heartbeat)
 
 
 class TrainerLife:
@@ -241,7 +248,7 @@ class TrainerLife:
     foreign trainer need not beat). Judged by this process's own clock, from its start on."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = heartbeat_path(folder, "trainer")
+        self._folder = folder
         self._sign: object = None
         self._seen = time.monotonic()
 
@@ -253,9 +260,5 @@ class TrainerLife:
         return time.monotonic() - self._seen
 
     async def _beat(self) -> object:
-        try:
-            async with aiofiles.open(self._path, "rb") as file:  # the folder may be on a network: never block the loop
-                beat = orjson.loads(await file.read())
-        except (OSError, ValueError):
-            return None
-        return None if beat.get("state") == "stopped" else (beat.get("pid"), beat.get("counter"))
+        beat = await _beat(self._folder, "trainer")  # the folder may be on a network: never block the loop
+        return None if not beat or beat.get("state") == "stopped" else (beat.get("pid"), beat.get("counter"))

@@ -24,6 +24,7 @@ from rods.composing.records import ComposeError
 from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.llm import Budget, Client
+from rods.rules.curriculum import writes
 
 log = structlog.get_logger()
 
@@ -34,7 +35,7 @@ class Writers:
 
     def __init__(self, run: Run, threads: Executor) -> None:
         self.run, self.config, self.threads = run, run.config, threads
-        self.by_model = run.config.pipeline.author == "llm"
+        self.by_model = run.config.pipeline.author == "llm" and writes(run.config)
         if self.by_model and not run.config.operation.endpoints:
             raise UserError(
                 'pipeline.author is "llm", and no endpoint is configured',
@@ -92,9 +93,8 @@ class Writers:
         chance = keyed_random(self.config.random_seeds.daemon, "backbone", pick, index)
         account = self._client.account(f"{pick}#{index}")
         settings, duplicates = self.config.pipeline, self.config.gates.duplicates
-        asker = Asker(
-            self._client, self._client.draw(chance), account, settings.answer_tries, feedback=settings.feedback
-        )
+        backbone, tries = self._client.draw(chance), settings.answer_tries
+        asker = Asker(self._client, backbone, account, tries, feedback=settings.feedback, roles=self.config.roles)
         return LLMAuthor(environment, asker, settings, self.threads, duplicates=duplicates)
 
     def known(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Statistics of held-out scores: means with intervals, and differences paired over the same tasks.
 
 The task is the unit: rollouts of one task are averaged first, and the standard error is taken over tasks. Pairing the
-same tasks (and the same rollout seeds) at both ends removes what makes tasks easy or hard. Intervals are 95 %, from
-Student's t, of which there is none below two tasks; those of verdicts are Wilson's.
+same tasks (and the same rollout seeds) at both ends removes what makes tasks easy or hard. Intervals are 95 %. Those of
+means are Wilson's and lie in [0, 1]; those of differences are Student's t, cut to [-1, 1].
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 NORMAL = 1.959964  # the 0.975 quantile of the normal distribution
+FEW = 10  # tasks below which an interval is said to rest on too few
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,35 @@ class Estimate:
         }
 
 
+def share(values: Sequence[float]) -> Estimate:
+    """The mean of `values` in [0, 1], one a task (progress, verdicts, or their mean over a task's samples). Raises
+    ValueError for none.
+
+    The interval is Wilson's, of as many verdicts as have the scatter of `values`: for verdicts (0 or 1) that is
+    Wilson's own, for progress it is narrower with many tasks. The scatter is taken with two zeros and two ones added
+    (Agresti and Coull's), so that two equal values claim little. Student's t would leave [0, 1], and with two
+    verdicts covers the truth in half of the cases at best.
+    """
+    if not values:
+        raise ValueError("no task to average")
+    count, square = len(values), NORMAL**2
+    mean = math.fsum(values) / count
+    added = [*values, 0.0, 0.0, 1.0, 1.0]
+    middle = math.fsum(added) / len(added)
+    scatter = math.fsum((value - middle) ** 2 for value in added) / len(added)
+    verdicts = count * middle * (1 - middle) / scatter
+    centre = (mean + square / (2 * verdicts)) / (1 + square / verdicts)
+    half = NORMAL / (1 + square / verdicts) * math.sqrt(mean * (1 - mean) / verdicts + square / (4 * verdicts**2))
+    error = math.sqrt(math.fsum((value - mean) ** 2 for value in values)) / count
+    return Estimate(mean, error, max(0.0, centre - half), min(1.0, centre + half), count)
+
+
 def estimate(values: Sequence[float]) -> Estimate:
-    """The mean of `values`, one a task. Below two tasks the interval is infinite. Raises ValueError for none."""
+    """The mean of differences in [-1, 1], one a task (or a random seed). Raises ValueError for none.
+
+    Below two the interval is infinite. Where all are equal, a share of 1 - 0.05^(1/count) of the tasks may still be
+    otherwise without one of them having been drawn, and the interval says so.
+    """
     if not values:
         raise ValueError("no task to average")
     count = len(values)
@@ -46,20 +74,11 @@ def estimate(values: Sequence[float]) -> Estimate:
         return Estimate(mean, math.inf, -math.inf, math.inf, count)
     error = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1) / count)
     half = t_quantile(count - 1) * error
-    return Estimate(mean, error, mean - half, mean + half, count)
-
-
-def share(values: Sequence[float]) -> Estimate:
-    """The mean of verdicts (0 or 1, or their mean over a task's samples), one a task, with Wilson's interval, which
-    has a width even where all are 0. Raises ValueError for none."""
-    if not values:
-        raise ValueError("no task to average")
-    count, square = len(values), NORMAL**2
-    mean = math.fsum(values) / count
-    middle = (mean + square / (2 * count)) / (1 + square / count)
-    half = NORMAL / (1 + square / count) * math.sqrt(mean * (1 - mean) / count + square / (4 * count**2))
-    error = math.sqrt(mean * (1 - mean) / count)
-    return Estimate(mean, error, max(0.0, middle - half), min(1.0, middle + half), count)
+    low, high = max(-1.0, mean - half), min(1.0, mean + half)
+    if len(set(values)) == 1:
+        unseen = 1 - 0.05 ** (1 / count)
+        low, high = mean - unseen * (mean + 1), mean + unseen * (1 - mean)
+    return Estimate(mean, error, low, high, count)
 
 
 def paired(before: Mapping[str, float], after: Mapping[str, float]) -> Estimate:
@@ -67,6 +86,11 @@ def paired(before: Mapping[str, float], after: Mapping[str, float]) -> Estimate:
     if before.keys() != after.keys():
         raise ValueError(f"not paired: {len(before.keys() ^ after.keys())} tasks were scored only once")
     return estimate([after[task] - before[task] for task in sorted(before)])
+
+
+def too_few(tasks: int) -> str:
+    """What to say of an interval over so many tasks; empty where they are enough."""
+    return "" if tasks >= FEW else f"{tasks} {'task' if tasks == 1 else 'tasks'}: too few to tell policies apart"
 
 
 def t_quantile(freedom: int) -> float:

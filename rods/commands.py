@@ -15,7 +15,7 @@ from typing import Annotated, TypeVar
 
 from cyclopts import App, CycloptsError, Parameter
 
-from rods.errors import EXIT_OK, EXIT_USER, RodsError, complain, disk_error
+from rods.errors import EXIT_OK, EXIT_USER, RodsError, UserError, complain, disk_error
 from rods.signals import Interrupted
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
@@ -44,11 +44,12 @@ def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted],
     """Parses `arguments`, calls the command that they name, and returns the exit code.
 
     A wrong command line, a RodsError and an OSError (a full disk, a folder without permission), alone or in an
-    exception group, are one line on standard error each. `interrupted` gives that line and the code when the command
-    raises Interrupted. Anything else is a bug and passes.
+    exception group, are one line on standard error each. Names that are not UTF-8 are refused: records name them.
+    `interrupted` gives that line and the code when the command raises Interrupted. Anything else is a bug and passes.
     """
     program, code = app.name[0], EXIT_OK
     try:
+        _check_names(arguments)
         found = app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
         code = found if isinstance(found, int) else EXIT_OK
@@ -68,6 +69,16 @@ def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted],
         known = disk_error(refused, Path(refused.filename or " ".join(arguments) or "."))
         code = _said(program, str(known), known.exit_code)
     return code
+
+
+def _check_names(arguments: Sequence[str]) -> None:
+    """Raises UserError where an argument or the working folder is not UTF-8, as files and folders may be."""
+    for name in (*arguments, str(Path.cwd())):
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            remedy = "give the file or folder a name in UTF-8 (`mv` does it)"
+            raise UserError("the name is not UTF-8", where=ascii(os.fsencode(name)), remedy=remedy) from error
 
 
 def _first(group: BaseExceptionGroup[_Error]) -> _Error:

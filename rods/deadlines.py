@@ -16,7 +16,7 @@ RUNAWAY_CALL = 3.0  # `rods env check` kills a process whose call goes on. Above
 
 # Worker processes of environments.
 WORKER_START = 20.0  # until a new process answers its opening request: a cold interpreter on a busy machine
-WORLD_REMADE = 60.0  # all calls of a world repeated in a new process. Above `sandbox.seconds`, that of each call
+WORLD_REMADE = 60.0  # more for a request whose world must be made anew first: start, state, calls, in all
 
 # Computing in this process: an environment's calls, an author's planning.
 HANGS = 600.0  # then the thread (daemon) or the turn (trainer) is given up. Above WORKER_START + WORLD_REMADE

@@ -90,8 +90,8 @@ class Finding(NamedTuple):
 
 
 def disk_error(error: OSError, path: Path) -> RodsError:
-    """The error of this module for what the operating system refused at `path`: UserError with a remedy for a full disk
-    or a missing permission, InfrastructureError for the rest."""
+    """The error of this module for what the operating system refused at `path`: UserError with a remedy for a full
+    disk, a missing permission, something missing or something else in the way, InfrastructureError for the rest."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return UserError("the disk is full", where=str(path), remedy="free some space and start the same command again")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
@@ -100,6 +100,14 @@ def disk_error(error: OSError, path: Path) -> RodsError:
             where=str(path),
             remedy="make the run folder writable for this user",
         )
+    if error.errno == errno.ENOENT:
+        remedy = "check the path; a folder that was moved or removed is to be named where it is now"
+        return UserError("is not there", where=str(path), remedy=remedy)
+    if error.errno in (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP):
+        remedy = "move aside what is there instead of a file or a folder"
+        return UserError(f"is not what it should be ({error.strerror})", where=str(path), remedy=remedy)
+    if error.errno == errno.ENAMETOOLONG:
+        return UserError("the name is too long", where=str(path)[:100], remedy="choose a shorter one")
     return InfrastructureError(f"{path}: {error.strerror or error}")
 
 

@@ -18,7 +18,13 @@ from rods.errors import UserError
 def descriptor_of(path: str | Path, flags: int) -> int:
     """A descriptor of a regular file, closed when another program is started. Raises UserError for anything else but a
     folder, and OSError as `os.open` does."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    remedy = "put a regular file there"
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # nobody reads the FIFO, or nobody listens at the socket
+            raise
+        raise UserError("is a FIFO or a socket, where a file is expected", where=str(path), remedy=remedy) from error
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor
@@ -26,7 +32,7 @@ def descriptor_of(path: str | Path, flags: int) -> int:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     kind = "a FIFO" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "no file"
-    raise UserError(f"is {kind}, where a file is expected", where=str(path), remedy="put a regular file there")
+    raise UserError(f"is {kind}, where a file is expected", where=str(path), remedy=remedy)
 
 
 def open_regular(path: Path) -> BinaryIO:

@@ -1,24 +1,56 @@
-"""Functions that a configuration names: `package.module:function`."""
+"""Functions that a configuration names: `package.module:function` or `file.py:function`."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from rods.errors import RodsError, UserError
 
 
 def named_function(name: str, *, where: str) -> Any:
-    """What `name` stands for. Raises UserError, saying `where` it was asked for, when it cannot be found."""
-    module_name, _, function_name = name.partition(":")
-    if not function_name:
-        raise UserError(f"{name!r} names no function", where=where, remedy="write it as 'package.module:function'")
+    """What `name` stands for; a file is looked for from the current folder. Raises UserError, saying `where` it was
+    asked for, when it cannot be found or its module cannot be run."""
+    module_name, _, function_name = name.rpartition(":")
+    if not module_name or not function_name:
+        remedy = "write it as 'package.module:function' or 'file.py:function'"
+        raise UserError(f"{name!r} names no function", where=where, remedy=remedy)
     try:
-        return getattr(importlib.import_module(module_name), function_name)
+        module = _run(Path(module_name)) if module_name.endswith(".py") else importlib.import_module(module_name)
+    except RodsError:
+        raise
     except ModuleNotFoundError as error:
         raise UserError(f"no module {error.name!r}", where=where, remedy="install it beside rods") from error
-    except AttributeError as error:
-        raise UserError(f"{module_name} has no {function_name!r}", where=where) from error
+    except FileNotFoundError as error:
+        remedy = "start in the folder that it is named from, or name it by its whole path"
+        raise UserError(f"no file {module_name}", where=where, remedy=remedy) from error
+    except Exception as error:
+        what = f"{module_name}, when it is imported, raised {type(error).__name__}: {error}"
+        raise UserError(what, where=where) from error
+    if not hasattr(module, function_name):
+        raise UserError(f"{module_name} has no {function_name!r}", where=where)
+    return getattr(module, function_name)
+
+
+def _run(file: Path) -> ModuleType:
+    """The module in `file`, run once a process. It is known by its whole path, which no package can be called."""
+    file = file.absolute()
+    name = str(file)
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None and spec.loader is not None, "a name that ends in .py has a loader"
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # dataclasses look their module up while it is run
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
 
 
 def made_by(name: str, kind: type[Any], *, where: str) -> Any:

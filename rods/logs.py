@@ -1,10 +1,13 @@
 """structlog for both processes: JSON lines in `logs/<process>.jsonl`, and on standard error in console form on a
-terminal or as the same JSON lines elsewhere. Bind `run`, `step`, `seed`, `variant`, `stage` where they are known."""
+terminal or as the same JSON lines elsewhere. Bind `run`, `step`, `seed`, `variant`, `stage` where they are known.
+
+What endpoints, worlds and task files say may stand in an event: control characters are replaced and texts are cut."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any, TextIO
@@ -12,8 +15,10 @@ from typing import Any, TextIO
 import orjson
 import structlog
 
-from rods.errors import mute_stderr
+from rods.errors import MOST_SAID, mute_stderr, plain
+from rods.files import descriptor_of
 
+DEEPEST, MOST_ITEMS = 4, 100  # levels of an event's values, and entries of each
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -21,20 +26,40 @@ def configure(process: str, level: str = "info", *, folder: Path | None = None) 
     """Sends events of this process to `folder/<process>.jsonl` (when given) and to standard error."""
     file: TextIO | None = None
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / f"{process}.jsonl").open("a", encoding="utf-8", buffering=1)
+        folder.mkdir(exist_ok=True)
+        descriptor = descriptor_of(folder / f"{process}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        file = os.fdopen(descriptor, "a", encoding="utf-8", buffering=1)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            _harmless,
             _Sinks(process, file),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=lambda *_: _StandardError(),
         cache_logger_on_first_use=False,
     )
+
+
+def _harmless(logger: Any, name: str, event: Any) -> Any:
+    """A processor: the event without what could steer a terminal or fill a disk. Of a traceback the end stays."""
+    if "exception" in event:
+        event["exception"] = event["exception"][-MOST_SAID:]
+    return _short(event, DEEPEST)
+
+
+def _short(value: Any, deep: int) -> Any:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if deep and isinstance(value, dict):
+        return {_short(key, 0): _short(item, deep - 1) for key, item in list(value.items())[:MOST_ITEMS]}
+    if deep and isinstance(value, (list, tuple)):
+        return [_short(item, deep - 1) for item in value[:MOST_ITEMS]]
+    text = str(value)
+    return plain(text[:MOST_SAID]) + ("…" if len(text) > MOST_SAID else "")
 
 
 class _StandardError:

@@ -17,12 +17,14 @@ REWARD_KINDS: tuple[RewardKind, ...] = get_args(RewardKind)
 FORMAT_REWARDS: frozenset[RewardKind] = frozenset({"format", "format_codes"})  # they say nothing about a zone
 Role = Literal["active", "retest"]
 ROLES: tuple[Role, ...] = get_args(Role)
+LARGEST = 1e6  # advantage of a rollout
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
     """One episode's earnings. `resolved` of `expected` turns (integers); `binary` 0 or 1; `format` in the range of its
-    kind; `reward` is what the trainer trained on, None where it must not count (infrastructure)."""
+    kind; `reward` is what the trainer trained on, None where it must not count (infrastructure). `advantage` is the
+    estimate that it made of it (the mean over tokens), where selection.order = "advantage" asks for that."""
 
     resolved: int
     expected: int
@@ -30,13 +32,14 @@ class Rollout:
     format: float
     reward: float | None
     end: End
+    advantage: float | None = None
 
     @property
     def valid(self) -> bool:
         return self.end not in INVALID_ENDS
 
     def as_json(self) -> dict[str, Any]:
-        return {
+        record = {
             "resolved": self.resolved,
             "expected": self.expected,
             "binary": self.binary,
@@ -44,19 +47,29 @@ class Rollout:
             "reward": self.reward,
             "end": self.end,
         }
+        return record if self.advantage is None else record | {"advantage": self.advantage}
 
     @staticmethod
     def from_json(record: Any) -> Rollout:
         """Raises ValueError for what no episode earns, naming the field at fault."""
         resolved, expected = turns(record)
         binary, end, reward = record.get("binary"), record.get("end"), record.get("reward")
+        advantage = record.get("advantage")
+        if advantage is not None and not abs(_number(advantage, "advantage")) <= LARGEST:
+            raise ValueError(f"an advantage of {advantage}; it must lie between -{LARGEST:g} and {LARGEST:g}")
         if binary not in (0, 1):
             raise ValueError(f"binary is {binary!r}; it must be 0 or 1")
         if end not in ENDS:
             raise ValueError(f"unknown end reason {end!r}; there are {', '.join(ENDS)}")
         form = _number(record.get("format", 0.0), "format")
         return Rollout(
-            resolved, expected, int(binary), form, None if reward is None else _number(reward, "reward"), end
+            resolved,
+            expected,
+            int(binary),
+            form,
+            None if reward is None else _number(reward, "reward"),
+            end,
+            advantage,
         )
 
 

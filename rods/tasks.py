@@ -14,10 +14,11 @@ The id hashes everything but `id`, `split` and `provenance`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import orjson
 
@@ -42,6 +43,39 @@ class EnvironmentRef:
 
     name: str
     hash: str
+
+
+class InitialState(dict[str, Any]):
+    """The state that a task's worlds begin in. As part of a frozen record it refuses to be changed (TypeError); what
+    `dict(state)` and `copy.deepcopy(state)` give is a plain dict."""
+
+    __slots__ = ("_json",)
+    _json: bytes
+
+    @property
+    def json(self) -> bytes:
+        """Its JSON, written once: environments know a state by its JSON, and every rollout of the task needs it."""
+        try:
+            return self._json
+        except AttributeError:
+            self._json = orjson.dumps(self)
+            return self._json
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("a task's state never changes: change a copy, dict(state) or copy.deepcopy(state)")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return copy.deepcopy(dict(self), memo)
+
+    def __reduce__(self) -> tuple[type[InitialState], tuple[dict[str, Any]]]:
+        return InitialState, (dict(self),)
+
+
+def state_json(state: Mapping[str, Any]) -> bytes:
+    """The JSON of a state. Raises TypeError for what has none."""
+    return state.json if type(state) is InitialState else orjson.dumps(state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +112,8 @@ class Task:
         if self.id and self.id != expected:
             raise ValueError(f"id {self.id} does not match the content ({expected}): the record was edited")
         object.__setattr__(self, "id", expected)
+        if self.state is not None and type(self.state) is not InitialState:
+            object.__setattr__(self, "state", InitialState(self.state))
 
     @property
     def expected_turns(self) -> int:

@@ -18,16 +18,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rods.canonical import rounded
 from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.functions import named_function
-from rods.observations import Role, Rollout
+from rods.observations import Group, Role, Rollout
 from rods.tasks import Task
 
 Array = NDArray[np.float64]
@@ -127,6 +128,21 @@ def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
     if not all(np.isfinite(part).all() for part in found):
         raise UserError("the hook answered with NaN or infinity", where="training.advantage_hook")
     return found
+
+
+def with_advantages(groups: Sequence[Group], earned: Sequence[Array]) -> list[Group]:
+    """The groups with each rollout's advantage as it is trained on, the mean over its tokens: what
+    `selection.order = "advantage"` reads. `earned` lists all rollouts, group after group."""
+    values = iter(earned)
+    return [
+        replace(
+            group,
+            rollouts=tuple(
+                replace(rollout, advantage=rounded(float(next(values).mean()))) for rollout in group.rollouts
+            ),
+        )
+        for group in groups
+    ]
 
 
 def turn_spans(trace: Trace, replies: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -24,7 +24,7 @@ from buffers.merging.merger import Epoch
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
 from rods.canonical import rounded
-from rods.errors import DeadlineError, RefusedError
+from rods.errors import DeadlineError, RefusedError, UserError
 from rods.observations import Group
 from rods.rules import curriculum
 from rods.rules.curriculum import Course
@@ -87,7 +87,7 @@ class TrainingRun:
         at = None if self.resumed is None else self.resumed.position
         self.step, self._cursor = (0, 0) if at is None else (at.step, at.cursor)
         self._epoch_number = 0 if at is None else at.epoch
-        self._course = Course() if at is None else Course.restored(at.curriculum)
+        self._course = Course() if self.resumed is None else _course(self.resumed)
         self._epoch: Epoch | None = None
         self._policy: Policy | None = None
         self._outstanding: Batch | None = None
@@ -315,3 +315,14 @@ class TrainingRun:
         informative = sum(len({rollout.reward for rollout in group.rollouts}) > 1 for group in groups)
         mean = round(math.fsum(rewards) / len(rewards), 4) if rewards else None
         log.info("step", step=batch.step, epoch=batch.epoch, reward=mean, informative=informative, groups=len(groups))
+
+
+def _course(checkpoint: Checkpoint) -> Course:
+    try:
+        return Course.restored(checkpoint.position.curriculum)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            "the curriculum's state cannot be read",
+            where=str(checkpoint.folder / "manifest.json"),
+            remedy="restore it from a copy, or move the checkpoint aside to go on from the one before",
+        ) from error

@@ -33,7 +33,7 @@ from rods.canonical import keyed_random
 from rods.config import Config
 from rods.errors import InfrastructureError
 from trainer import batches, sharding, token_scores, torch_settings
-from trainer.advantages import AdvantageEstimate, Array, advantages, load_hook, reweighted
+from trainer.advantages import AdvantageEstimate, Array, advantages, load_hook, reweighted, with_advantages
 from trainer.engines.base import Sample
 from trainer.engines.choose import compare, rollout_engine
 from trainer.engines.local import LocalEngine
@@ -206,11 +206,14 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
                 f"no rollout of {BROKEN} steps in a row came to its end: the environment or the engine is broken → "
                 "what is logged above says where; then start the same command again"
             )
-        driven(self.training).record(batch, groups, batches.traces(batch, samples) if batch.traced else ())
         rewards = np.array([[rollout.reward for rollout in group.rollouts] for group in groups], dtype=np.float64)
         found = advantages(rewards, settings.advantage_baseline, settings.advantage_scale)
         views = batches.rollout_views(batch, groups, samples) if self.hook else ()
-        return rewards, reweighted(AdvantageEstimate(rewards, found, views), self.hook)
+        earned = reweighted(AdvantageEstimate(rewards, found, views), self.hook)
+        if self.config.selection.order == "advantage":
+            groups = with_advantages(groups, earned)
+        driven(self.training).record(batch, groups, batches.traces(batch, samples) if batch.traced else ())
+        return rewards, earned
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         """TRL's batch with the run's advantages in place of TRL's own."""

@@ -1,9 +1,9 @@
-"""Where a run's tasks come from: `[data] tasks` is `desk`, `desk-small`, `bfcl` or a JSONL file."""
+"""Where a run's tasks come from: `[data] tasks` is `desk`, `desk-small`, `desk-regions`, `bfcl` or a JSONL file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rods.config import Data
 from rods.errors import UserError
@@ -12,6 +12,7 @@ from rods.tasks import Task, read_tasks
 if TYPE_CHECKING:
     from worlds.desk.generator import Size
 
+DESK: dict[str, Size | Literal["regions"]] = {"desk": "full", "desk-small": "small", "desk-regions": "regions"}
 DESK_TRAIN = DESK_HELD_OUT = 200  # what desk writes when the configuration names no number
 
 
@@ -22,11 +23,11 @@ def load_tasks(data: Data, folder: Path) -> list[Task]:
     missing, a line is corrupt, an id occurs twice, or there are fewer tasks than asked for. Whether the tasks can be
     trained on (environments, ground truths, sizes) is checked where the run is created.
     """
-    if data.tasks in ("desk", "desk-small"):
+    if data.tasks in DESK:
         from worlds import desk
 
-        size: Size = "small" if data.tasks == "desk-small" else "full"
-        tasks = desk.generate(data.random_seed, data.train or DESK_TRAIN, data.held_out or DESK_HELD_OUT, size)
+        numbers = data.train or DESK_TRAIN, data.held_out or DESK_HELD_OUT
+        tasks = desk.generate(data.random_seed, *numbers, DESK[data.tasks])
         where = data.tasks
     elif data.tasks == "bfcl":
         from worlds import bfcl

@@ -129,7 +129,7 @@ def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> N
         generation, seed = generations[seq], known.get(seeds.get(seq, ""))
         if seed is not None and generation != seed + 1:
             findings.problem(f"variant {task_id}", f"generation {generation}, but its seed's is {seed}")
-        if generation > limit:
+        if 0 < limit < generation:
             findings.problem(f"variant {task_id}", f"generation {generation} exceeds {limit}")
         known[task_id] = generation
 

@@ -21,7 +21,8 @@ from buffers.log.disk import replace
 from buffers.log.parts import segments
 from buffers.log.records import Record
 from buffers.run.runfolder import SNAPSHOTS
-from rods.errors import RodsError
+from rods.errors import RodsError, UserError
+from rods.files import read_regular
 
 VERSION = 3  # of what the folds keep: another version is read anew
 KEPT = 2
@@ -74,7 +75,7 @@ class Snapshots:
 
     def _read(self, path: Path) -> Snapshot | None:
         try:
-            first, _, body = path.read_bytes().partition(b"\n")
+            first, _, body = read_regular(path).partition(b"\n")
             head = orjson.loads(first)
             body = body.removesuffix(b"\n")
             if (head["version"], head["key"]) != (VERSION, self._key):
@@ -82,7 +83,7 @@ class Snapshots:
             if head["sha256"] != hashlib.sha256(body).hexdigest() or not all(map(self._unchanged, head["parts"])):
                 return None
             return Snapshot(head["seq"], frozenset(part["name"] for part in head["parts"]), orjson.loads(body))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, UserError):
             return None
 
     def _unchanged(self, recorded: Record) -> bool:

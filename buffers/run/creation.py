@@ -33,6 +33,7 @@ from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import UserError, disk_error
 from rods.gates import replay
+from rods.rules.curriculum import writes
 from rods.rules.selection import reachable_maximum
 from rods.tasks import Task, task_lines
 from worlds.sources import load_tasks
@@ -105,6 +106,12 @@ def check(config: Config, tasks: Sequence[Task], environments: Environments) -> 
     if repeated := [task_id for task_id, count in ids.items() if count > 1]:
         raise UserError(f"task {repeated[0]} occurs twice", where="tasks", remedy="remove one of the two")
     _check_sizes(config, tasks)
+    if config.pipeline.author == "llm" and writes(config) and not config.operation.endpoints:
+        raise UserError(
+            'pipeline.author is "llm", and no model is named that could write',
+            where="operation.endpoints",
+            remedy='give one [[operation.endpoints]] with model and urls (docs/endpoints.md), or author = "procedural"',
+        )
     for task in tasks:
         environment = environments.load(task.environment.name)
         if reference(environment) != task.environment:

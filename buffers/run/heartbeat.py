@@ -26,6 +26,9 @@ EVERY = 1.0  # seconds between beats
 USUAL = 5.0  # a process may be stuck after STUCK seconds without progress, and this many times its longest pause so far
 # States in which nothing need get on.
 RESTING = frozenset({"idle", "paused", "waiting for the daemon", "budget spent", "no endpoint answers", "run finished"})
+# What readers reckon with, where it is there.
+NUMBERS = ("counter", "time", "uptime", "quiet", "still", "patience", "pid")
+TEXTS = ("process", "host", "boot_id", "job", "state")
 
 Life = Literal["never started", "running", "idle", "stuck", "stopped", "dead"]
 
@@ -122,17 +125,28 @@ class Heartbeat:
             fresh.unlink(missing_ok=True)  # a full disk stops the logs, which say so; a heartbeat only falls silent
 
 
+def local_time(seconds: object) -> str:
+    """A time stamp (seconds since 1970) for people; as it stands where no calendar has it."""
+    try:
+        if seconds is None:
+            return "never"
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError, OSError):
+        return f"no date ({seconds!r})"
+
+
 def heartbeat_path(folder: Path, process: str) -> Path:
     return folder / f"heartbeat.{process}.json"
 
 
 def read_heartbeat(folder: Path, process: str) -> dict[str, Any]:
-    """What the file holds; nothing when it cannot be read."""
+    """What the file holds; nothing when it cannot be read or is no heartbeat."""
     try:
         found: Any = orjson.loads(read_regular(heartbeat_path(folder, process)))
     except (OSError, ValueError, UserError):
         return {}
-    return found if isinstance(found, dict) else {}
+    known = isinstance(found, dict) and all(isinstance(found.get(key, 0), (int, float)) for key in NUMBERS)
+    return found if known and all(isinstance(found.get(key, ""), str) for key in TEXTS) else {}
 
 
 def moves(folder: Path, process: str, place: ProcessLocation, seconds: float = BEATS_SEEN) -> bool:
@@ -144,9 +158,9 @@ def moves(folder: Path, process: str, place: ProcessLocation, seconds: float = B
         if all(found.get(key) == value for key, value in asdict(place).items()):
             if found.get("state") == "stopped":
                 return False
-            if first is not None and found["counter"] != first:
+            if first is not None and found.get("counter") != first:
                 return True
-            first = found["counter"]
+            first = found.get("counter")
         if time.monotonic() > deadline:
             return False
         time.sleep(min(0.1, seconds / 5))

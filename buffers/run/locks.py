@@ -23,10 +23,11 @@ from typing import Any
 import orjson
 from filelock import FileLock, Timeout
 
-from buffers.run.heartbeat import Heartbeat, ProcessLocation, moves
+from buffers.run.heartbeat import Heartbeat, ProcessLocation, local_time, moves
 from buffers.run.runfolder import LOCKS
 from rods.deadlines import BEATS_SEEN, MERGE_LOCK, OWNER_LOOK
 from rods.errors import RefusedError, RodsError, disk_error
+from rods.files import descriptor_of, open_regular
 
 SETTLE = 0.3  # seconds after which, without flock, two that took a file at once have seen each other
 
@@ -45,13 +46,13 @@ class Owner:
 
     @staticmethod
     def from_json(found: dict[str, Any]) -> Owner:
-        place = ProcessLocation(found["host"], found["pid"], found["boot_id"], found["job"])
-        return Owner(found["process"], place, found["since"], found["released"])
+        """Raises KeyError, TypeError or ValueError for what is none."""
+        place = ProcessLocation(str(found["host"]), int(found["pid"]), str(found["boot_id"]), str(found["job"]))
+        return Owner(str(found["process"]), place, float(found["since"]), bool(found["released"]))
 
     def __str__(self) -> str:
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.since))
         job = f", job {self.place.job}" if self.place.job else ""
-        return f"{self.process} (pid {self.place.pid} on {self.place.host}{job}) since {since}"
+        return f"{self.process} (pid {self.place.pid} on {self.place.host}{job}) since {local_time(self.since)}"
 
 
 class Ownership:
@@ -65,7 +66,7 @@ class Ownership:
         self.path = _owner_path(folder, name)
         try:
             self.path.parent.mkdir(exist_ok=True)
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = descriptor_of(self.path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise disk_error(error, self.path) from error
         try:
@@ -124,7 +125,7 @@ def owner(folder: Path, name: str, seconds: float = BEATS_SEEN) -> Owner | None:
     """The living owner of `name`; None when nobody holds it. Locks of this machine are known at once; another
     machine's holder is watched for at most `seconds`."""
     try:
-        descriptor = os.open(_owner_path(folder, name), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = descriptor_of(_owner_path(folder, name), os.O_RDONLY)
     except OSError:
         return None
     try:
@@ -144,7 +145,7 @@ def stale_owners(folder: Path) -> list[tuple[Path, Owner]]:
     holders. What a dead process of this machine held is free by itself."""
     found = []
     for path in sorted((folder / LOCKS).glob("*.owner")):
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             present = _read_owner(file.fileno())
             free = _lock(file.fileno(), fcntl.LOCK_SH)
         if present is None or present.released or (free is not None and present.place.this_machine):

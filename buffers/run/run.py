@@ -28,6 +28,9 @@ from rods.errors import RefusedError, UserError
 from rods.files import read_regular
 from rods.tasks import Task, read_tasks
 
+# What is read of the manifest: its type, and that of its values.
+READ = {"identity": (dict, object), "tasks": (dict, (str, int)), "environments": (dict, str), "warnings": (list, str)}
+
 
 @dataclass(frozen=True)
 class Run:
@@ -68,7 +71,7 @@ class Run:
         if config is not None:
             _same(recorded, config, path, "")
         data = read_regular(path / runfolder.TASKS)
-        if hashlib.sha256(data).hexdigest() != manifest["tasks"]["sha256"]:
+        if hashlib.sha256(data).hexdigest() != manifest["tasks"].get("sha256"):
             raise RefusedError(
                 "the tasks are not those that the run was created with",
                 where=str(path / runfolder.TASKS),
@@ -122,6 +125,11 @@ def _manifest(path: Path) -> dict[str, Any]:
             where=str(file),
             remedy="use the version of RODS named in the manifest under `versions`",
         )
+    for key, (kind, inner) in READ.items():
+        found = manifest.get(key)
+        items = found.values() if isinstance(found, dict) else found
+        if not isinstance(found, kind) or not all(isinstance(item, inner) for item in items):
+            raise UserError(f"{key!r} is missing or holds nonsense", where=str(file), remedy="restore it from a copy")
     return manifest
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from console.report.history import History, delays_and_moves, first_means
+from evaluation.scoring import too_few
 from rods.rules.zones import ZONES, zone_of
 
 RULE_NAMES = {
@@ -58,7 +59,8 @@ def findings(history: History) -> list[str]:
     if history.heldout:
         said.append(heldout_sentence(history.heldout))
     if found["injected"]:
-        seeds = "random seeds" if history.config.selection.order == "random" else "boundary seeds"
+        order = history.config.selection.order
+        seeds = "boundary seeds" if order in ("proxy", "variance") else f"{order} seeds"
         merges = sum(epoch.number > 0 for epoch in history.epochs)  # epoch 0 opens before there is a variant
         said.append(
             f"{found['picks']} picks of {seeds} gave {found['accepted']} accepted variants; "
@@ -102,7 +104,9 @@ def heldout_sentence(heldout: dict[str, Any]) -> str:
         return f"{said}1 task, too few for an interval."
     low, high = difference["interval"]
     verdict = "lies above 0" if low > 0 else "lies below 0" if high < 0 else "includes 0"
-    return f"{said}{difference['tasks']} tasks, 95 % interval [{low:+.3f}, {high:+.3f}], which {verdict}."
+    few = too_few(difference["tasks"])
+    told = f"{said}{difference['tasks']} tasks, 95 % interval [{low:+.3f}, {high:+.3f}], which {verdict}"
+    return f"{told} ({few})." if few else f"{told}."
 
 
 def limits(history: History) -> list[str]:

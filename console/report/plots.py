@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from console.report import style
 from console.report.findings import RULE_NAMES, signed
 from console.report.history import Floats, History, delays_and_moves, first_means
-from evaluation.scoring import estimate
+from evaluation.scoring import share
 from rods.rules.zones import ZONES
 
 
@@ -26,10 +26,9 @@ def reward(history: History) -> Figure | None:
         return None
     figure, (axes,) = style.canvas()
     steps = np.unique(groups.step[use])
-    rows = [estimate(groups.mean[use & (groups.step == step)].tolist()) for step in steps]
+    rows = [share(groups.mean[use & (groups.step == step)].tolist()) for step in steps]
     middle = np.array([row.mean for row in rows])
-    low = np.clip([row.low for row in rows], 0, 1)
-    high = np.clip([row.high for row in rows], 0, 1)
+    low, high = [row.low for row in rows], [row.high for row in rows]
     axes.fill_between(
         steps, low, high, color=style.ZONE_COLOURS["boundary"], alpha=0.13, linewidth=0, label="95 % interval"
     )

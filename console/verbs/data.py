@@ -15,10 +15,11 @@ from cyclopts import Parameter
 from console.output import print_checked, print_json
 from rods.commands import Json
 
-Name = Annotated[str, Parameter(help="desk, bfcl, or your own package.module:factory.")]
+Name = Annotated[str, Parameter(help="desk, bfcl, or your own package.module:factory or file.py:factory.")]
 Tasks = Annotated[Path | None, Parameter(help="A JSONL file of tasks of this environment; probes with their calls.")]
 Mutations = Annotated[int, Parameter(help="How many mutated rollouts to compare beside the 800 ground truths.")]
 RandomSeed = Annotated[int, Parameter(help="What the mutations are drawn from.")]
+Rewritten = Annotated[Path | None, Parameter(name="--out", help="Write here instead of into the file itself.")]
 Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into this file.")]
 
 
@@ -28,6 +29,22 @@ def check_tasks(file: Annotated[Path, Parameter(help="A JSONL file of tasks.")],
     from worlds.checking.files import check_file
 
     return print_checked(check_file(file, Environments()), as_json)
+
+
+def rehash_tasks(
+    file: Annotated[Path, Parameter(help="A JSONL file of tasks.")], /, *, out: Rewritten = None, as_json: Json = False
+) -> int:
+    """Write the hash of the installed environment into tasks, after a tool or its description has changed, and their
+    ids anew. Every ground truth is replayed first: where one no longer holds, the file stays as it is. Exits 1 then.
+    """
+    from buffers.log.disk import replace
+    from rods.environments.loading import Environments
+    from worlds.checking.files import rehashed
+
+    report, lines = rehashed(file, Environments())
+    if report.ok:
+        replace(out or file, lines)
+    return print_checked(report, as_json)
 
 
 def audit_tasks(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
+from buffers.run.heartbeat import local_time
 from console.output import RunFolder, print_json
 from rods.commands import Json
 from rods.errors import plain
@@ -50,10 +50,10 @@ def _process(facts: dict[str, Any]) -> str:
     job = f", job {facts['job']}" if facts["job"] else ""
     where = f"pid {facts['pid']} on {facts['host']}{job}"
     if facts["alive"]:
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["since"]))
+        since = local_time(facts["since"])
         stuck = f"; no progress for {facts['still']:.0f} s" if life == "stuck" else ""
         return f"{life} ({where}, since {since}{state}{stuck})"
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["last_heartbeat"]))
+    at = local_time(facts["last_heartbeat"])
     if life == "stopped":
         return f"stopped (last sign of life {at})"
     return f"dead: it ended without a word ({where}; last sign of life {at}{state}) → start the same command again"

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from console.output import estimated
 from evaluation.heldout import per_task, score_run
-from evaluation.scoring import estimate, paired
+from evaluation.scoring import paired, share
 
 
 def main(folders: list[Path]) -> int:
     ends = {folder: per_task(Path(score_run(folder, "end")["file"]))["progress"] for folder in folders}
     first, *others = folders
     for folder, scores in ends.items():
-        print(f"{folder.name}: {estimated(estimate(list(scores.values())).as_json())} on {len(scores)} held-out tasks")
+        print(f"{folder.name}: {estimated(share(list(scores.values())).as_json())} on {len(scores)} held-out tasks")
     for other in others:
         common = ends[first].keys() & ends[other].keys()
         if not common:

@@ -158,7 +158,8 @@ def removable(catalogue: Catalogue, draft: Draft, turn: int) -> list[list[str]]:
             if flow.origin is not None and flow.origin[0] == turn and flow.origin[1] in lost
         }
         if not fed and not held & {calls[place].call.name for place in needed}:
-            tools = list(dict.fromkeys(calls[place].call.name for place in needed if calls[place].call.name not in before))
+            named = dict.fromkeys(calls[place].call.name for place in needed)
+            tools = [tool for tool in named if tool not in before]
             if not tools:
                 detail = f"every tool of {bound.recipe} is needed earlier"
                 raise ComposeError("no_pattern", detail, function=bound.recipe, turn=turn)

@@ -91,8 +91,8 @@ def rewrite(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.
 
 
 def parted(catalogue: Catalogue, draft: Draft, turn: int, text: str, rng: random.Random) -> tuple[str, str]:
-    """The `text` of a turn as two: what its first recipe asks for, with the lead of `text`, and the rest ("" where there
-    is none). Both are worded anew, without back references, where there is a rest."""
+    """The `text` of a turn as two: what its first recipe asks for, with the lead of `text`, and the rest ("" where
+    there is none). Both are worded anew, without back references, where there is a rest."""
     asked = requests(catalogue, draft.turns[turn])
     if len(asked) == 1:
         return text, ""

@@ -20,9 +20,11 @@ from rods.config.identity import (
     Zones,
 )
 from rods.config.operation import Budgets, Endpoint, Operation, Sandbox, addresses, base_address
-from rods.config.whole import PROTOCOL, Config, identity_diff, parse_config, read_config
+from rods.config.roles import Role, Roles
+from rods.config.whole import PRESETS, PROTOCOL, Config, identity_diff, parse_config, preset, read_config
 
 __all__ = [
+    "PRESETS",
     "PROTOCOL",
     "Budgets",
     "Config",
@@ -35,6 +37,8 @@ __all__ = [
     "PolicySettings",
     "PoolRules",
     "RandomSeeds",
+    "Role",
+    "Roles",
     "Rollouts",
     "Sandbox",
     "Section",
@@ -46,5 +50,6 @@ __all__ = [
     "base_address",
     "identity_diff",
     "parse_config",
+    "preset",
     "read_config",
 ]

@@ -21,7 +21,7 @@ class Section(BaseModel):
 class Data(Section):
     """Which tasks a run starts with."""
 
-    tasks: str = "desk"  # `desk`, `desk-small`, `bfcl`, or a JSONL file of tasks (relative to the configuration file)
+    tasks: str = "desk"  # `desk`, `desk-small`, `desk-regions`, `bfcl`, or a JSONL file (beside the configuration's)
     train: int = Field(0, ge=0)  # how many training tasks are taken from the front; 0: all
     held_out: int = Field(0, ge=0)  # how many held-out tasks are taken; 0: all
     random_seed: int = 7  # of generated data (desk)
@@ -144,19 +144,28 @@ class Selection(Section):
     """Which tasks become seeds (004 §3.2)."""
 
     seeds_per_step: int = Field(16, ge=0)  # at most so many seeds; 0: no synthesis
-    # proxy: 4·r̄·(1−r̄) of the reward; random: any active task, whatever it earned (004 Appendix R)
-    order: Literal["proxy", "variance", "random"] = "proxy"
+    # proxy: 4·r̄·(1−r̄) of the reward; variance: its variance; advantage: that of the advantage estimates that are
+    # trained on (004 Appendix K); random: any active task, whatever it earned (004 Appendix R); rising: blind to
+    # rewards, too, tasks whose rank in number of calls is the share of the run that is over; forgetting: tasks of the
+    # step that were mastered in an earlier group of their window and are not now, the deepest fall first
+    order: Literal["proxy", "variance", "advantage", "random", "rising", "forgetting"] = "proxy"
     boundary: Literal["progress", "binary"] = "progress"  # which reward finds the boundary (004 Appendix R)
     skip_zero_variance: bool = True  # a group that always earns 0.5 teaches nothing; false is the paper
     # types that share a quota
     groups: tuple[tuple[TaskType, ...], ...] = (("base", "long_context"), ("miss_func",), ("miss_param",))
     quota: int = Field(0, ge=0)  # seeds a group of types; 0: ceil(seeds_per_step / groups)
     pass_on_quota: bool = False  # unused quota goes to the other groups
-    # groups of the step just finished, or the whole pool, which is what order = "random" draws from
+    # groups of the step just finished, or the whole pool, which is what random and rising draw from
     candidates: Literal["step", "pool"] = "step"
     exclusion_steps: int = Field(13, ge=0)  # a task is not picked again within so many steps
-    max_generation: int = Field(2, ge=1)  # a seed's generation must lie below; originals are 0
-    queue_steps: int = Field(2, ge=1)  # the seed queue holds so many steps' worth (sync=free)
+    max_generation: int = Field(2, ge=0)  # a seed's generation must lie below, originals are 0; 0: no limit
+    # sync=free: the queue of seeds holds so many steps' worth, the newest served first; 0: all of them, in order
+    queue_steps: int = Field(2, ge=0)
+
+    @property
+    def blind(self) -> bool:
+        """Whether the order reads no rewards; seeds are then drawn from the whole pool."""
+        return self.order in ("random", "rising")
 
     def quota_per_group(self) -> int:
         return self.quota or math.ceil(self.seeds_per_step / max(1, len(self.groups)))
@@ -189,6 +198,8 @@ class PipelineSettings(Section):
 
     # who writes: procedural (no model, chance keyed by daemon seed and pick) or llm (the models of operation.endpoints)
     author: Literal["procedural", "llm"] = "procedural"
+    # author=llm: plans and worlds are made of the environment's own recipes where it has any; false: of tools alone
+    recipes: bool = True
     calls: Literal["batched", "per_turn"] = "batched"  # author=llm: several turns a call, or one turn as in 004
     answer_tries: int = Field(3, ge=1)  # author=llm: times a model is asked until its answer can be read
     fallback_prompt: bool = True  # author=llm: classes without a query template use the general one; false: no_prompts

@@ -28,6 +28,8 @@ class Endpoint(Section):
     retry_seconds: float = Field(900.0, ge=0)  # one call's failed attempts and the waits between them, no pauses
     patience_seconds: float = Field(0.0, ge=0)  # calls are given up when the endpoint is gone for so long; 0: they wait
     slow_seconds: float = Field(60.0, gt=0)  # median call above which fewer calls in flight are tried
+    # tokens added to an answer's where a role asks for thinking, or once the model was seen to think before it answers
+    thinking_tokens: int = Field(8192, ge=0)
     structured: bool = True  # answers are constrained by JSON Schema where a stage has one; false: never
     # more fields of every request, for instance { chat_template_kwargs = { enable_thinking = false } }
     extra: dict[str, Any] = Field(default_factory=dict)
@@ -54,7 +56,7 @@ class Budgets(Section):
 class Sandbox(Section):
     """Environments that run in confined worker processes (docs/sandbox.md); the others run in this process."""
 
-    environments: tuple[str, ...] = ()  # names such as "package.module:factory"
+    environments: tuple[str, ...] = ()  # names such as "package.module:factory" or "file.py:factory"
     lowest_tier: Literal["limits", "landlock", "bubblewrap"] = "landlock"  # a machine that cannot do so much is refused
     workers: int = Field(2, ge=1)  # processes an environment; each has a second one waiting behind it
     seconds: float = Field(1.0, gt=0)  # a call may take

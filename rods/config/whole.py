@@ -28,15 +28,19 @@ from rods.config.identity import (
     Zones,
 )
 from rods.config.operation import Operation
+from rods.config.roles import Roles
 from rods.errors import UserError
 from rods.files import read_regular
 
 PROTOCOL = 1  # version of the run folder's formats (docs/protocol.md)
+PRESETS = Path(__file__).parent  # <name>.toml
 
 
 class Config(Section):
     """A whole run. `sync` is free (the default) or lockstep (reproducible)."""
 
+    # what keys are set to that the file leaves out: rods-paper: the paper's form (docs/paper.md); empty: these defaults
+    preset: Literal["", "rods-paper"] = ""
     sync: Literal["free", "lockstep"] = "free"  # how trainer and daemon keep step
     data: Data = Data()
     random_seeds: RandomSeeds = RandomSeeds()
@@ -48,6 +52,7 @@ class Config(Section):
     selection: Selection = Selection()
     pool: PoolRules = PoolRules()
     pipeline: PipelineSettings = PipelineSettings()
+    roles: Roles = Roles()
     gates: Gates = Gates()
     operation: Operation = Operation()
 
@@ -62,10 +67,22 @@ class Config(Section):
                 "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at least 2 (the paper: 16), or"
                 ' training.advantage_baseline = "batch" with advantage_scale = "batch" or "none"'
             )
-        if self.zones.probe == "group" and self.selection.seeds_per_step and self.selection.order != "random":
+        if self.zones.probe == "group" and self.selection.seeds_per_step and not self.selection.blind:
             raise ValueError(
                 "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task would ever be picked: set"
                 ' zones.probe = "window"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _advantages_that_differ(self) -> Config:
+        """Divided by their group's own deviation, the advantages of every mixed group have the same variance."""
+        training = self.training
+        if self.selection.order == "advantage" and training.advantage_scale == "group" and not training.advantage_hook:
+            raise ValueError(
+                'selection.order = "advantage" ranks by the variance of advantages, and with training.advantage_scale ='
+                ' "group" that is 1 for every group that disagrees: set it to "batch" or "none", or name an'
+                " advantage_hook"
             )
         return self
 
@@ -96,13 +113,37 @@ def read_config(path: Path) -> Config:
     return config.model_copy(update={"policy": config.policy.model_copy(update={"model": model})})
 
 
+def preset(name: str) -> dict[str, Any]:
+    """The values of a preset, as TOML gives them."""
+    return tomllib.loads((PRESETS / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _resolved(values: dict[str, Any]) -> dict[str, Any]:
+    """`values` with those of their preset where they leave a key out."""
+    name = values.get("preset")
+    if not name or name not in get_args(Config.model_fields["preset"].annotation):
+        return values
+    made: dict[str, Any] = _merged(preset(name), _merged({"operation": {"endpoints": []}}, values))
+    return made
+
+
+def _merged(base: Any, own: Any) -> Any:
+    """`own` over `base`, key by key; a table of `base` is merged into every table of a list in its place."""
+    if isinstance(base, dict) and isinstance(own, list):
+        return [_merged(base, item) for item in own]
+    if not isinstance(base, dict) or not isinstance(own, dict):
+        return own
+    return base | {key: _merged(base.get(key), value) for key, value in own.items()}
+
+
 def parse_config(values: dict[str, Any], *, where: str) -> Config:
-    """Checks `values` (nested dicts, as TOML gives them). Raises UserError naming every key at fault."""
+    """Checks `values` (nested dicts, as TOML gives them), completed by their preset. Raises UserError naming every key
+    at fault."""
     if unsayable := list(_unsayable(values)):
         remedy = "docs/configuration.md lists every key with its range"
         raise UserError("; ".join(unsayable), where=where, remedy=remedy)
     try:
-        return Config.model_validate_json(orjson.dumps(values, default=str))
+        return Config.model_validate_json(orjson.dumps(_resolved(values), default=str))
     except ValidationError as error:
         faults = []
         for fault in error.errors():

@@ -1,7 +1,8 @@
-"""Finds environments by name: `desk`, `bfcl`, or a user's own `package.module:factory`."""
+"""Finds environments by name: `desk`, `bfcl`, or a user's own `package.module:factory` or `file.py:factory`."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from rods.environments.base import Environment
@@ -54,7 +55,7 @@ class Environments:
             raise UserError(
                 "unknown environment",
                 where=where,
-                remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory'",
+                remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory' or 'file.py:factory'",
             )
         if self._sandbox is not None and name in self._sandbox.environments:
             return self._confine(name, factory, self._sandbox)
@@ -70,6 +71,8 @@ class Environments:
                 where="operation.sandbox.environments",
                 remedy="leave it out; its tools are bounded and its data checked by their hash",
             )
+        if (file := factory.rpartition(":")[0]).endswith(".py"):
+            factory = str(Path(file).absolute()) + factory.removeprefix(file)  # the process starts elsewhere
         made = confined(
             factory,
             lowest_tier=sandbox.lowest_tier,

@@ -20,7 +20,7 @@ from rods.gates.leaks import leaks
 from rods.gates.lexicon import lexicon
 from rods.gates.missing import missing
 from rods.gates.records import Checked, GateRejection, Reason
-from rods.gates.requests import requests
+from rods.gates.requests import look_ups, requests
 from rods.gates.similarity import Match, SimilarityIndex, contamination, duplicates, held_out_index, overlaps
 from rods.tasks import Task
 
@@ -38,6 +38,7 @@ __all__ = [
     "grounding",
     "held_out_index",
     "leaks",
+    "look_ups",
     "missing",
     "overlaps",
     "replay",
@@ -62,7 +63,11 @@ def check(
     nearly repeat, `held_out` those that it must not teach. Raises InfrastructureError when the run broke for reasons
     that are not the task's.
     """
-    reads: list[tuple[Gate, Reading]] = [("grounding", grounding), ("requests", requests), ("missing", partial(missing, fair=gates.fair_blanks))]
+    reads: list[tuple[Gate, Reading]] = [
+        ("grounding", grounding),
+        ("requests", requests),
+        ("missing", partial(missing, fair=gates.fair_blanks)),
+    ]
     results, unsound = replayed(environment, task)
     known = all(call.name in environment.tools() for turn in task.calls for call in turn)
     shape = profile_of(environment, task, results) if results is not None and known else None

@@ -145,7 +145,11 @@ class _Served:
         made: list[tuple[int, bool]] = []  # and whether it left the world as it was
         for index, call in enumerate(calls):
             later = world.fork() if self.environment.features.fork else world
-            if index in self.lacking or self._fed(call, stopped, [place for place, _ in made]) or later.call(call).error is not None:
+            if (
+                index in self.lacking
+                or self._fed(call, stopped, [place for place, _ in made])
+                or later.call(call).error is not None
+            ):
                 stopped.append(index)
                 continue
             made.append((index, later is not world and world.same_state(later)))

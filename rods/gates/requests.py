@@ -13,19 +13,21 @@ A request that no call of its own turn serves is read together with the turn tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from rods.analysis.flows import Output
+from rods.analysis.flows import Output, infer
 from rods.analysis.says import Text, is_small, key_of, leaves, stems, things
 from rods.calls import Call
 from rods.composing.parse_wording import read
-from rods.environments.base import Environment, Results
+from rods.environments.base import Environment, Result, Results
 from rods.gates.lexicon import lexicon
 from rods.gates.records import Reason
 from rods.tasks import RETURN_SENTENCE, Task
 
 ENOUGH = 0.8  # of a lexicon's weight: about one telling word of a document, or a share of the phrases
+CLAUSE = re.compile(r"[.;:?!,]|\b(?:and|then|afterwards|before|after)\b")  # what stands between clauses
 LITTLE = 0.05  # where the request also says a value of the call, or it takes up what was shown: any word at all
 
 
@@ -94,6 +96,40 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
             if failed and number == turn and place > index and results[turn][place].error is None:
                 return True
     return False
+
+
+def look_ups(environment: Environment, task: Task) -> dict[tuple[int, int], bool]:
+    """The calls (turn, index) that change nothing and only feed a later call of their turn, and whether the user asks
+    for each: whether a clause of the turn means it more than any other call."""
+    world = environment.reset(task.state)
+    results: list[list[Result]] = []
+    idle = set()
+    before = world.snapshot() if environment.features.snapshot else None
+    for turn, calls in enumerate(task.calls):
+        results.append([])
+        for index, call in enumerate(calls):
+            results[turn].append(world.call(call))
+            after = world.snapshot() if environment.features.snapshot else None
+            if before == after:
+                idle.add((turn, index))
+            before = after
+    feeding = {
+        flow.origin
+        for turn, calls in enumerate(infer(environment.tools(), task, results))
+        for flows in calls
+        for flow in flows.values()
+        if flow.origin is not None and flow.origin[0] == turn
+    }
+    book, found = lexicon(environment), {}
+    for turn, index in sorted(feeding & idle):
+        names = [call.name for call in task.calls[turn]]
+        name = names[index]
+        scores = [book.asks(stems(clause), names) for clause in CLAUSE.split(asked(task, turn))]
+        found[turn, index] = any(
+            each[name] >= ENOUGH and all(each[name] > amount for other, amount in each.items() if other != name)
+            for each in scores
+        )
+    return found
 
 
 def undone(task: Task, results: Results) -> list[Reason]:

@@ -54,6 +54,7 @@ class Client:
         self.budget = budget or Budget(Budgets())
         self.sink = sink
         self.totals: dict[str, Totals] = {}
+        self.thinks: dict[str, bool] = {}  # endpoints whose model was found to think before it answers, or not to
         self._backbones: dict[str, Backbone] = {}
         self._session: aiohttp.ClientSession | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -96,6 +97,10 @@ class Client:
         """Whether the endpoint of this name is still believed to hold answers to a schema."""
         return self._backbones[backbone].structured
 
+    def thinking_tokens(self, backbone: str) -> int:
+        """Tokens that a model of this endpoint is given to think."""
+        return self._backbones[backbone].settings.thinking_tokens
+
     def account(self, name: str) -> Account:
         """A new account for the calls of one variant."""
         return Account(name, self.budget.limits.variant_calls)
@@ -128,7 +133,8 @@ class Client:
             if request.account is not None:
                 request.account.open_call()
             if self.budget.limits.tokens:
-                tokens = next(iter(self._backbones.values())).estimate(request)
+                asked = self._backbones.get(request.backbone) or next(iter(self._backbones.values()))
+                tokens = asked.estimate(request)
                 await self.budget.reserve(tokens)
                 reserved = tokens
             completion = await self._answer(request, call)

@@ -33,6 +33,7 @@ class Request:
     max_tokens: int = 1024
     temperature: float = 0.7
     top_p: float = 0.95
+    thinking: bool | None = None  # switched on or off in the chat template; None: as the server has it
     random_seed: int | None = None  # of the server's sampling, where it has one
     stop: Sequence[str] = ()
     backbone: str = ""
@@ -66,6 +67,7 @@ class Completion:
     seconds: float = 0.0
     retries: int = 0
     constrained: bool = False
+    thought: bool = False  # it thought before it answered, in its text (<think>) or in a field of its own
     tool_calls: tuple[ToolCall, ...] = ()
     prompt_ids: tuple[int, ...] = ()  # vLLM with return_token_ids
     token_ids: tuple[int, ...] = ()

@@ -30,6 +30,10 @@ _NO_ROOM = re.compile(
 )
 
 
+# A model's own thinking, as far as it got; some chat templates write its opening tag into the prompt.
+THOUGHTS = re.compile(r"\s*+(?:<think>.*?(?:</think>|\Z)|[^{<].*?</think>)", re.DOTALL)
+
+
 class NotAnAnswer(ValueError):
     """A body that is no chat completion: cut, garbled, or from something that is not the server."""
 
@@ -64,6 +68,8 @@ def encode(request: Request, model: str, extra: Mapping[str, Any], *, constraine
             "json_schema": {"name": "answer", "schema": request.schema, "strict": True},
         }
     body |= extra
+    if request.thinking is not None:
+        body["chat_template_kwargs"] = {**body.get("chat_template_kwargs", {}), "enable_thinking": request.thinking}
     body |= request.extra
     try:
         return orjson.dumps(body)
@@ -113,6 +119,7 @@ def decode(body: bytes, sent: Sent, seconds: float, scrub: Callable[[str], str] 
         seconds=seconds,
         retries=sent.retries,
         constrained=sent.constrained,
+        thought=_thought(message, text),
         tool_calls=calls,
         prompt_ids=_ids(choice.get("prompt_token_ids")),
         token_ids=_ids(choice.get("token_ids")),
@@ -154,6 +161,12 @@ def _text(content: Any) -> str:
         parts = [part.get("text") for part in content if isinstance(part, dict)]
         content = "".join(part for part in parts if isinstance(part, str))
     return valid_unicode(content) if isinstance(content, str) else ""
+
+
+def _thought(message: Any, text: str) -> bool:
+    """Whether a model thought first: servers that part thinking from text have it in a field of its own."""
+    apart = [message.get(name) for name in ("reasoning_content", "reasoning")] if isinstance(message, dict) else []
+    return any(isinstance(one, str) and one.strip() for one in apart) or bool(THOUGHTS.match(text))
 
 
 def _finish(reason: Any, text: str, calls: tuple[ToolCall, ...]) -> Finish:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rods.canonical import rounded
-from rods.config import Curriculum, Stage
+from rods.config import Config, Curriculum, Stage
 from rods.errors import UserError
 from rods.observations import FORMAT_REWARDS
 
@@ -120,6 +120,11 @@ def scheduled(curriculum: Curriculum, epoch: int) -> int | None:
 def selects(stage: Stage) -> bool:
     """Whether seeds are picked in this stage: it expands, and its reward is not a format reward."""
     return stage.expand and stage.reward not in FORMAT_REWARDS
+
+
+def writes(config: Config) -> bool:
+    """Whether seeds are picked in any stage, so that somebody has to write."""
+    return config.selection.seeds_per_step > 0 and any(map(selects, config.curriculum.stages))
 
 
 def opening(curriculum: Curriculum, stages: Iterable[int]) -> int | None:

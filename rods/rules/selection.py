@@ -3,10 +3,14 @@
 A seed is an active task whose latest group lies in the boundary zone of the configured reward. Groups of types have
 quotas; inside each, candidates are ranked by score. Work is O(candidates): the batch of a step, whatever the pool's
 size, unless `candidates = "pool"` asks for more. Nothing here reads a clock, a disk or a shared generator.
+
+`order` says what the score is: by the rewards of now (`proxy`, `variance`), by what was lost (`forgetting`), or blind
+to rewards (`random`, and `rising`: difficulty alone, which rises with the steps of the run).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,10 +23,12 @@ from rods.tasks import TaskType
 
 
 class TaskFacts(NamedTuple):
-    """What selection must know of an active task. `generation` is 0 for originals."""
+    """What selection must know of an active task. `generation` is 0 for originals; `difficulty`, the number of its
+    ground-truth calls, is known where `order = "rising"`."""
 
     type: TaskType
     generation: int = 0
+    difficulty: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +66,23 @@ def select(
 ) -> list[Pick]:
     """The seeds of `step`, best first; at most `selection.seeds_per_step`.
 
-    `candidates`: the step's signals, or with `candidates = "pool"` those of all windows (with `order = "random"` also
-    of tasks never seen, so that the whole pool takes part). `active`: the active tasks. `last_picked`: the step in
-    which a task was last picked (not dropped as stale).
+    `candidates`: the step's signals, or with `candidates = "pool"` those of all windows (where the order is blind to
+    rewards also of tasks never seen, so that the whole pool takes part). `active`: the active tasks. `last_picked`: the
+    step in which a task was last picked (not dropped as stale).
     """
     rules = config.selection
     if rules.seeds_per_step == 0:
         return []
     ranked: list[Pick] = []
+    levels = sorted(facts.difficulty for facts in active.values()) if rules.order == "rising" else []
     for signal in candidates:
         facts = active.get(signal.task)
-        if facts is None or facts.generation >= rules.max_generation:
+        if facts is None or 0 < rules.max_generation <= facts.generation:
             continue
         last = last_picked.get(signal.task)
         if last is not None and step - last <= rules.exclusion_steps:
             continue
-        score = _score(step, signal, config)
+        score = _score(step, signal, config) if rules.order != "rising" else _nearness(step, facts, levels, config)
         if score is not None:
             ranked.append(Pick(step, signal.task, facts.type, score, _why(signal, facts, rules)))
     ranked.sort(key=lambda pick: (-pick.score, pick.task))
@@ -98,18 +105,41 @@ def _score(step: int, signal: TaskSignal, config: Config) -> float | None:
         return None
     if rules.order == "random":  # "regardless of their reward" (004 Appendix R)
         return rounded(keyed_random(config.random_seeds.daemon, "select", step, signal.task).random())
-    if found is None or zone_of(found.mean, config.zones) != "boundary":
+    if found is None:
         return None
-    if rules.skip_zero_variance and found.variance == 0:
+    zone = zone_of(found.mean, config.zones)
+    if rules.order == "forgetting":
+        if zone == "mastered" or signal.best is None or zone_of(signal.best, config.zones) != "mastered":
+            return None
+        return rounded(signal.best - found.mean)
+    if zone != "boundary":
         return None
+    spread = signal.advantage if rules.order == "advantage" else found.variance
+    if spread is None or (rules.skip_zero_variance and spread == 0):
+        return None
+    if rules.order == "advantage":  # has no bound of its own
+        return rounded(spread / (1 + spread))
     return found.variance if rules.order == "variance" else rounded(4 * found.mean * (1 - found.mean))
+
+
+def _nearness(step: int, facts: TaskFacts, levels: Sequence[int], config: Config) -> float:
+    """How near a task's rank among the difficulties of all active tasks is to the share of the run that is over, so
+    that seeds get harder at a pace that was set beforehand."""
+    rank = (bisect_left(levels, facts.difficulty) + bisect_right(levels, facts.difficulty)) / 2 / len(levels)
+    return rounded(1 - abs(rank - min(1.0, step / config.training.steps)))
 
 
 def _why(signal: TaskSignal, facts: TaskFacts, rules: Selection) -> dict[str, Any]:
     """The numbers behind a pick."""
     why: dict[str, Any] = {"order": rules.order, "generation": facts.generation}
+    if rules.order == "rising":
+        why["difficulty"] = facts.difficulty
+    if rules.order == "forgetting":
+        why["best"] = signal.best
     if signal.moments is not None:
         why |= {"reward": rules.boundary, "mean": signal.moments.mean, "variance": signal.moments.variance}
+    if rules.order == "advantage":
+        why["advantage_variance"] = signal.advantage
     return why
 
 

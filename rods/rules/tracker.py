@@ -10,7 +10,8 @@ K).
 A window belongs to (task, kind of reward, interface version). Groups scored by a format reward have windows but no
 zone. All other groups are read as progress, whatever the trainer trained on: every rollout reports it. Where binary
 success finds the boundary instead (an ablation, 004 Appendix R), it has a window of its own, which alone has a zone;
-what retirement reads stays progress.
+what retirement reads stays progress. So have the advantage estimates that a trainer reports of its rollouts: their
+variance is another probe (004 Appendix K).
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ ENTRY = np.dtype([("step", "<i4"), ("valid", "<i4"), ("sum", "<f8"), ("squares",
 SIZE = ENTRY.itemsize
 END = itemgetter("end")
 PACK = struct.Struct("<iiddq").pack_into
+ADVANTAGE = "advantage"  # the kind of the windows of advantage estimates
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +70,19 @@ class Window:
     trend: float  # mean of the latest group minus mean of the oldest one
     latest_mean: float
     latest_variance: float
+    best: float | None  # highest mean of an earlier group; None where there is none
+    advantage_variance: float | None  # of the advantage estimates that the probe reads, where they are reported
 
     def signal(self, probe: Literal["group", "window"] = "group") -> TaskSignal:
         """What selection reads: the moments of the latest group, or those of all of the window's rollouts."""
         latest = Moments(self.latest_mean, self.latest_variance)
-        found = Moments(self.mean, self.variance) if probe == "window" else latest
-        return TaskSignal(self.task, found if self.count else None, self.zone == "truncated")
+        read = Moments(self.mean, self.variance) if probe == "window" else latest
+        found = read if self.count else None
+        return TaskSignal(self.task, found, self.zone == "truncated", self.best, self.advantage_variance)
 
     def as_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__ if name != "task"}
+        left_out = {"task"} if self.advantage_variance is not None else {"task", "advantage_variance"}
+        return {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +217,8 @@ class Tracker:
         task, step, rollouts = record["task"], record["step"], record["rollouts"]
         self._last[task] = step
         kind = record["reward"]["kind"]
+        if "advantage" in rollouts[0]:
+            self._count_advantages(record)
         if self._progress is self._current and kind not in FORMAT_REWARDS and self._count_plain(record):
             return
         ends = list(map(END, rollouts))
@@ -230,6 +238,17 @@ class Tracker:
             row.step = step
             if counted:
                 self._count(row, record)
+
+    def _count_advantages(self, record: Mapping[str, Any]) -> None:
+        """The group's advantage estimates have a window of their own, which has no zone."""
+        played = [one for one in record["rollouts"] if one["end"] not in INVALID_ENDS]
+        estimates = [one["advantage"] for one in played if one.get("advantage") is not None]
+        counted, _ = counted_and_truncated(list(map(END, record["rollouts"])))
+        if estimates and counted and record["reward"]["kind"] not in FORMAT_REWARDS:
+            key = record["task"], ADVANTAGE, record["interface"]
+            row = self._rows.get(key) or self._new_row(key)
+            row.step = record["step"]
+            self._add(row, len(estimates), share_sums(estimates, 0, 1))
 
     def _count_plain(self, record: Mapping[str, Any]) -> bool:
         """Nearly every group: all rollouts played to their end, of one length, read as progress. False for others."""
@@ -309,7 +328,17 @@ class Tracker:
             rounded(latest - mean(entries[:1])),
             latest,
             variance(entries[-1:]),
+            max((mean([entry]) for entry in entries[:-1]), default=None),
+            self._advantage_variance(row),
         )
+
+    def _advantage_variance(self, row: _Row) -> float | None:
+        task, _, interface = row.key
+        found = self._rows.get((task, ADVANTAGE, interface))
+        if found is None or found is row or found.step != row.step:
+            return None
+        entries = self._entries(found)
+        return self._variance(entries if self.zones.probe == "window" else entries[-1:])
 
 
 NOTHING = Standing(0, 0.0, 0.0, None)

@@ -35,11 +35,14 @@ class Moments(NamedTuple):
 
 class TaskSignal(NamedTuple):
     """What the latest group of a task, or its window, says. `moments` is None where that is nothing about a zone (not
-    counted, or scored by a format reward). A `truncated` task is never a seed and never retired as too hard."""
+    counted, or scored by a format reward). A `truncated` task is never a seed and never retired as too hard.
+    `advantage` is the variance of its advantage estimates, where the trainer reports them (004 Appendix K)."""
 
     task: str
     moments: Moments | None
     truncated: bool = False
+    best: float | None = None  # highest mean of an earlier group of its window, where the window was read
+    advantage: float | None = None
 
 
 def zone_of(mean: float, zones: Zones) -> Zone:
@@ -61,7 +64,11 @@ def group_signal(group: Group, reward: BoundaryReward) -> TaskSignal:
     """What one group says, by its progress or by its binary reward."""
     counted, truncated = counted_and_truncated([rollout.end for rollout in group.rollouts])
     usable = counted and group.reward not in FORMAT_REWARDS
-    return TaskSignal(group.task, moments(group, reward) if usable else None, truncated)
+    if not usable:
+        return TaskSignal(group.task, None, truncated)
+    estimates = [one.advantage for one in group.rollouts if one.valid and one.advantage is not None]
+    spread = variance([(0, len(estimates), *share_sums(estimates, 0, 1))]) if estimates else None
+    return TaskSignal(group.task, moments(group, reward), truncated, advantage=spread)
 
 
 def moments(group: Group, reward: BoundaryReward) -> Moments | None:

@@ -2,6 +2,9 @@
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -192,3 +195,45 @@ def test_weights_of_no_earlier_step(run_copy: Path, policy_step: int) -> None:
     group = {"task": task["id"], "rollouts": [{"resolved": 1, "expected": len(task["user"]["script"])}]}
     lines = json.dumps(group) + "\n" + json.dumps({"end_step": 15, "policy_step": policy_step}) + "\n"
     assert "policy_step is" in refused("observe", run_copy, stdin=lines)
+
+
+def test_clocks_that_no_calendar_has(run_copy: Path) -> None:
+    for path in [*run_copy.glob("locks/*.owner"), *run_copy.glob("heartbeat.*.json")]:
+        stale = {"since": 1e308, "time": 1e308, "boot_id": "another", "released": False, "state": "working"}
+        path.write_text(json.dumps(json.loads(path.read_text()) | stale))
+    for verb in ("status", "recover"):
+        done = rods(verb, run_copy)
+        assert "Traceback" not in done.stderr and "no date (1e+308)" in done.stdout, done
+
+
+def test_a_folder_whose_name_is_not_utf_8(finished_run: Path, tmp_path: Path) -> None:
+    there = tmp_path / os.fsdecode(b"\xff\xfe")
+    shutil.copytree(finished_run, there / "run")
+    for verb in ("status", "verify", "report", "up", "recover"):
+        assert "the name is not UTF-8 → give the file or folder a name in UTF-8" in refused(verb, there / "run")
+    assert "not UTF-8" in refused("new", there / "other", "--config", config(tmp_path))
+    assert "not UTF-8" in refused("fork", finished_run, there / "other")
+    assert "not UTF-8" in refused("status", "run", cwd=there), "records name the working folder too"
+    assert [path.name for path in there.iterdir()] == ["run"]
+    for program in ("trainer", "daemon", "evaluation"):
+        command = [sys.executable, "-m", program, *(["run"] if program == "evaluation" else []), str(there / "run")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and "not UTF-8" in done.stderr and "Traceback" not in done.stderr, done
+
+
+@pytest.mark.parametrize("target", ["/nowhere/x", "locks", "tasks.jsonl"])
+def test_locks_that_are_no_folder(run_copy: Path, target: str) -> None:
+    shutil.rmtree(run_copy / "locks")
+    (run_copy / "locks").symlink_to(target)
+    for program in ("trainer", "daemon"):
+        done = subprocess.run([sys.executable, "-m", program, str(run_copy)], capture_output=True, text=True)
+        assert done.returncode == 2 and "Traceback" not in done.stderr, done
+        assert f"{run_copy}/locks" in done.stderr and "→ move aside what is there" in done.stderr, done
+
+
+@pytest.mark.parametrize("key", ["identity", "tasks", "environments", "warnings"])
+@pytest.mark.parametrize("value", [None, 7, [{}]])
+def test_a_manifest_with_a_field_of_another_kind(run_copy: Path, key: str, value: object) -> None:
+    path = run_copy / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    assert f"'{key}' is missing or holds nonsense → restore it" in refused("status", run_copy)

@@ -24,6 +24,7 @@ EXPECTED = {
     "merge": (["RUN"], ["--epoch", "--stage", "--json"]),
     "doctor": (["RUN"], ["--config", "--json"]),
     "data check": (["FILE"], ["--json"]),
+    "data rehash": (["FILE"], ["--out", "--json"]),
     "data audit": (["FILE"], ["--against", "--json"]),
     "data bfcl": ([], ["--out", "--json"]),
     "data export": (["FILE", "FOLDER"], ["--json"]),

@@ -164,6 +164,8 @@ def test_a_bad_line_is_named(run: Path, text: str, words: list[str]) -> None:
         (lambda slot: group((slot[0], 50), 1), "50 turns are expected, but the task"),
         (lambda slot: group(slot, 1, reward="1"), "reward is '1'; it must be a number"),
         (lambda slot: group(slot, 1, format=True), "format is True; it must be a number"),
+        (lambda slot: group(slot, 1, advantage="1"), "advantage is '1'; it must be a number"),
+        (lambda slot: group(slot, 1, advantage=1e200), "must lie between -1e+06 and 1e+06"),
         (lambda slot: group(slot, 1, end=["finished"]), "unknown end reason ['finished']"),
         (lambda slot: {**group(slot, 1), "stage": 1.9}, "stage is 1.9; it must be a whole number"),
         (lambda slot: {**group(slot, 1), "role": "spectator"}, "unknown role 'spectator'"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,3 +51,12 @@ def test_instead_of_a_task_file_or_a_configuration(tmp_path: Path, put: Callable
     ):
         done = rods(*arguments)
         assert done.returncode == EXIT_USER and "Traceback" not in done.stderr and " → " in done.stderr, done
+
+
+@pytest.mark.parametrize("put", [fifo, device, folder])
+@pytest.mark.parametrize(("program", "name"), [("trainer", "logs/trainer.jsonl"), ("daemon", "logs/daemon.jsonl")])
+def test_instead_of_a_file_of_events(run_copy: Path, program: str, name: str, put: Callable[[Path], None]) -> None:
+    (run_copy / name).unlink()
+    put(run_copy / name)
+    done = subprocess.run([sys.executable, "-m", program, str(run_copy)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == EXIT_USER and name in done.stderr and "Traceback" not in done.stderr, done

@@ -10,6 +10,8 @@ from rods.tasks import Task, task_lines
 from tests.console.conftest import CONFIG, rods
 from tests.environments import load
 
+ENDPOINT = '[[operation.endpoints]]\nmodel = "m"\nurls = ["http://127.0.0.1:9/v1"]\n'
+
 
 def test_steps_without_a_boundary_task_are_considered_without_picks_and_status_says_why(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(CONFIG.replace('kind = "simulated"', 'kind = "simulated"\nskill = 9.0'))
@@ -56,11 +58,22 @@ def test_an_environment_without_a_phrase_book_is_named_where_the_run_is_made_and
     assert f"the last {seeds} finished seeds gave none; {seeds} of {seeds} attempts failed in plan: no_prompts" in loud
     assert "has no catalogue to compose from" in loud
     assert done.stdout.count("NO VARIANTS: the last") == 1
-    made = rods("new", tmp_path / "written", "--config", by_model(tmp_path))
+    made = rods("new", tmp_path / "written", "--config", by_model(tmp_path / "run.toml", ENDPOINT))
     assert made.returncode == 0 and "no variants" not in made.stdout, "a model needs no catalogue"
 
 
-def by_model(folder: Path) -> Path:
-    config = folder / "by_model.toml"
-    config.write_text((folder / "run.toml").read_text() + '[pipeline]\nauthor = "llm"\n')
+def by_model(base: Path, endpoint: str = "") -> Path:
+    config = base.with_name("by_model.toml")
+    config.write_text(base.read_text() + '[pipeline]\nauthor = "llm"\n' + endpoint)
     return config
+
+
+def test_a_model_that_is_to_write_and_is_not_named_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(CONFIG)
+    asked = by_model(tmp_path / "run.toml")
+    made = rods("new", tmp_path / "written", "--config", asked)
+    assert made.returncode == 2 and not (tmp_path / "written").exists()
+    for key in ('pipeline.author is "llm"', "operation.endpoints", "[[operation.endpoints]]", "model and urls"):
+        assert key in made.stderr
+    asked.write_text(asked.read_text().replace("seeds_per_step = 6", "seeds_per_step = 0"))
+    assert rods("new", tmp_path / "static", "--config", asked).returncode == 0, "nothing is picked, nobody writes"

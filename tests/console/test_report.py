@@ -186,6 +186,9 @@ def test_held_out_interval_is_read_as_it_is() -> None:
     assert heldout_sentence(scores(-0.1, 0.1)).endswith("which includes 0.")
 
 
+INTERVAL = r"\d\.\d{3} \[0\.\d{3}, \d\.\d{3}\]"
+
+
 def keep(run: Path, wanted: Callable[[dict[str, Any]], bool]) -> None:
     """Leaves those lines of the held-out scores that are wanted."""
     for file in (run / "eval").glob("heldout_step_*.jsonl"):
@@ -193,22 +196,44 @@ def keep(run: Path, wanted: Callable[[dict[str, Any]], bool]) -> None:
         file.write_bytes(b"".join(line + b"\n" for line in lines))
 
 
-def test_a_single_held_out_task_has_a_score_and_no_interval(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_held_out_task_has_a_score_and_no_difference(
+    run_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     only = said_json(capsys, "score", run_copy, "--step", "14")
     said(capsys, "score", run_copy)
     task = json.loads(Path(only["file"]).read_text().splitlines()[0])["task"]
-    keep(run_copy, lambda line: line["task"] == task)
+    keep(run_copy, lambda line: line.get("task", task) == task)
     text = said(capsys, "score", run_copy)
     assert "over 1 task, too few for an interval." in text
-    assert re.search(r"^  \w+ +\d\.\d{3} → \d\.\d{3}$", text, re.MULTILINE)
-    assert re.search(r"progress \d\.\d{3}, all turns \d\.\d{3} \[", said(capsys, "score", run_copy, "--step", "14"))
+    assert re.search(rf"^  \w+ +{INTERVAL} → {INTERVAL}$", text, re.MULTILINE)
+    step = said(capsys, "score", run_copy, "--step", "14")
+    assert re.search(rf"progress {INTERVAL}, all turns {INTERVAL}", step)
+    assert "1 task: too few to tell policies apart" in step
     assert "too few for an interval" in Path(said_json(capsys, "report", run_copy)["report"]).read_text()
+
+
+def test_the_intervals_of_two_held_out_tasks_stay_between_0_and_1(
+    run_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    only = said_json(capsys, "score", run_copy, "--step", "14")
+    said(capsys, "score", run_copy)
+    names = [json.loads(line)["task"] for line in Path(only["file"]).read_text().splitlines()[:-1]]
+    two = sorted(set(names))[:2]
+    keep(run_copy, lambda line: line.get("task", two[0]) in two)
+    found = said_json(capsys, "score", run_copy)
+    for end in ("start", "end"):
+        for measure in ("progress", "binary"):
+            low, high = found[end][measure]["interval"]
+            assert 0 <= low <= found[end][measure]["mean"] <= high <= 1 and high - low > 0.5
+    low, high = found["difference"]["progress"]["interval"]
+    assert -1 <= low <= high <= 1
+    assert "2 tasks: too few to tell policies apart" in said(capsys, "score", run_copy)
 
 
 def test_a_type_that_one_end_could_not_score_is_said(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kinds = said_json(capsys, "score", run_copy)["end"]["progress_by_type"]
     gone = sorted(kinds)[0]
-    keep(run_copy, lambda line: line["step"] > 0 or line["type"] != gone)
+    keep(run_copy, lambda line: line.get("step", 1) > 0 or line["type"] != gone)
     assert re.search(rf"^  {gone} +not scored → \d", said(capsys, "score", run_copy), re.MULTILINE)
     assert run(["report", str(run_copy)]) == 0
 

@@ -4,6 +4,7 @@ stopped with calls in flight. The model is the stub, which plays all roles."""
 from __future__ import annotations
 
 import signal
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,7 +101,11 @@ def test_variants_are_staged_and_their_calls_are_on_record(
 
 
 def test_without_an_endpoint_it_says_what_is_missing(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", {"pipeline": {"author": "llm"}})
+    endpoint = {"model": "stub", "urls": ["http://127.0.0.1:9/v1"]}
+    run = make_run(tmp_path / "run", {"pipeline": {"author": "llm"}, "operation": {"endpoints": [endpoint]}})
+    config = run.path / "config.toml"  # of which this start's [operation] has no endpoint any more
+    values = tomllib.loads(config.read_text())
+    config.write_text(tomli_w.dumps({**values, "operation": {**values["operation"], "endpoints": []}}))
     with Daemon(run.path) as daemon:
         _, errors = daemon.process.communicate(timeout=120)
     assert daemon.process.returncode == 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -107,3 +109,35 @@ def test_a_run_passes_through_the_four_stages_and_says_why(tmp_path: Path) -> No
     assert types[1] == types[2] == {"base"} and len(types[3]) == len(types[4]) == 4
     assert not verify(opened.path).problems
     assert read_config(config).curriculum == read_config(FOLDER / f"{ENVIRONMENT_TUNING}.toml").curriculum
+
+
+@pytest.mark.parametrize(("twin", "author"), [("rods-tuning", "procedural"), ("tuning", "llm")])
+def test_the_third_stage_of_environment_tuning_gives_hints_and_with_rods_trains_on_variants_too(
+    twin: str, author: str, tmp_path: Path
+) -> None:
+    """004 §4.1 and Appendix I, by trainer and daemon: its own stages, the first two shortened. Where nothing is
+    written no model has to be named."""
+    stages = read_config(FOLDER / f"qwen3-4b-{twin}.toml").curriculum.model_dump(mode="json")["stages"]
+    stages[:2] = [{**stage, "until": "epochs", "epochs": 1} for stage in stages[:2]]
+    values: dict[str, Any] = {
+        "sync": "lockstep",
+        "data": {"tasks": "desk", "train": 24, "held_out": 8},
+        "policy": {"kind": "simulated", "dialect": "tags", "skill": 0.4, "growth": 0.01},
+        "rollouts": {"rollouts_per_task": 8},
+        "training": {"batch_tasks": 4, "steps": 32, "checkpoint_steps": 8},
+        "curriculum": {"stages": stages},
+        "pipeline": {"author": author},
+        "operation": {"poll_seconds": 0.05},
+    }
+    (tmp_path / "c.toml").write_text(tomli_w.dumps(values), encoding="utf-8")
+    command = [sys.executable, "-m", "console", "up", str(tmp_path / "run"), "--config", str(tmp_path / "c.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == EXIT_OK, done.stderr
+    opened = Run.open(tmp_path / "run")
+    shown = {1: set[str](), 2: set[str](), 3: set[str]()}
+    variants = set()
+    for step in RunState(opened).steps():
+        shown[step.stage] |= {group.interface for group in step.groups}
+        variants |= {group.task for group in step.groups if group.task not in opened.training}
+    assert shown == {1: {"identity"}, 2: {"identity"}, 3: {VERSION}}
+    assert bool(variants) == (twin == "rods-tuning") and not verify(opened.path).problems

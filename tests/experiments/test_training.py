@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -43,6 +44,11 @@ LAUNCHES = {
     "llama-3.1-8b": ("fsdp2", 0.0),
     "environment-tuning": ("", 0.0),
     "one-gpu": ("", 0.4),
+}
+TWINS = {  # of each model, and in what they differ from RODS
+    "static": {"curriculum.stages.2.expand": False},
+    "tuning": {"curriculum.stages.2.expand": False, "curriculum.stages.2.feedback": "hints"},
+    "rods-tuning": {"curriculum.stages.2.feedback": "hints"},
 }
 GRPO = [file for file in FILES if "warm-up" not in file.stem]
 
@@ -99,3 +105,22 @@ def test_the_ways_to_share_a_policy_are_told_apart() -> None:
 
 def test_every_recipe_is_listed() -> None:
     assert FILES and all(file.name in README for file in FILES)
+
+
+def flat(value: Any, path: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict | list):
+        return {path: value}
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    return {key: leaf for name, item in items for key, leaf in flat(item, f"{path}.{name}".strip(".")).items()}
+
+
+@pytest.mark.parametrize("model", ["qwen3-4b", "qwen2.5-7b", "llama-3.1-8b"])
+def test_twins_differ_in_what_they_are_named_for_and_in_nothing_else(model: str) -> None:
+    rods = read_config(FOLDER / f"{model}.toml")
+    assert rods.preset == "rods-paper" and flat(rods.identity())["curriculum.stages.2.expand"] is True
+    for twin, named in TWINS.items():
+        other = read_config(FOLDER / f"{model}-{twin}.toml")
+        ours, theirs = flat(rods.identity()), flat(other.identity())
+        assert {key: theirs.get(key) for key in ours | theirs if ours.get(key) != theirs.get(key)} == named
+        writers = rods.operation.endpoints if "rods" in twin else ()  # nobody writes without expansion
+        assert other.operation == rods.operation.model_copy(update={"endpoints": writers})

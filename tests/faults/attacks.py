@@ -2,8 +2,9 @@
 docs/sandbox.md, which `python -m tests.faults.attacks` prints.
 
 An attack begins with `=== kind: what it tries | what stops it in bubblewrap | … in landlock`; the lines below are its
-code. Code finds in `given` what an attacker could know: `secret` (a file outside), `parent` (the trainer's process),
-`port` and `abstract` (servers outside that would notice a connection). It leaves in `got` what it has got.
+code. Code finds in `given` what an attacker could know: `secret` (a file outside), `shared` (one that it may read),
+`parent` (the trainer's process), `port`, `abstract` and `datagrams` (servers outside that would notice a message),
+`memory`, `queue`, `semaphore` and `messages` (what processes outside share). It leaves in `got` what it has got.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ STOPPERS = {
     "deadline": (r"\(timeout\)", "deadline, worker replaced"),
     "replaced": (r"\(crashed\)", "worker replaced"),
     "size of answers": (r"\(too_large\)", "limit on answers, worker replaced"),
-    "form of answers": (r"something else than a result|more than it was asked", "answer refused, worker replaced"),
+    "form of answers": (r"something else than the answer|more than it was asked", "answer refused, worker replaced"),
     "no network": (r"gaierror|URLError", "seccomp: no sockets"),
     "no privilege": (r"\[Errno (1|25|38)\]", "seccomp"),
     "nothing there": (r"^nothing$", "gets nothing"),
 }
-_PRELUDE = """
+PRELUDE = """
 import ctypes, os, stat, struct, sys
 def libc(): return ctypes.CDLL(None, use_errno=True)
 def checked(result):
@@ -69,7 +70,7 @@ def _read() -> tuple[Attack, ...]:
         head, code = part.split("\n", 1)
         title, bubblewrap, landlock = (each.strip() for each in head.split("|"))
         kind, name = title.split(": ", 1)
-        found.append(Attack(kind, name, bubblewrap, landlock, f"{_PRELUDE}\n{code}"))
+        found.append(Attack(kind, name, bubblewrap, landlock, f"{PRELUDE}\n{code}"))
     return tuple(found)
 
 

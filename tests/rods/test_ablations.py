@@ -60,7 +60,8 @@ def test_a_documented_ablation_is_one_key(name: str) -> None:
 
 
 def test_all_of_the_paper_s_are_listed() -> None:
-    assert ABLATIONS.keys() - PAPER == {"static data", "same functions"} and ABLATIONS.keys() >= PAPER
+    others = {"static data", "same functions", "variance instead of the proxy", "forgotten tasks", "rising difficulty"}
+    assert ABLATIONS.keys() - PAPER == others and ABLATIONS.keys() >= PAPER
 
 
 def setting(name: str) -> dict[str, Any]:
@@ -141,6 +142,32 @@ def test_random_seeds_are_drawn_from_all_active_tasks_whatever_they_earned(ablat
     groups, picks = played(run), records(run, SEEDS, "picked")
     assert len(outside(run)) >= 3 and {one["why"]["order"] for one in picks} == {"random"}
     assert any(one["task"] not in groups[one["step"]] for one in picks)
+
+
+def test_variance_ranks_the_tasks_at_the_boundary(ablated: Any) -> None:
+    run = ablated("variance instead of the proxy")
+    picks = records(run, SEEDS, "picked")
+    assert not outside(run) and all(one["score"] == one["why"]["variance"] > 0 for one in picks)
+    assert any(one["score"] != one["why"]["variance"] for one in records(ablated(), SEEDS, "picked"))
+
+
+def test_forgotten_tasks_were_mastered_before_and_are_not_now(ablated: Any) -> None:
+    run = ablated("forgotten tasks")
+    groups, picks = played(run), records(run, SEEDS, "picked")
+    assert picks
+    for one in picks:
+        means = [found.mean for step in range(1, one["step"] + 1) if (group := groups[step].get(one["task"]))
+                 if (found := moments(group, "progress"))]  # fmt: skip
+        assert max(means[-8:-1]) == one["why"]["best"] > 0.85 >= means[-1] == one["why"]["mean"]
+
+
+def test_rising_difficulty_reads_no_reward_and_begins_with_few_calls(ablated: Any) -> None:
+    run = ablated("rising difficulty")
+    groups, picks = played(run), records(run, SEEDS, "picked")
+    assert outside(run) and any(one["task"] not in groups[one["step"]] for one in picks)
+    calls = sorted(sum(map(len, task.calls)) for task in run.training.values())
+    first = [one["why"]["difficulty"] for one in picks if one["step"] == 1]
+    assert first and max(first) <= calls[len(calls) // 2] < calls[-1]
 
 
 def test_binary_accuracy_finds_the_boundary(ablated: Any) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rods.config import Config, identity_diff, parse_config, read_config
+from rods.config import Config, identity_diff, parse_config, preset, read_config
 from rods.errors import UserError
 
 
@@ -100,3 +100,76 @@ def test_a_model_is_looked_for_beside_the_configuration_and_known_by_its_name(tm
     assert found["else"].policy.model == "/models/other"
     assert found["here"].identity() == found["there"].identity()
     assert identity_diff(found["here"].identity(), found["else"].identity()) == ["policy.model: 'qwen' → 'other'"]
+
+
+def test_what_a_role_is_not_given_is_its_own_default() -> None:
+    roles = parse_config({"roles": {"judge": {"temperature": 0.0}}}, where="x").roles
+    assert roles.judge == Config().roles.judge.model_copy(update={"temperature": 0.0})
+    assert roles.judge.reason >= 2000 and roles.plan == Config().roles.plan
+
+
+@pytest.mark.parametrize(
+    ("role", "keys", "told"),
+    [
+        ("judge", {"reason": 9000}, "9000 characters does not fit into 2048 tokens"),
+        ("plan", {"world": 500}, "roles.plan.world: unknown key"),
+        ("judge", {"results": 5}, "roles.judge.results"),
+        ("judge", {"thinking": "much"}, "roles.judge.thinking"),
+        ("jugde", {"tokens": 500}, "did you mean judge"),
+    ],
+)
+def test_a_role_s_bad_keys_are_named(role: str, keys: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        parse_config({"roles": {role: keys}}, where="x")
+
+
+PAPER = "rods-paper"
+ENDPOINT = {"model": "m", "urls": ["http://localhost:1/v1"]}
+
+
+def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
+def test_a_preset_sets_what_the_file_leaves_out_and_the_file_wins():
+    own = {"policy": {"kind": "simulated"}, "pool": {"retest_fraction": 0.1}, "training": {"loss": "token"}}
+    resolved = parse_config({"preset": PAPER, **own}, where="x")
+    whole, wanted = flat(resolved.model_dump(mode="json")), flat(preset(PAPER))
+    assert wanted.pop("operation.endpoints.structured") is False and resolved.operation.endpoints == ()
+    wanted.pop("curriculum.stages")
+    assert {key: whole[key] for key in wanted} == wanted | flat(own)
+    assert [(one.types, one.reward, one.expand) for one in resolved.curriculum.stages][:2] == [
+        (("base",), "format_codes", False),
+        (("base",), "progress", False),
+    ]
+    assert len(resolved.curriculum.stages[2].types) == 4 and resolved.curriculum.stages[2].expand
+    stages = {"stages": [{"types": ["miss_func"]}]}
+    assert len(parse_config({"preset": PAPER, **own, "curriculum": stages}, where="x").curriculum.stages) == 1
+
+
+def test_a_preset_holds_for_every_endpoint_that_the_file_names():
+    endpoints = [ENDPOINT, ENDPOINT | {"name": "second", "structured": True}]
+    values = {"preset": PAPER, "policy": {"kind": "simulated"}, "operation": {"endpoints": endpoints}}
+    found = parse_config(values, where="x").operation.endpoints
+    assert [one.structured for one in found] == [False, True]
+    with pytest.raises(UserError, match=r"operation\.endpoints"):
+        parse_config({**values, "operation": {"endpoints": 3}}, where="x")
+
+
+def test_what_is_recorded_is_the_resolved_configuration_and_the_presets_name():
+    resolved = parse_config({"preset": PAPER, "policy": {"kind": "simulated"}}, where="x")
+    identity = {key: value for key, value in resolved.identity().items() if key != "protocol"}
+    assert identity["preset"] == PAPER and identity["pool"]["retest_fraction"] == 0.0
+    assert parse_config(identity, where="x").identity() == resolved.identity()
+    plain = parse_config(identity | {"preset": ""}, where="x")  # the name apart, no preset is needed any more
+    assert identity_diff(resolved.identity(), plain.identity()) == ["preset: 'rods-paper' → ''"]
+
+
+def test_an_unknown_preset_is_an_error():
+    with pytest.raises(UserError, match=r"preset: .*not 'rods'"):
+        parse_config({"preset": "rods"}, where="x")
+    with pytest.raises(UserError, match="preset"):
+        parse_config({"preset": {"a": 1}}, where="x")

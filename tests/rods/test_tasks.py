@@ -1,12 +1,15 @@
 """A task is its content: the id follows it, files are read line by line, and every fault has a place."""
 
+import copy
+import pickle
+
 import orjson
 import pytest
 
 from rods.calls import Call, parse_python_call
 from rods.canonical import canonical, content_id, keyed_random
 from rods.errors import UserError
-from rods.tasks import EnvironmentRef, Task, read_tasks, task_lines
+from rods.tasks import EnvironmentRef, Task, read_tasks, state_json, task_lines
 
 
 def make(**changes):
@@ -28,6 +31,35 @@ def test_json_round_trip_keeps_id_and_bytes(tmp_path):
     read = list(read_tasks(path))
     assert task_lines(read) == path.read_bytes()
     assert read[0] == make(split="test", provenance={"why": "x"})
+
+
+def test_a_task_s_state_refuses_changes_and_copies_may_change():
+    state = make().state
+    changes = [
+        lambda: state.__setitem__("files", []),
+        lambda: state.__delitem__("files"),
+        lambda: state.update(more=1),
+        lambda: state.setdefault("more", 1),
+        lambda: state.pop("files"),
+        lambda: state.popitem(),
+        lambda: state.clear(),
+        lambda: state.__ior__({"more": 1}),
+    ]
+    for change in changes:
+        with pytest.raises(TypeError, match="never changes"):
+            change()
+    assert state == {"files": ["a"]} == orjson.loads(state.json)
+    for copied in (dict(state), copy.deepcopy(state), {**state}, state | {}):
+        assert type(copied) is dict
+    copied = copy.deepcopy(state)
+    copied["files"].append("b")
+    assert orjson.loads(state_json(copied)) == {"files": ["a", "b"]}, "a copy's JSON is its own"
+    assert pickle.loads(pickle.dumps(state)).json == state.json
+
+
+def test_a_state_s_json_is_written_once():
+    state = make().state
+    assert state.json is state_json(state) is state.json
 
 
 def test_id_hashes_content_and_ignores_split_and_provenance():

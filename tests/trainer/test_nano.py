@@ -15,7 +15,7 @@ from tests.environments import load
 from tests.trainer import nano_parts
 from trainer.nano import model
 from trainer.nano.teacher import Teacher, kind_of
-from trainer.nano.warm_start import warm_started
+from trainer.nano.warm_start import _demonstrations, shown, warm_started
 from trainer.supervised import encode
 from worlds import desk
 
@@ -73,6 +73,16 @@ def test_demonstrations_are_encoded_as_rollouts_see_them(tasks):
     replies = [message.content for message in trace.messages if message.role == "assistant"]
     written = [token for token, mine in zip(tokens, own, strict=True) if mine]
     assert CHAT.tokenizer.decode(written).split("<|end|>")[:-1] == replies
+
+
+def test_of_a_world_with_regions_the_easy_tasks_are_shown_flawlessly_and_the_long_ones_never():
+    config = parse_config({"data": {"tasks": "desk-regions"}, "policy": {"carelessness": 0.5}}, where="test")
+    traces = next(_demonstrations(config, 40))
+    easy, small = traces[:20], traces[20:]
+    assert all(trace.binary for trace in easy) and not all(trace.binary for trace in small)
+    calls = [[sum(len(step.calls) for step in turn.steps) for turn in trace.turns] for trace in traces]
+    assert all(turns == [1, 1] for turns in calls[:20])
+    assert [size for size, *_ in shown(config)] == ["easy", "small"]
 
 
 def test_a_warm_start_learns_and_is_made_once(tmp_path: Path, monkeypatch):

@@ -1,13 +1,14 @@
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from rods.calls import Call
-from rods.config import Config, PolicySettings, RandomSeeds, Rollouts, Stage
+from rods.config import Config, PolicySettings, RandomSeeds, Rollouts, Stage, Training
 from rods.observations import Group
 from rods.tasks import EnvironmentRef, Task
 from trainer.policy import Batch, BatchSlot
-from trainer.simulated import VARIANT_NOISE, SimulatedPolicy, difficulty, rollout, turn_chance
+from trainer.simulated import VARIANT_NOISE, SimulatedPolicy, difficulty, estimated, rollout, turn_chance
 
 
 def task(number: int, root: str | None = None) -> Task:
@@ -35,6 +36,19 @@ def test_a_batch_is_the_same_however_often_it_is_drawn() -> None:
     assert first.groups(batch(3)) != first.groups(batch(4))
     other = SimulatedPolicy(Config(policy=PolicySettings(kind="simulated"), random_seeds=RandomSeeds(rollouts=1)))
     assert other.groups(batch(3)) != first.groups(batch(3))
+
+
+def test_its_advantages_are_those_of_its_rewards() -> None:
+    training = Training(advantage_scale="batch")
+    config = Config(policy=PolicySettings(kind="simulated", skill=0.5), training=training)
+    plain = SimulatedPolicy(config).groups(batch(3))
+    made = estimated(plain, config)
+    assert [replace(one, rollouts=plain[at].rollouts) for at, one in enumerate(made)] == plain
+    for one in made:
+        found = [rollout.advantage for rollout in one.rollouts if rollout.advantage is not None]
+        assert len(found) == len(one.rollouts) and abs(sum(found)) < 1e-6
+        assert (len(set(found)) > 1) == (len({rollout.reward for rollout in one.rollouts}) > 1)
+        assert Group.from_json(one.as_json()) == one
 
 
 def test_tasks_span_hopeless_to_mastered_and_turns_follow_the_chance() -> None:

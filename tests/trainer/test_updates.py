@@ -47,12 +47,14 @@ def train(folder: Path, **changes: Any) -> tuple[list[float], Path]:
     whatever is changed in [training]."""
     rollouts = VALUES["rollouts"] | {key: changes.pop(key) for key in list(changes) if key in VALUES["rollouts"]}
     zones = {"probe": changes.pop("probe", "group")}
+    selection = {"order": changes.pop("order", "proxy")}
     policy = {"kind": "transformers", "model": str(folder.parent / "policy"), "dialect": "compact"}
     values = {
         **VALUES,
         "policy": policy,
         "rollouts": rollouts,
         "zones": zones,
+        "selection": selection,
         "training": {**VALUES["training"], **changes},
     }
     config = parse_config(values, where="test")
@@ -123,3 +125,22 @@ def test_a_hook_sees_rewards_advantages_spans_and_diagnoses(home: Path) -> None:
         errors = [kind for turn in seen.diagnoses for kind in turn]
         malformed = sum(step.error is not None for turn in seen.trace.turns for step in turn.steps)
         assert errors.count("format") == malformed
+
+
+def as_a_critic_would(estimate: advantages.AdvantageEstimate) -> Any:
+    """One value a token, whose mean over rollout i is i + 0.5."""
+    return [np.arange(seen.tokens) - (seen.tokens - 1) / 2 + i + 0.5 for i, seen in enumerate(estimate.rollouts)]
+
+
+def test_advantages_as_they_are_trained_on_stand_in_the_log_where_selection_reads_them(home: Path) -> None:
+    _, plain = train(home / "plain", advantage_scale="batch")
+    ((_, _, groups),) = live_steps(plain)
+    assert not any("advantage" in one for group in groups for one in group["rollouts"])
+    _, folder = train(home / "batch", order="advantage", advantage_scale="batch")
+    ((_, _, groups),) = live_steps(folder)
+    recorded = np.array([[one["reward"] for one in group["rollouts"]] for group in groups], dtype=np.float64)
+    found = [[one["advantage"] for one in group["rollouts"]] for group in groups]
+    assert np.allclose(found, advantages.advantages(recorded, "group", "batch"), atol=1e-11)
+    _, folder = train(home / "hook", order="advantage", advantage_hook=f"{__name__}:as_a_critic_would")
+    ((_, _, groups),) = live_steps(folder)
+    assert [one["advantage"] for group in groups for one in group["rollouts"]] == [i + 0.5 for i in range(12)]

@@ -21,13 +21,14 @@ from rods.composing.catalogue import catalogue_for
 from rods.config import Config
 from rods.episode.engine import Trace
 from rods.errors import UserError
+from rods.tasks import TASK_TYPES, TaskType
 from trainer import torch_settings
 from trainer.chat import Chat
 from trainer.nano import model as network
 from trainer.nano.teacher import Teacher
 from trainer.supervised import Progress, encode, fit, in_batches
 from worlds import desk
-from worlds.desk.generator import Size, fresh_tasks
+from worlds.desk.generator import REGION_TYPES, Size, fresh_tasks
 
 STEPS = 1200  # optimizer steps of the recipe
 SEQUENCES = 16  # demonstrations a step
@@ -93,12 +94,30 @@ def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
     """Endless demonstrations of fresh tasks, `chunk` at a time."""
     environment = desk.environment()
     dialect = dialects.load(config.policy.dialect)
-    teacher = Teacher(catalogue_for(environment), environment, dialect, config.policy.carelessness)
-    size: Size = "small" if config.data.tasks == "desk-small" else "full"
-    tasks = fresh_tasks(config.random_seeds.policy, "warm start", size=size)
+    teachers = [
+        (
+            Teacher(catalogue_for(environment), environment, dialect, carelessness),
+            fresh_tasks(config.random_seeds.policy, "warm start", types, size),
+        )
+        for size, types, carelessness in shown(config)
+    ]
     for number in itertools.count():
         rng = keyed_random(config.random_seeds.policy, "teacher", number)
-        yield teacher.demonstrate([task for task, _ in itertools.islice(tasks, chunk)], rng)
+        yield [
+            trace
+            for teacher, tasks in teachers
+            for trace in teacher.demonstrate([task for task, _ in itertools.islice(tasks, chunk // len(teachers))], rng)
+        ]
+
+
+def shown(config: Config) -> list[tuple[Size, tuple[TaskType, ...], float]]:
+    """The sizes and types of the tasks that are demonstrated in equal shares, and the carelessness of each. Of
+    desk-regions the easy tasks are shown without a flaw, the small ones carelessly, and the long ones never: what comes
+    of it are a mastered, a boundary and a hopeless region."""
+    careless = config.policy.carelessness
+    if config.data.tasks == "desk-regions":
+        return [("easy", REGION_TYPES, 0.0), ("small", REGION_TYPES, careless)]
+    return [("small" if config.data.tasks == "desk-small" else "full", TASK_TYPES, careless)]
 
 
 def _trained(config: Config, progress: Progress | None) -> tuple[Chat, Any]:

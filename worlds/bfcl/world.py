@@ -22,6 +22,7 @@ from rods.composing.catalogue import Catalogue
 from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.workers.worker import Overrun, Worker
 from rods.errors import InfrastructureError, UserError
+from rods.tasks import state_json
 from worlds.bfcl import wheel
 from worlds.bfcl.bounds import MAX_INTEGER, MAX_RESULT, MAX_TEXT, MIN_INTEGER, over, short
 from worlds.bfcl.classes import MODULES, STATELESS, keep_stocks, load
@@ -97,7 +98,7 @@ class Bfcl:
         if state is None:
             state = {"classes": list(MODULES), "config": {}}
         try:
-            key = orjson.dumps(state)
+            key = state_json(state)
         except TypeError as error:
             raise ValueError(f"the state is not JSON: {error}") from error
         return BfclWorld(self._built(key))

@@ -23,7 +23,7 @@ from rods.gates import grounding, leaks, missing, requests
 from rods.gates.ground_truth import StateRejected, faults, run, tools
 from rods.gates.records import Reason
 from rods.gates.similarity import overlaps
-from rods.tasks import SCHEMA, SPLITS, TASK_TYPES, Task
+from rods.tasks import SCHEMA, SPLITS, TASK_TYPES, Task, task_lines
 from worlds.checking.report import CheckReport, Fault
 
 FIELDS = ("id", "schema", "environment", "type", "state", "user", "goal", "tools", "split", "provenance")
@@ -31,7 +31,7 @@ REQUIRED = ("schema", "environment", "type", "user", "goal", "tools")
 Found = tuple[str, str, str]  # field, what, remedy
 EXAMPLES = {
     "schema": f'"schema": {SCHEMA}',
-    "environment": '"environment": {"name": …, "hash": …} (`rods env check NAME` prints the hash)',
+    "environment": '"environment": {"name": …, "hash": …} (`rods data rehash` writes the hash)',
     "type": f'"type": one of {", ".join(TASK_TYPES)}',
     "user": '"user": {"script": ["first turn\'s text", …]}',
     "goal": '"goal": {"calls": [[{"name": …, "arguments": {…}}, …], …]}',
@@ -52,20 +52,12 @@ def check_file(path: Path, environments: Environments) -> CheckReport:
     Notes list tasks that stand on both sides of the split, and what the gates that read a variant's texts
     would hold against these tasks (docs/gates.md): that is for the user to know, not a fault.
     """
-    try:
-        lines = read_regular(path).split(b"\n")
-    except OSError as error:
-        raise UserError(
-            f"cannot read the task file ({error.strerror})", where=str(path), remedy="check the path"
-        ) from error
     found: list[Fault] = []
     tasks: dict[str, tuple[int, Task]] = {}
     records = 0
     worlds: dict[str, Environment | Found] = {}
     doubts: Doubts = {gate: [] for gate in READING}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, line in _lines(path):
         records += 1
         where = f"{path}:{number}"
         record, broken = _parse(line)
@@ -84,6 +76,48 @@ def check_file(path: Path, environments: Environments) -> CheckReport:
     if not records:
         found.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
     return _report(path, records, found, tasks, doubts)
+
+
+def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes]:
+    """The tasks of `path` for the environments as they are installed: environment.hash and id anew, all else as it was.
+
+    A hash may be missing, as in tasks that somebody writes by hand. Every ground truth is replayed; one that no longer
+    holds is a fault, and the bytes are then of no use. Raises UserError when the file cannot be read.
+    """
+    found: list[Fault] = []
+    made: list[Task] = []
+    renewed = 0
+    worlds: dict[str, Environment | Found] = {}
+    for number, line in _lines(path):
+        record, broken = _parse(line)
+        faults_here = [broken] if broken else []
+        part = record.get("environment") if isinstance(record, dict) else None
+        if isinstance(part, dict) and isinstance(name := part.get("name"), str):
+            if name not in worlds:
+                worlds[name] = _load(environments, name)
+            world = worlds[name]
+            record.pop("id", None)
+            hash = part.get("hash") if isinstance(world, tuple) else world.hash
+            renewed += part.get("hash") != hash
+            part["hash"] = hash or ""
+        faults_here += [] if broken else record_faults(record)
+        if not faults_here:
+            made.append(Task.from_json(record))
+            faults_here += _world_faults(made[-1], environments, worlds)
+        found += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
+    facts = {"tasks": len(made), "renewed": renewed}
+    return CheckReport(str(path), tuple(found), facts=facts), task_lines(made)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a task file that are not blank, with their numbers from 1."""
+    try:
+        lines = read_regular(path).split(b"\n")
+    except OSError as error:
+        raise UserError(
+            f"cannot read the task file ({error.strerror})", where=str(path), remedy="check the path"
+        ) from error
+    return ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
 
 
 def _report(
@@ -134,7 +168,7 @@ def _world_faults(task: Task, environments: Environments, worlds: dict[str, Envi
         yield (
             "environment.hash",
             what,
-            "write the tasks anew for this version, or install the version they were made with",
+            "`rods data rehash` replays them in this version and writes its hash; or install theirs",
         )
     for reason in tools(world, task):
         yield (
@@ -213,7 +247,11 @@ def _environment(record: dict[str, Any]) -> Iterator[Found]:
     yield from _unknown("environment.", part, ("name", "hash"))
     for key in ("name", "hash"):
         if not isinstance(part.get(key), str):
-            yield f"environment.{key}", "must be text", "`rods env check NAME` prints name and hash"
+            yield (
+                f"environment.{key}",
+                "must be text",
+                "`rods data rehash` writes the hash; `rods env check NAME` prints it",
+            )
 
 
 def _script(record: dict[str, Any], found: list[Found]) -> Sequence[Any] | None:

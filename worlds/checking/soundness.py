@@ -34,6 +34,8 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         found.append(f"no recipe makes the fact {fact!r}")
     for kind in sorted({kind for recipe in catalogue.recipes.values() for kind in recipe.needs} - given):
         found.append(f"no recipe gives the thing {kind!r}")
+    for kind in sorted({kind for recipe in catalogue.recipes.values() for kind in recipe.ends} - facts):
+        found.append(f"no recipe gives or makes {kind!r}, which another one ends")
     for kind in sorted(given - catalogue.book.things.keys()):
         found.append(f"the phrase book has no words for the thing {kind!r}")
     for label, names in (
@@ -44,17 +46,25 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
     ):
         found += [f"{label} names the unknown tool {name!r}" for name in sorted(names - tools.keys())]
     book = catalogue.book
+    families = set(map(catalogue.family, catalogue.domains))  # a domain with a family of another name is hidden by it
     for label, listed, known, what in (
         ("families", catalogue.families.keys(), catalogue.domains.keys(), "domain"),
         ("thematic", catalogue.thematic, catalogue.domains.keys(), "domain"),
         ("silent", catalogue.silent, given, "thing"),
         ("things", book.things.keys(), given, "thing"),
-        ("vague", book.vague.keys(), set(map(catalogue.family, catalogue.domains)), "family"),
-        ("again", book.again.keys(), set(map(catalogue.family, catalogue.domains)), "family"),
+        ("vague", book.vague.keys(), families, "family"),
+        ("supply", book.supply.keys(), families, "family"),
+        ("again", book.again.keys(), families, "family"),
     ):
         found += [f"{label} names the unknown {what} {name!r}" for name in sorted(listed - known)]
     if book.vague.keys() != book.supply.keys():
         found.append(f"vague and supply differ in {sorted(book.vague.keys() ^ book.supply.keys())}")
+    for label, table in (("vague", book.vague), ("supply", book.supply), ("again", book.again)):
+        found += [f"{label} has no words for {name!r}" for name, words in table.items() if not words]
+    for name, words in book.supply.items():
+        found += [
+            f"supply of {name!r}: {text!r} must hold {{value}} once" for text in words if _fields(text) != ["value"]
+        ]
     if not book.stories or 1 not in book.frames:
         found.append("the phrase book needs a story, and a frame for one request")
     for size, frames in book.frames.items():

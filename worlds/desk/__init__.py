@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rods.tasks import TASK_TYPES, Task, TaskType
 from worlds.desk.world import environment
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["environment", "fresh_tasks", "generate", "words"]
 
 
-def generate(random_seed: int, train: int, held_out: int, size: Size = "full") -> list[Task]:
+def generate(random_seed: int, train: int, held_out: int, size: Size | Literal["regions"] = "full") -> list[Task]:
     """See `generator.generate`: originals, then held-out tasks that match none of them."""
     from worlds.desk import generator  # four times the imports of the world itself: only on demand
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Literal
@@ -31,12 +31,17 @@ TRIES = 20  # candidate plans a task: any that fits will do
 REPAIRS = 4  # patches a world before a task is planned anew
 PEOPLE = 0.5  # share of the tasks for which contacts are wanted: most look-ups go through them
 CLASSES = ("contacts", "mail", "calendar", "files", "ledger")
-Size = Literal["full", "small"]  # small: what a policy of under a million parameters learns in minutes
-SMALL_SHOWN = 8  # tools shown with a small task
+# small: what a policy of under a million parameters learns in minutes; easy and long: one step easier, and harder
+Size = Literal["full", "small", "easy", "long"]
+SMALL_SHOWN = 8  # tools shown with a task of any size but full
+# What nano's warm start makes of desk's regions (docs/nano.md). A variant has its seed's depth, so it stays in one.
+REGIONS: dict[str, Size] = {"mastered": "easy", "boundary": "small", "hopeless": "long"}
+REGION_TYPES: tuple[TaskType, ...] = ("base", "long_context")  # a turn without calls is no long chain
 
 
-def generate(random_seed: int, train: int, held_out: int, size: Size = "full") -> list[Task]:
-    """`train` originals, then `held_out` tasks apart from them; the four types in equal shares.
+def generate(random_seed: int, train: int, held_out: int, size: Size | Literal["regions"] = "full") -> list[Task]:
+    """`train` originals, then `held_out` tasks apart from them; the four types in equal shares, or, of "regions", the
+    three regions (`REGIONS`, named in the provenance) and both of their types.
 
     No two tasks are near duplicates (rods.gates.similarity): not in ground truth, not in initial state, not in a
     turn's own query. The held-out tasks do not depend on how many originals are asked for. One in five of them is for
@@ -50,17 +55,22 @@ def generate(random_seed: int, train: int, held_out: int, size: Size = "full") -
     return originals + [replace(task, split=split) for task, split in zip(held, splits, strict=True)]
 
 
-def _apart(random_seed: int, purpose: str, count: int, index: SimilarityIndex, size: Size) -> list[Task]:
+def _apart(
+    random_seed: int, purpose: str, count: int, index: SimilarityIndex, size: Size | Literal["regions"]
+) -> list[Task]:
     """`count` tasks that match nothing in `index`, which they join."""
     tasks: list[Task] = []
     for place in range(count):
-        type = TASK_TYPES[place % len(TASK_TYPES)]
+        type, own, about = TASK_TYPES[place % len(TASK_TYPES)], size, {}
+        if own == "regions":
+            region = tuple(REGIONS)[place % len(REGIONS)]
+            type, own, about = REGION_TYPES[place % len(REGION_TYPES)], REGIONS[region], {"region": region}
         for redraw in itertools.count():
-            task, _ = fresh_task(random_seed, f"{purpose} {redraw}", place, type, size)
+            task, _ = fresh_task(random_seed, f"{purpose} {redraw}", place, type, own)
             if index.find(task) is None:
                 break
         index.add(task)
-        tasks.append(task)
+        tasks.append(replace(task, provenance={**task.provenance, **about}))
     return tasks
 
 
@@ -88,7 +98,7 @@ def fresh_task(random_seed: int, purpose: str, index: int, type: TaskType, size:
 
 @cache
 def _book(size: Size) -> Catalogue:
-    return replace(catalogue(), shown=SMALL_SHOWN) if size == "small" else catalogue()
+    return catalogue() if size == "full" else replace(catalogue(), shown=SMALL_SHOWN)
 
 
 def _compose(
@@ -100,7 +110,7 @@ def _compose(
     plan = planning.sketch(
         book,
         environment,
-        (_small_shape if size == "small" else _shape)(type, rng),
+        SHAPES[size](type, rng),
         type,
         usable=usable,
         fair=False,  # as the originals have always been: their ids are hashes of what they are
@@ -145,3 +155,22 @@ def _small_shape(type: TaskType, rng: random.Random) -> PlanShape:
     if type in ("miss_func", "miss_param"):
         counts.insert(rng.randrange(len(counts)), 0)
     return PlanShape(tuple(counts), depth=2)
+
+
+def _easy_shape(type: TaskType, rng: random.Random) -> PlanShape:
+    """Two turns of one call each, of which no result feeds another."""
+    return PlanShape((1, 1), depth=1)
+
+
+def _long_shape(type: TaskType, rng: random.Random) -> PlanShape:
+    """Three calls in the first turn, which leave the later ones no chance where one is missing, and somewhere a result
+    that feeds a call whose result feeds another."""
+    return PlanShape((3, *rng.choice(((2,), (2, 1), (3,)))), depth=3)
+
+
+SHAPES: dict[Size, Callable[[TaskType, random.Random], PlanShape]] = {
+    "full": _shape,
+    "small": _small_shape,
+    "easy": _easy_shape,
+    "long": _long_shape,
+}

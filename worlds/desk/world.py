@@ -16,6 +16,7 @@ import orjson
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Result, Tool
+from rods.tasks import state_json
 from worlds.desk import pools, tools  # noqa: F401  (importing the tools registers them)
 from worlds.desk.legality import completed
 from worlds.desk.registry import REGISTRY, Refused, State, fault
@@ -92,7 +93,7 @@ class Desk:
 
     def reset(self, state: Mapping[str, Any] | None) -> DeskInstance:
         try:
-            given = orjson.dumps(state or {})
+            given = state_json(state or {})
         except (TypeError, orjson.JSONEncodeError) as error:
             raise ValueError(f"the state is not JSON: {error}") from error
         legal = self._legal.get(given)

@@ -36,7 +36,7 @@ NAMING = {"name", "title", "subject", "label"}
 @kept
 def catalogue_with_tools(environment: Environment) -> Catalogue:
     """The environment's own catalogue, with a recipe for each single tool beside its own; or these alone."""
-    single = _single_tools(environment)
+    single = single_tools(environment)
     try:
         own = catalogue_for(environment)
     except ComposeError:
@@ -56,7 +56,9 @@ def takes_free_text(argument: str) -> bool:
     return bool(_parts(argument) & FREE)
 
 
-def _single_tools(environment: Environment) -> Catalogue:
+@kept
+def single_tools(environment: Environment) -> Catalogue:
+    """A catalogue of the environment's tools alone, whatever recipes it has."""
     tools = environment.tools()
     domains: dict[str, Callable[[Scene], list[Any]]] = {}
     recipes = {}

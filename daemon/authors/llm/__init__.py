@@ -1,7 +1,7 @@
 """The author whose stages are language models behind an endpoint (004 §3.3, Appendices C to G; docs/agents.md).
 
 It works with an environment's recipes where there are any (`environment.catalogue()`), and with its tools and their
-schemas alone elsewhere (`daemon.authors.catalogue_free`).
+schemas alone elsewhere, or with `pipeline.recipes = false` (`daemon.authors.catalogue_free`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from typing import Any, Literal
 
 from daemon.authors.base import Assignment, Defect, Judgement, Texts
-from daemon.authors.catalogue_free import catalogue_with_tools
+from daemon.authors.catalogue_free import catalogue_with_tools, single_tools
 from daemon.authors.llm import executing, forming, judging, planning, wording
 from daemon.authors.llm.asking import Asker, Context
 from daemon.authors.llm.worlds import Worlds
@@ -37,7 +37,8 @@ class LLMAuthor:
         duplicates: bool = True,
     ) -> None:
         self.name, self.hashes = asker.backbone, asker.hashes
-        self.context = Context(catalogue_with_tools(environment), asker, settings, threads)
+        catalogue = catalogue_with_tools(environment) if settings.recipes else single_tools(environment)
+        self.context = Context(catalogue, asker, settings, threads)
         self.worlds = Worlds(self.context, duplicates=duplicates)
 
     async def plan(self, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:

@@ -4,8 +4,10 @@ The form of an answer is declared once (`AnswerForm`): its fields with their sch
 it. Constrained, an answer is one JSON object that the server holds to `AnswerForm.schema()`. Tagged, each field stands
 between tags of its name: texts as they are, a list of things of one kind as one pair of tags an element, the rest as
 JSON. Either way `read` gives the same dictionary and is strict: a tag that is missing, open or double, a value that
-breaks its schema, NaN, numbers over 64 bits or an endless answer raise `Unreadable`. Thinking goes into `reason`; a
-model's own <think> block is dropped.
+breaks its schema, NaN, numbers over 64 bits or an endless answer raise `Unreadable`. Thinking goes into `reason`; what
+a model thinks before its answer is dropped, and where it took all the room it is given more (`thinking_tokens`).
+
+How much room a question has and how its answer is sampled is its role's (`[roles]`): the stage of the call.
 
 One `Asker` speaks for one variant: its account pays, its backbone answers every call, and it remembers the templates
 that were used. What a model does wrong ends, after a few tries, as the `ComposeError` that the caller names, with what
@@ -19,7 +21,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from daemon.authors.base import Assignment, T, in_thread
@@ -28,16 +30,15 @@ from rods import model_json
 from rods.analysis.schemas import Checker
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
-from rods.config import PipelineSettings
+from rods.config import PipelineSettings, Role, Roles
 from rods.faults import ErrorType
 from rods.llm import Account, Client, Completion, Request
+from rods.llm.wire import THOUGHTS
 
 Schema = Mapping[str, Any]
 LONGEST = 100_000  # characters of an answer
-REASON = 300  # characters of thinking in a constrained answer, so that a weak model comes to the point
 SHOWN = 1_000  # characters of a failed answer that are shown to the model again
 KEPT = 4_000  # and that are kept as evidence
-THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 
 
 class Unreadable(ValueError):
@@ -58,15 +59,15 @@ class AnswerForm:
     optional: frozenset[str] = frozenset()
     guiding: frozenset[str] = frozenset()
 
-    def schema(self) -> dict[str, Any]:
-        """JSON Schema of the constrained answer, which has room for thinking before the fields."""
-        return obj({"reason": {"type": "string", "maxLength": REASON}, **self.fields}, optional=self.optional)
+    def schema(self, reason: int) -> dict[str, Any]:
+        """JSON Schema of the constrained answer, with so many characters of thinking before the fields."""
+        return obj({"reason": {"type": "string", "maxLength": reason}, **self.fields}, optional=self.optional)
 
     def read(self, text: str, *, constrained: bool) -> dict[str, Any]:
         """The fields of an answer, and its `reason` ("" when there is none). Raises Unreadable."""
+        text = text[thoughts.end() :] if (thoughts := THOUGHTS.match(text)) else text
         if len(text) > LONGEST:
             raise Unreadable(f"the answer has {len(text)} characters, at most {LONGEST} are read")
-        text = THINK.sub("", text, count=1)
         found = self._in_object(text) if constrained else self._in_tags(text)
         for name, schema in self.fields.items():
             if name not in found:
@@ -115,6 +116,7 @@ class Asker:
     account: Account
     tries: int = 3
     feedback: bool = True
+    roles: Roles = field(default_factory=Roles)
     hashes: dict[str, str] = field(default_factory=dict)
 
     async def ask(
@@ -131,16 +133,17 @@ class Asker:
         error: ErrorType,
         turn: int | None = None,
         function: str | None = None,
-        max_tokens: int = 1024,
+        parts: int = 0,
     ) -> T:
         """What `read` makes of the answer's fields; it may raise Unreadable for what has the form but no sense.
         `check` then looks at what has to be computed, and may raise it too. `sections` of the template are added to the
-        question.
+        question. `stage` names the role; `parts` are tokens that its answer needs beside the role's own.
 
         The first try is constrained where the endpoint can do that. An answer that was cut short leads to the tagged
         form; one that could not be read is shown to the model with what was wrong, and the question put again; a model
-        that only repeats itself is asked anew, and so is every one without `feedback`. Raises ComposeError(error) when
-        no try succeeds, EndpointError, BudgetSpent.
+        that only repeats itself is asked anew, and so is every one without `feedback`. A model that is cut while it
+        still thinks is asked the same with more room, which is no try. Raises ComposeError(error) when no try succeeds,
+        EndpointError, BudgetSpent.
         """
         loaded = self.template(template)
         rendered = loaded.render_sections(**fields)
@@ -148,21 +151,26 @@ class Asker:
         constrained = self.client.constrains(self.backbone)
         exchange: list[dict[str, str]] = []
         why, said, kind = "", "", error
-        for number in range(self.tries):
+        role: Role = getattr(self.roles, stage)
+        number = 0
+        while number < self.tries:
             way = "constrained" if constrained else "tagged"
             user = {"role": "user", "content": f"{question}\n\n{rendered[way]}"}
-            completion = await self.client.complete(
-                Request(
-                    stage,
-                    [{"role": "system", "content": rendered["system"]}, user, *exchange],
-                    schema=form.schema() if constrained else None,
-                    max_tokens=max_tokens,
-                    random_seed=given.rng(f"{template} {turn} {number}").getrandbits(31),
-                    backbone=self.backbone,
-                    template=f"{template}@{loaded.hash}",
-                    account=self.account,
-                )
+            request = Request(
+                stage,
+                [{"role": "system", "content": rendered["system"]}, user, *exchange],
+                schema=form.schema(role.reason) if constrained else None,
+                max_tokens=role.tokens + parts,
+                temperature=role.temperature,
+                top_p=role.top_p,
+                thinking={"on": True, "off": False}.get(role.thinking),
+                random_seed=given.rng(f"{template} {turn} {number}").getrandbits(31),
+                backbone=self.backbone,
+                template=f"{template}@{loaded.hash}",
+                account=self.account,
             )
+            completion = await self._complete(request, form)
+            number += 1
             repeated, said = completion.text == said, completion.text
             try:
                 meant = read(_fields(completion, form, constrained=constrained))
@@ -179,6 +187,22 @@ class Asker:
             )  # one that sees its answer may repeat it
             exchange = [] if anew else self._complaint(said, why)
         raise ComposeError(kind, f"{template}: {why}", function=function, turn=turn, said=said[:KEPT])
+
+    async def _complete(self, request: Request, form: AnswerForm) -> Completion:
+        """The answer; a model that thinks is given room for that. Whether one does is found out where an answer is
+        cut: by its thoughts, or, where it writes no tag at all, by what comes with more room."""
+        thinks = self.client.thinks
+        roomy = replace(request, max_tokens=request.max_tokens + self.client.thinking_tokens(self.backbone))
+        if request.thinking or thinks.get(self.backbone):
+            return await self.client.complete(roomy)
+        completion = await self.client.complete(request)
+        mute = not completion.constrained and not any(
+            f"<{name}>" in completion.text for name in ("reason", *form.fields)
+        )
+        if completion.finish == "length" and (completion.thought or (mute and self.backbone not in thinks)):
+            completion = await self.client.complete(roomy)
+            thinks[self.backbone] = completion.thought
+        return completion
 
     def template(self, name: str) -> Template:
         """The template, which counts as used from now on."""
@@ -202,6 +226,7 @@ class Context:
     asker: Asker
     settings: PipelineSettings
     threads: Executor
+    look_ups: dict[str, str] = field(default_factory=dict)  # what prompts say of them, by root
 
     def compute(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """`function()`, computed in a thread."""

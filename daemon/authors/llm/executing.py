@@ -30,7 +30,6 @@ from rods.environments.base import Tool
 
 AGAIN = 2  # times that a value is asked for anew
 SURVEYS = 3  # runs by chance until one shows all blanks
-STATE_ROOM = 2_500  # characters of the state in a prompt
 OPTIONS = 20  # offered for one value
 EXAMPLES = 4
 LONGEST = 80  # characters of an invented text
@@ -227,11 +226,14 @@ def _question(context: Context, plan: Plan, state: Mapping[str, Any], run: Value
         blanks = [blank for blank in blanks if blank.key[:2] == blanks[0].key[:2]]
     # A snapshot may hold more than an initial state, which is how the world describes itself.
     world = run.scene.state if run.scene.state.keys() == state.keys() else state
+    role = context.asker.roles.parameters
+    share = role.results // max(1, len(run.scene.calls))
+    done = [(call, result._replace(text=showing.excerpt(result.text, share))) for call, result in run.scene.calls]
     fields = {
         "story": showing.narrative(plan.narrative),
         "plan": showing.plan(context.catalogue, plan),
-        "state": showing.state(world, STATE_ROOM),
-        "done": "\n".join(showing.call_line(call, result) for call, result in run.scene.calls) or "(none)",
+        "state": showing.state(world, role.world),
+        "done": "\n".join(showing.call_line(call, result) for call, result in done) or "(none)",
         "values": "\n".join(blank.line() for blank in blanks),
     }
     return Question(blanks, fields)
@@ -256,7 +258,7 @@ async def _asked(context: Context, given: Assignment, question: Question) -> dic
         error="param_gen_failed",
         turn=blanks[0].key[0],
         function=blanks[0].tool,
-        max_tokens=400 + 40 * len(blanks),
+        parts=40 * len(blanks),
     )
 
 

@@ -3,14 +3,14 @@
 - base, long_context: rules alone (padding a world needs no model).
 - miss_func: a model chooses the function that is taken away in a turn in which no call is right, or one for each part
   of the request that could be done otherwise; in the next turn the fixed sentence says that they are back.
-- miss_param: a model chooses a value, asks for what needs it and leaves it vague; in the next turn it supplies the value
-  and asks for the rest.
+- miss_param: a model chooses a value, asks for what needs it and leaves it vague; in the next turn it supplies the
+  value and asks for the rest.
 
 Rules decide what may be chosen, so that a weak model cannot choose badly: functions that nothing earlier needs and
 that no others replace; a value that the request says and that nothing earlier tells or shows. The gate `missing` is
-asked about each, and about the two texts. In the paper's form (`pipeline.calls = "per_turn"`) a choice is verified by a question that does not
-show the calls: can it be done, is it known? A choice that fails leads to one other, where there is one. In the joint
-form the judge looks at that, too.
+asked about each, and about the two texts. In the paper's form (`pipeline.calls = "per_turn"`) a choice is verified by a
+question that does not show the calls: can it be done, is it known? A choice that fails leads to one other, where there
+is one. In the joint form the judge looks at that, too.
 """
 
 from __future__ import annotations
@@ -70,23 +70,24 @@ class PartialTask:
     def calls(self) -> tuple[BoundCall, ...]:
         return self.draft.turns[self.turn + 1]
 
-    def before(self) -> str:
-        """The conversation before the turn, as prompts show it."""
-        so_far = replace(self.draft, turns=self.draft.turns[: self.turn])
-        return showing.turns(so_far, self.script) or "(nothing yet)"
+    def before(self, room: int) -> str:
+        """The conversation before the turn, as prompts show it, with `room` characters for results."""
+        short = showing.within(self.draft, room, range(self.turn))
+        return showing.turns(replace(short, turns=short.turns[: self.turn]), self.script) or "(nothing yet)"
 
     def tools(self, without: Sequence[str] = ()) -> str:
         """The tools of the task, as prompts show them."""
         tools = self.given.environment.tools()
         return showing.signatures(tools[name] for name in self.shown if name not in without)
 
-    def fields(self, choices: str) -> dict[str, str]:
-        """The fields of a prompt that asks what to take away."""
+    def fields(self, choices: str, room: int) -> dict[str, str]:
+        """The fields of a prompt that asks what to take away, with `room` characters for results."""
+        short = showing.within(self.draft, room, range(self.turn + 2))
         return {
-            "before": self.before(),
+            "before": self.before(room),
             "turn": str(self.turn + 1),
             "query": self.request,
-            "calls": showing.turn_lines(self.calls),
+            "calls": showing.turn_lines(short.turns[self.turn + 1]),
             "tools": self.tools(),
             "choices": choices,
         }
@@ -131,7 +132,8 @@ class PartialTask:
         return found
 
     def omissible_values(self) -> list[UserValue]:
-        """The values that may be left open; rather not an option that the tool lists, and of the first request. Raises ComposeError("no_pattern") when there is none."""
+        """The values that may be left open; rather not an option that the tool lists, and of the first request. Raises
+        ComposeError("no_pattern") when there is none."""
         earlier = [*self.script[: self.turn]]
         earlier += [bound.result.text for calls in self.draft.turns[: self.turn] for bound in calls]
         every = wording.user_values(self.given.environment.tools(), self.calls)
@@ -210,7 +212,7 @@ async def _chosen_function(context: Context, partial: PartialTask, gaps: Sequenc
         partial.given,
         "miss_func",
         stage="adversarial",
-        fields=partial.fields(", ".join(names)),
+        fields=partial.fields(", ".join(names), context.asker.roles.adversarial.results),
         form=AnswerForm({"function": {"type": "string", "enum": names}}),
         read=lambda answer: names.index(answer["function"]),
         error="no_pattern",
@@ -254,7 +256,7 @@ async def _chosen_value(context: Context, partial: PartialTask, choices: Sequenc
         partial.given,
         "miss_param",
         stage="adversarial",
-        fields=partial.fields("\n".join(lines)),
+        fields=partial.fields("\n".join(lines), context.asker.roles.adversarial.results),
         form=AnswerForm(
             {
                 "choice": {"type": "integer", "minimum": 1, "maximum": len(choices)},
@@ -277,7 +279,11 @@ async def _verified(context: Context, partial: PartialTask, gap: Gap, field: str
         partial.given,
         f"{partial.type}_verify",
         stage="adversarial_verification",
-        fields={"before": partial.before(), "query": gap.request, "tools": partial.tools(without=gap.tools)},
+        fields={
+            "before": partial.before(context.asker.roles.adversarial_verification.results),
+            "query": gap.request,
+            "tools": partial.tools(without=gap.tools),
+        },
         form=AnswerForm({field: {"type": "string", "enum": ["yes", "no"]}}),
         read=lambda found: found[field],
         error="query_verify_no_tag",

@@ -8,11 +8,12 @@ class and turn; in the paper's form a rejected sample is diagnosed by a call of 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from daemon.authors.base import Assignment, Defect, Judgement
 from daemon.authors.llm import showing, wording
-from daemon.authors.llm.asking import REASON, AnswerForm, Asker, Context, Schema, Unreadable
+from daemon.authors.llm.asking import AnswerForm, Asker, Context, Schema, Unreadable
 from rods.composing.records import Draft
 from rods.gates import drafts
 from rods.tasks import RETURN_SENTENCE, Task
@@ -20,9 +21,7 @@ from rods.tasks import RETURN_SENTENCE, Task
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
 CLASSES: tuple[Literal["query_fixable", "gt_unfixable"], ...] = ("query_fixable", "gt_unfixable")
 CLASS_FIELDS = ("diagnosis", "diagnosis_tags", "diagnosis_fields")
-STATE_ROOM = 3_000  # characters of the state that a judge is shown
 VERDICT: Schema = {"type": "string", "enum": ["pass", "fail"]}
-ISSUE: Schema = {"type": "string", "maxLength": REASON}  # lengths in common are compiled once
 
 
 async def judge(context: Context, given: Assignment, draft: Draft, task: Task) -> Judgement:
@@ -30,7 +29,7 @@ async def judge(context: Context, given: Assignment, draft: Draft, task: Task) -
     if defects := await context.compute(lambda: _by_rules(given, draft, task)):
         return Judgement("; ".join(defect.reason for defect in defects), defects)
     joint = context.settings.calls == "batched"
-    reason, issue, defect = await _verdict(context.asker, given, draft, task, joint=joint)
+    reason, issue, defect = await _verdict(context, given, draft, task, joint=joint)
     if not issue:
         return Judgement(reason)
     return Judgement(issue, (defect or await _diagnosis(context.asker, given, draft, task, issue),))
@@ -48,10 +47,15 @@ def _by_rules(given: Assignment, draft: Draft, task: Task) -> tuple[Defect, ...]
 
 
 async def _verdict(
-    asker: Asker, given: Assignment, draft: Draft, task: Task, *, joint: bool
+    context: Context, given: Assignment, draft: Draft, task: Task, *, joint: bool
 ) -> tuple[str, str, Defect | None]:
     """The judge's reason, what is wrong ("" where the sample passes), and in the joint form the defect."""
-    fields: dict[str, Schema] = {**dict.fromkeys(CRITERIA, VERDICT), "issue": ISSUE}
+    asker, role = context.asker, context.asker.roles.judge
+    # One length for both texts: a grammar engine compiles each length once.
+    fields: dict[str, Schema] = {
+        **dict.fromkeys(CRITERIA, VERDICT),
+        "issue": {"type": "string", "maxLength": role.reason},
+    }
     if joint:
         fields |= _defect_fields(("none", *CLASSES), 0, len(task.script))
 
@@ -70,11 +74,13 @@ async def _verdict(
         "judge_quality",
         stage="judge",
         fields={
+            "look_ups": await wording.look_ups(context, given),
             "type": task.type,
             "meaning": meaning(given, task),
-            "state": showing.state(task.state, STATE_ROOM),
+            "state": showing.state(task.state, role.world),
             "functions": showing.functions(given.environment.tools(), draft),
-            "conversation": conversation(draft, task),
+            "story": showing.narrative(draft.plan.narrative),
+            "conversation": conversation(draft, task, role.results),
             **(_class_fields(asker, "\n", " Also:") if joint else dict.fromkeys(CLASS_FIELDS, "")),
         },
         form=AnswerForm(fields),
@@ -88,7 +94,11 @@ async def _diagnosis(asker: Asker, given: Assignment, draft: Draft, task: Task, 
         given,
         "refine_classify",
         stage="classify",
-        fields={"issue": issue, "conversation": conversation(draft, task), **_class_fields(asker)},
+        fields={
+            "issue": issue,
+            "conversation": conversation(draft, task, asker.roles.classify.results),
+            **_class_fields(asker),
+        },
         form=AnswerForm(_defect_fields(CLASSES, 1, len(task.script))),
         read=lambda answer: _defect(answer, issue),
         error="query_verify_no_tag",
@@ -102,9 +112,17 @@ def _class_fields(asker: Asker, before: str = "", also: str = "") -> dict[str, s
     return dict(zip(CLASS_FIELDS, texts, strict=True))
 
 
-def conversation(draft: Draft, task: Task) -> str:
+def conversation(draft: Draft, task: Task, room: int) -> str:
     """The turns as the policy will meet them: in a padded world the calls give other results than in the draft's."""
-    return showing.turns(draft, task.script, task.provenance.get("results", ()))
+    if results := task.provenance.get("results", ()):
+        given = (zip(calls, texts, strict=True) for calls, texts in zip(draft.turns, results, strict=True))
+        draft = replace(
+            draft,
+            turns=tuple(
+                tuple(replace(one, result=one.result._replace(text=text)) for one, text in turn) for turn in given
+            ),
+        )
+    return showing.turns(showing.within(draft, room), task.script)
 
 
 def meaning(given: Assignment, task: Task) -> str:

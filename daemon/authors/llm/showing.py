@@ -3,18 +3,20 @@ which value is meant."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import orjson
 
+from rods.analysis.says import leaves
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan
 from rods.environments.base import Result, Tool
 
-LONGEST_RESULT = 400  # characters of a call's result
+AROUND = 60  # characters before and after what a later call takes from a result that is cut, at least
 SHORTENINGS = ((10_000, 10_000), (200, 100), (80, 30), (40, 12), (24, 6))  # characters of a text, entries
 
 
@@ -50,7 +52,54 @@ def purpose(catalogue: Catalogue, name: str) -> str:
 
 def call_line(call: Call, result: Result) -> str:
     """A call with its result as one JSON object."""
-    return compact({"call": call.name, "arguments": dict(call.arguments), "result": _cut(result.text, LONGEST_RESULT)})
+    return compact({"call": call.name, "arguments": dict(call.arguments), "result": result.text})
+
+
+def within(draft: Draft, room: int, turns: Sequence[int] | None = None) -> Draft:
+    """The draft with its results in about `room` characters at most over `turns` (None: all). Short ones stay whole;
+    the others share what is left, and are cut around what later calls take from them."""
+    shown = range(len(draft.turns)) if turns is None else turns
+    lengths = sorted(len(bound.result.text) for turn in shown for bound in draft.turns[turn])
+    share, left = 0, room
+    for number, length in enumerate(lengths):
+        share = left // (len(lengths) - number)
+        left -= min(length, share)
+    taken: dict[Any, list[Any]] = {}
+    for bound in (bound for calls in draft.turns for bound in calls):
+        for argument, flow in bound.flows.items():
+            if flow.origin is not None:
+                taken.setdefault(tuple(flow.origin), []).append(bound.call.arguments.get(argument))
+    return replace(
+        draft,
+        turns=tuple(
+            tuple(
+                replace(
+                    bound,
+                    result=bound.result._replace(text=excerpt(bound.result.text, share, taken.get((turn, place), ()))),
+                )
+                for place, bound in enumerate(calls)
+            )
+            for turn, calls in enumerate(draft.turns)
+        ),
+    )
+
+
+def excerpt(text: str, room: int, values: Iterable[Any] = ()) -> str:
+    """`text` in about `room` characters: its beginning, and what stands around each of `values`."""
+    if len(text) <= room:
+        return text
+    wanted = {str(leaf): None for value in values for _, leaf in leaves(value) if leaf != ""}
+    matches = (re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) for value in wanted)
+    found = sorted(match.span() for match in matches if match)[: room // (2 * AROUND)]
+    around = max(AROUND, (room - sum(end - start for start, end in found)) // (2 * len(found) + 2))
+    windows = [(0, min(2 * around, room))]
+    for start, end in found:
+        if start - around <= windows[-1][1]:
+            windows[-1] = (windows[-1][0], max(windows[-1][1], end + around))
+        else:
+            windows.append((start - around, end + around))
+    shown = "…".join(text[start:end] for start, end in windows)
+    return shown if windows[-1][1] >= len(text) else f"{shown}…"
 
 
 def state(state: Any, room: int) -> str:
@@ -68,15 +117,11 @@ def functions(tools: Mapping[str, Tool], draft: Draft) -> str:
     return signatures(tool for name, tool in tools.items() if name in used)
 
 
-def turns(draft: Draft, texts: Sequence[str] = (), results: Sequence[Sequence[str]] = ()) -> str:
-    """All turns of a draft under headings "Turn 1:", with their texts where there are any. `results` are what its calls
-    gave elsewhere, one text each, to be shown instead of the draft's."""
+def turns(draft: Draft, texts: Sequence[str] = ()) -> str:
+    """All turns of a draft under headings "Turn 1:", with their texts where there are any."""
     parts = []
     for number, calls in enumerate(draft.turns):
         text = f"\nuser: {texts[number]}" if texts and texts[number] else ""
-        if results:
-            given = zip(calls, results[number], strict=True)
-            calls = tuple(replace(bound, result=bound.result._replace(text=shown)) for bound, shown in given)
         parts.append(f"Turn {number + 1}:{text}\n{turn_lines(calls) or '(no call is right in this turn)'}")
     return "\n".join(parts)
 

@@ -18,6 +18,7 @@ from daemon.authors.base import Assignment, Defect, Texts
 from daemon.authors.llm import showing
 from daemon.authors.llm.asking import AnswerForm, Context, Unreadable
 from prompts import load
+from rods import gates
 from rods.analysis.says import Text, is_small
 from rods.canonical import canonical, content_id
 from rods.composing.catalogue import Slot
@@ -54,6 +55,7 @@ async def rewrite(context: Context, given: Assignment, draft: Draft, worded: Tex
     `query_verify_failed` for a text that never gets its values right, `query_gen_failed` for one that cannot be read or
     is no user's."""
     count, tools = len(draft.turns), given.environment.tools()
+    short = showing.within(draft, context.asker.roles.rewrite.results)
 
     def read(answer: dict[str, Any]) -> Texts:
         texts = tuple(text.strip() for text in answer["queries"])
@@ -69,23 +71,25 @@ async def rewrite(context: Context, given: Assignment, draft: Draft, worded: Tex
         "rewrite_turns",
         stage="rewrite",
         fields={
+            "look_ups": await look_ups(context, given),
             "narrative": showing.narrative(draft.plan.narrative),
             "count": str(count),
             "functions": showing.functions(tools, draft),
             "voices": _query_templates(context, given.environment, draft.turns),
-            "turns": "\n\n".join(shown(turn, calls) for turn, calls in enumerate(draft.turns)),
+            "turns": "\n\n".join(shown(turn, calls) for turn, calls in enumerate(short.turns)),
             "longest": str(LONGEST),
         },
         form=AnswerForm({"queries": _list_schema(TEXT, count)}),
         read=read,
         error="query_gen_failed",
-        max_tokens=512 + 256 * count,
+        parts=256 * count,
     )
 
 
 async def reword(context: Context, given: Assignment, draft: Draft, texts: Texts, defect: Defect) -> Texts:
     """The turn of `defect` in new words, the others as they are. Raises ComposeError as `rewrite` does."""
     turn, tools = defect.turn or 0, given.environment.tools()
+    short = showing.within(draft, context.asker.roles.refine.results)
 
     def read(answer: dict[str, Any]) -> Texts:
         mended = (*texts[:turn], answer["query"].strip(), *texts[turn + 1 :])
@@ -97,13 +101,14 @@ async def reword(context: Context, given: Assignment, draft: Draft, texts: Texts
         "refine_rewrite",
         stage="refine",
         fields={
-            "conversation": showing.turns(draft, texts),
+            "look_ups": await look_ups(context, given),
+            "conversation": showing.turns(short, texts),
             "turn": str(turn + 1),
             "query": texts[turn],
             "issue": defect.reason,
             "functions": showing.functions(tools, draft),
             "voices": _query_templates(context, given.environment, draft.turns[turn : turn + 1]),
-            "calls": with_values(tools, draft.turns[turn]),
+            "calls": with_values(tools, short.turns[turn]),
             "longest": str(LONGEST),
         },
         form=AnswerForm({"query": TEXT}),
@@ -137,6 +142,7 @@ async def _written(
 ) -> list[str]:
     tools = given.environment.tools()
     calls = [draft.turns[turn] for turn in turns]
+    short = showing.within(draft, context.asker.roles.query.results, turns)
 
     def read(answer: dict[str, Any]) -> list[str]:
         texts = [text.strip() for text in answer["query"]]
@@ -154,10 +160,11 @@ async def _written(
         "query",
         stage="query",
         fields={
+            "look_ups": await look_ups(context, given),
             "story": showing.narrative(draft.plan.narrative),
             "voices": _query_templates(context, given.environment, calls),
             "earlier": "\n".join(earlier) or "(nothing)",
-            "turns": "\n\n".join(f"Turn {turn + 1}:\n{with_values(tools, draft.turns[turn])}" for turn in turns),
+            "turns": "\n\n".join(f"Turn {turn + 1}:\n{with_values(tools, short.turns[turn])}" for turn in turns),
             "count": str(len(turns)),
             "problem": problem,
         },
@@ -167,29 +174,45 @@ async def _written(
         error="query_gen_failed",
         turn=turns[0],
         function=calls[0][0].recipe,
-        max_tokens=256 + 200 * len(turns),
+        parts=200 * len(turns),
     )
 
 
 async def _verdicts(
     context: Context, given: Assignment, draft: Draft, turns: Sequence[int], texts: Sequence[str]
 ) -> tuple[list[str], str]:
+    role = context.asker.roles.verification
+    short = showing.within(draft, role.results, turns)
     shown = [
-        f"Turn {turn + 1}\nuser: {text}\n{showing.turn_lines(draft.turns[turn])}"
+        f"Turn {turn + 1}\nuser: {text}\n{showing.turn_lines(short.turns[turn])}"
         for turn, text in zip(turns, texts, strict=True)
     ]
-    fields = {"verdict": _list_schema(VERDICT, len(turns)), "problem": {"type": "string", "maxLength": 300}}
+    fields = {"verdict": _list_schema(VERDICT, len(turns)), "problem": {"type": "string", "maxLength": role.reason}}
     return await context.asker.ask(
         given,
         "query_verification",
         stage="verification",
-        fields={"turns": "\n\n".join(shown), "count": str(len(turns))},
+        fields={
+            "look_ups": await look_ups(context, given),
+            "turns": "\n\n".join(shown),
+            "count": str(len(turns)),
+        },
         form=AnswerForm(fields, optional=frozenset({"problem"})),
         read=lambda answer: (answer["verdict"], answer.get("problem", "") or answer["reason"]),
         error="query_verify_no_tag",
         turn=turns[0],
         function=draft.turns[turns[0]][0].recipe,
     )
+
+
+async def look_ups(context: Context, given: Assignment) -> str:
+    """What is said to writers and checkers of calls that only feed a later one: to be asked for where the root's user
+    asks for at least half of its own. The template counts as used from now on."""
+    if given.root.id not in context.look_ups:
+        found = await context.compute(lambda: gates.look_ups(given.environment, given.root))
+        way = "narrated" if 2 * sum(found.values()) >= max(1, len(found)) else "silent"
+        context.look_ups[given.root.id] = context.asker.template("look_ups").sections[way]
+    return context.look_ups[given.root.id]
 
 
 def check_query_templates(context: Context, given: Assignment) -> None:

@@ -24,8 +24,6 @@ from rods.composing.states import deep_merge, fresh_state
 from rods.environments.base import Environment
 from rods.faults import PATCHABLE
 
-SEED_ROOM = 6_000  # characters of the seed's state in a prompt
-PATCH_ROOM = 5_000  # and of the state that is to be patched
 NO_PLAN = "(none yet: the functions for it could not be found)"
 PATHS = 60  # offered to a constrained answer
 PATCHES = 4  # in one answer
@@ -90,7 +88,7 @@ class Worlds:
                     "function": error.function or "(unknown)",
                     "detail": error.detail,
                     "plan": showing.plan(context.catalogue, plan) if plan else NO_PLAN,
-                    "state": showing.state(state, PATCH_ROOM),
+                    "state": showing.state(state, context.asker.roles.patch.world),
                     "tested": "; ".join(map(str, acting)),
                 },
                 sections=["tested"] if acting else [],
@@ -141,13 +139,12 @@ class Worlds:
                 fields={
                     "story": showing.narrative(plan.narrative),
                     "plan": showing.plan(self.context.catalogue, plan),
-                    "state": showing.state(old, SEED_ROOM),
+                    "state": showing.state(old, self.context.asker.roles.state.world),
                 },
                 form=AnswerForm({"state": {"type": "object"}}),
                 read=read,
                 check=check,
                 error="param_gen_failed",
-                max_tokens=2048,
             )
         except ComposeError:
             if self.duplicates and holds_data:

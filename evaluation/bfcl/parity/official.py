@@ -131,8 +131,8 @@ class Official:
         return {"turns": outcomes, "official": official, "strict": official and abstains}
 
     def check(self, entry: dict[str, Any], truth: list[list[str]], turns: list[list[list[str]]]) -> bool:
-        """The whole checker's verdict on `turns` for an entry that is not among the wheel's own. Nothing is mended:
-        what the classes share goes on from entry to entry, as in a run of the benchmark."""
+        """The whole checker's verdict on `turns` for an entry that is not among the wheel's own. Mends nothing: what
+        the classes share goes on from entry to entry, as in a run of the benchmark."""
         valid: bool = self.checker.multi_turn_checker(turns, truth, entry, "", "variant")["valid"]
         self.forget()
         return valid

@@ -59,8 +59,9 @@ def confined(
 
 def confinement(factory: str, tier: Tier, readable: Sequence[str] = ()) -> Confinement:
     """What a process for `factory` may read: the system's libraries, Python and its packages, this package, and the
-    top-level package or module of the factory (with `readable`), and nothing else."""
-    own = [_place("rods"), _place(factory.partition(":")[0].partition(".")[0])]
+    top-level package, module or file (whole path) of the factory (with `readable`), and nothing else."""
+    module = factory.rpartition(":")[0]
+    own = [_place("rods"), Path(module) if module.endswith(".py") else _place(module.partition(".")[0])]
     libraries = [Path(entry) for entry in sys.path if _is_library(Path(entry))]
     path = dict.fromkeys(map(str, [*libraries, *(place.parent for place in own)]))
     more = [Path(each).absolute() for each in readable]

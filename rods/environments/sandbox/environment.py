@@ -12,6 +12,7 @@ and Unsupported for an ability that the environment declares it lacks.
 from __future__ import annotations
 
 import itertools
+import time
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -19,14 +20,16 @@ from typing import Any
 from rods.calls import Call
 from rods.deadlines import SLOW_CALL, WORLD_REMADE
 from rods.environments.base import Features, Instance, Result, Tool
-from rods.environments.sandbox.host import TARGET, tool_from_json
+from rods.environments.sandbox.host import REFUSAL, TARGET, of, tool_from_json
 from rods.environments.workers.serving import dumps
 from rods.environments.workers.worker import Confinement, Overrun, Replaced, Spares, Worker
 from rods.errors import InfrastructureError, RodsError, Unsupported
 from rods.faults import CALL_ERRORS
 
-_TRIES = 3  # of one request, when its worker is replaced for another's sake meanwhile
-_REPLACED_TOO_OFTEN = "worker processes were replaced again and again"
+_TRIES = 5  # of one request, when its worker is lost for another's sake before it is asked
+_FAILURE = 100_000  # characters of the text of a call that failed
+_NAME = 1_000  # characters of an environment's name and of its hash
+_ANSWERS = {"reset": type(None), "replay": type(None), "fork": type(None), "same": bool, "snapshot": dict}
 
 
 class StateRefused(InfrastructureError):
@@ -75,8 +78,10 @@ class Sandboxed:
         ]
         try:
             told = self._cells[0].worker.open()
-            self.name, self.hash = str(told["name"]), str(told["hash"])
-            deterministic, snapshot, fork, visible = (bool(each) for each in told["features"])
+            self.name, self.hash = (of(told[key], str) for key in ("name", "hash"))
+            deterministic, snapshot, fork, visible = (of(each, bool) for each in of(told["features"], list))
+            if max(len(self.name), len(self.hash)) > _NAME:
+                raise ValueError(f"a name or hash of more than {_NAME} characters")
             self._tools = {str(name): tool_from_json(record) for name, record in told["tools"]}
         except (ValueError, TypeError, KeyError) as error:
             raise InfrastructureError(f"environment {factory!r} is not one: {error}") from error
@@ -94,7 +99,7 @@ class Sandboxed:
         cell = self._cells[zlib.crc32(content) % len(self._cells)]
         world = ConfinedWorld(cell, state, [])
         try:
-            world.ensure_made()
+            world.make()
         except StateRefused as error:
             raise ValueError(error.text) from None
         return world
@@ -120,20 +125,23 @@ class _Cell:
         self.gone: list[int] = []
         self.numbers = itertools.count()
 
-    def ask(self, generation: int | None, *request: Any, seconds: float | None = None) -> Any:
+    def ask(self, generation: int, until: float, *request: Any, seconds: float | None = None) -> Any:
         """Raises Replaced, Unsupported, StateRefused (a refused state), or InfrastructureError for anything else."""
         gone: list[int] = []
         while self.gone:
             gone.append(self.gone.pop())
+        do = request[0]
         try:
-            answer = self.worker.call([gone, *request], generation=generation, seconds=seconds)
+            answer = self.worker.call([gone, *request], generation=generation, seconds=seconds, until=until)
         except Overrun as error:
             raise InfrastructureError(f"environment {self.factory!r}: {error} ({error.kind})") from error
         except RuntimeError as error:
             raise InfrastructureError(f"environment {self.factory!r} raised {error}") from error
-        if type(answer) is list and request[0] != "call":
-            raise self._refusal(request[0], str(answer[0]) if answer else "")
-        return answer
+        if do == "call" or type(answer) is _ANSWERS[do]:
+            return answer
+        if type(answer) is list and len(answer) == 1 and type(answer[0]) is str and len(answer[0]) <= REFUSAL:
+            raise self._refusal(do, answer[0])
+        raise self.disbelieve(do)
 
     def _refusal(self, do: str, text: str) -> RodsError:
         """An honest `host` refuses nothing else than the first two; but its process is that of foreign code."""
@@ -142,6 +150,11 @@ class _Cell:
         if do in self.lacking:
             return Unsupported(text)
         return InfrastructureError(f"environment {self.factory!r} refused {do!r}: {text}")
+
+    def disbelieve(self, do: str) -> InfrastructureError:
+        """The error of an answer that is not what it should be. Whatever else this process says is not believed."""
+        self.worker.discard(self.worker.generation)
+        return InfrastructureError(f"environment {self.factory!r} gave something else than the answer to {do!r}")
 
 
 class ConfinedWorld:
@@ -158,24 +171,24 @@ class ConfinedWorld:
         self._cell.gone.append(self._number)
 
     def call(self, call: Call) -> Result:
-        answer = self._ask("call", self._number, call.name, call.arguments)
-        if type(answer) is list and 1 <= len(answer) <= 3:
-            text, value, error = (*answer, None, None)[:3]
-            if type(text) is str and (error is None or (type(error) is str and error in CALL_ERRORS)):
-                self._calls.append([call.name, call.arguments])
-                return Result(text, value, error)
-        raise self._refused("result")
+        with self._cell.worker.turn:
+            answer = self._ask("call", self._number, call.name, call.arguments)
+            if type(answer) is list and 1 <= len(answer) <= 3:
+                text, value, error = (*answer, None, None)[:3]
+                if type(text) is str and (error is None or _is_failure(text, error)):
+                    self._calls.append([call.name, call.arguments])
+                    return Result(text, value, error)
+            raise self._cell.disbelieve("call")
 
     def snapshot(self) -> dict[str, Any]:
-        found = self._ask("snapshot", self._number)
-        if type(found) is not dict:
-            raise self._refused("snapshot")
+        found: dict[str, Any] = self._ask("snapshot", self._number)
         return found
 
     def fork(self) -> ConfinedWorld:
         fresh = ConfinedWorld(self._cell, self._state, self._calls.copy())
-        self._ask("fork", self._number, fresh._number)
-        fresh._generation = self._generation
+        with self._cell.worker.turn:
+            self._ask("fork", self._number, fresh._number)
+            fresh._generation = self._generation
         return fresh
 
     def same_state(self, other: Instance) -> bool:
@@ -183,47 +196,42 @@ class ConfinedWorld:
             return False
         if other._cell is not self._cell:  # only worlds in one process can be compared
             other = ConfinedWorld(self._cell, other._state, other._calls.copy())
-        for _ in range(_TRIES):
-            self.ensure_made()
-            other.ensure_made()
-            try:
-                return self._cell.ask(self._generation, "same", self._number, other._number) is True
-            except Replaced:
-                continue
-        raise InfrastructureError(_REPLACED_TOO_OFTEN)
+        return self._ask("same", self._number, other._number, beside=other) is True
 
-    def ensure_made(self) -> None:
-        """Makes the world, or makes it anew after its worker was replaced: from its state, and the calls that it has
-        lived through. Raises StateRefused for an illegal state."""
+    def make(self) -> None:
+        """Makes the world. Raises StateRefused for an illegal state."""
+        self._ask()
+
+    def _ask(self, *request: Any, beside: ConfinedWorld | None = None) -> Any:
+        """The answer to `request`, once this world (and the one `beside` it) is there. Takes `seconds`, and where
+        processes have to be replaced and worlds made anew, at most deadlines.WORLD_REMADE more; what other requests to
+        the same process take before it is its turn is not counted."""
         cell = self._cell
-        for _ in range(_TRIES):
-            generation = cell.worker.generation
-            if self._generation == generation:
-                return
-            if self._generation >= 0 and not cell.repeatable:
-                raise InfrastructureError(f"environment {cell.factory!r}: a world was lost with its worker process")
-            try:
-                cell.ask(generation, "reset", self._number, self._state)
-                if self._calls:
-                    patience = min(cell.worker.seconds * (1 + len(self._calls)), WORLD_REMADE)
-                    cell.ask(generation, "replay", self._number, self._calls, seconds=patience)
-            except Replaced:
-                continue
-            self._generation = generation
-            return
-        raise InfrastructureError(_REPLACED_TOO_OFTEN)
+        with cell.worker.turn:
+            until = time.monotonic() + cell.worker.seconds + WORLD_REMADE
+            for _ in range(_TRIES):
+                try:
+                    for world in (self, beside):
+                        if world is not None and world._generation != cell.worker.generation:
+                            world._remake(until)
+                    return cell.ask(self._generation, until, *request) if request else None
+                except Replaced:
+                    continue
+        raise InfrastructureError("worker processes were replaced again and again")
 
-    def _ask(self, *request: Any) -> Any:
-        for _ in range(_TRIES):
-            if self._generation != self._cell.worker.generation:
-                self.ensure_made()
-            try:
-                return self._cell.ask(self._generation, *request)
-            except Replaced:
-                continue
-        raise InfrastructureError(_REPLACED_TOO_OFTEN)
+    def _remake(self, until: float) -> None:
+        """Makes the world, or makes it anew after its worker was replaced: from its state, and the calls that it has
+        lived through. Raises Replaced, and StateRefused for an illegal state."""
+        cell = self._cell
+        if self._generation >= 0 and not cell.repeatable:
+            raise InfrastructureError(f"environment {cell.factory!r}: a world was lost with its worker process")
+        generation = cell.worker.generation
+        cell.ask(generation, until, "reset", self._number, self._state)
+        if self._calls:
+            patience = min(cell.worker.seconds * (1 + len(self._calls)), WORLD_REMADE)
+            cell.ask(generation, until, "replay", self._number, self._calls, seconds=patience)
+        self._generation = generation
 
-    def _refused(self, wanted: str) -> InfrastructureError:
-        """The error of an answer that is not what it should be. Whatever else its worker says is not believed."""
-        self._cell.worker.discard(self._generation)
-        return InfrastructureError(f"environment {self._cell.factory!r} gave something else than a {wanted}")
+
+def _is_failure(text: str, error: Any) -> bool:
+    return type(error) is str and error in CALL_ERRORS and len(text) <= _FAILURE

@@ -8,7 +8,6 @@ back as [text], which no answer but a call's looks like.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import orjson
@@ -16,9 +15,10 @@ import orjson
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Parameter, Result, Tool
 from rods.errors import Unsupported
+from rods.functions import named_function
 
 TARGET = "rods.environments.sandbox.host:answer"
-_TEXT = 2_000  # characters of a refusal
+REFUSAL = 2_000  # characters of a refusal
 _worlds: dict[int, Instance] = {}
 _environment: Environment
 # what an environment may raise, by request; anything else is its failure
@@ -40,7 +40,7 @@ def answer(request: list[Any]) -> Any:
     try:
         return _ANSWERS[do](*rest)
     except _REFUSALS.get(do, ()) as error:
-        return [str(error)[:_TEXT].encode("utf-8", "replace").decode()]
+        return [str(error)[:REFUSAL].encode("utf-8", "replace").decode()]
 
 
 def _result(result: Result) -> orjson.Fragment:
@@ -56,13 +56,12 @@ def _result(result: Result) -> orjson.Fragment:
 
 def _load(factory: str) -> dict[str, Any]:
     global _environment
-    module, _, name = factory.partition(":")
-    _environment = getattr(importlib.import_module(module), name)()
-    features = _environment.features
+    _environment = named_function(factory, where="sandbox")()
+    able = _environment.features
     return {
         "name": _environment.name,
         "hash": _environment.hash,
-        "features": [features.deterministic, features.snapshot, features.fork, features.state_visible],
+        "features": [bool(each) for each in (able.deterministic, able.snapshot, able.fork, able.state_visible)],
         "tools": [[name, tool_as_json(tool)] for name, tool in _environment.tools().items()],
     }
 
@@ -124,26 +123,27 @@ def tool_from_json(record: Any) -> Tool:
     """The tool that a worker has described. Everything is checked, since the worker may send anything. Raises
     ValueError, TypeError or KeyError for what is no tool."""
     return Tool(
-        _of(record["name"], str),
-        _of(record["group"], str),
-        _of(record["description"], str),
+        of(record["name"], str),
+        of(record["group"], str),
+        of(record["description"], str),
         tuple(
             Parameter(
-                _of(part["name"], str),
-                _of(part["schema"], dict),
-                _of(part["description"], str),
-                _of(part["required"], bool),
+                of(part["name"], str),
+                of(part["schema"], dict),
+                of(part["description"], str),
+                of(part["required"], bool),
                 part["default"],
-                _of(part["bounds"], dict),
+                of(part["bounds"], dict),
             )
-            for part in _of(record["parameters"], list)
+            for part in of(record["parameters"], list)
         ),
-        _of(record["bounded"], bool),
-        None if record["result"] is None else _of(record["result"], dict),
+        of(record["bounded"], bool),
+        None if record["result"] is None else of(record["result"], dict),
     )
 
 
-def _of(value: Any, kind: type) -> Any:
+def of(value: Any, kind: type) -> Any:
+    """The value, if it is of just this type. Raises ValueError otherwise."""
     if type(value) is not kind:
         raise ValueError(f"{value!r:.80} should be a {kind.__name__}")
     return value

@@ -21,12 +21,13 @@ from typing import Any, Literal
 import orjson
 
 from rods.deadlines import WORKER_STALLED, WORKER_START
-from rods.environments.workers.serving import HEADER
+from rods.environments.workers import threads
+from rods.environments.workers.serving import COMPLAINT, HEADER
 from rods.errors import InfrastructureError, RodsError
 
 _CHUNK = 1 << 16
 _OPENING_BYTES = 16 << 20  # of the answer to an opening request
-_COMPLAINT = 2_000  # bytes of a start's error text
+_DEPTH = 100  # brackets inside of brackets in an answer: whatever writes or compares it recurses; orjson writes 254
 _TIME = struct.Struct("@ll")
 
 
@@ -76,8 +77,12 @@ class Child:
             "opening": order.opening,
             "cpu": order.cpu,
             "quiet": confinement is not None,
-            "confinement": None if confinement is None else confinement.files,
+            "confinement": None,
         }
+        handed: list[socket.socket] = []
+        if confinement is not None and confinement.files is not None:
+            handed.append(threads.count())
+            told["confinement"] = {**confinement.files, "threads": handed[0].fileno()}
         environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONHASHSEED": "0", "LANG": "C.UTF-8"}
         if confinement is None:
             path = [entry or str(Path.cwd()) for entry in sys.path]
@@ -96,13 +101,15 @@ class Child:
                 stdout=None if elsewhere is None else subprocess.DEVNULL,
                 stderr=elsewhere,
                 env=environment,
+                pass_fds=[each.fileno() for each in handed],
                 process_group=None if confinement is None else 0,  # a terminal's Ctrl-C is not for it
             )
         except OSError as error:
             self._pipe.close()
             raise InfrastructureError(f"cannot start a worker process: {error}") from error
         finally:
-            theirs.close()
+            for end in (theirs, *handed):
+                end.close()
         self.owner = os.getpid()
         self.ready = False
         self.opened: Any = None  # the answer to the opening request
@@ -111,12 +118,12 @@ class Child:
         self._number = 0  # of the request whose reply comes next
         self._end = weakref.finalize(self, _end, self.process, self._pipe, self.owner, confinement is not None)
 
-    def wait_until_ready(self) -> None:
+    def wait_until_ready(self, seconds: float = WORKER_START) -> None:
         if self.ready:
             return
         try:
-            self._wait_at_most(WORKER_START)
-            status, value = self._receive(time.monotonic() + WORKER_START, _OPENING_BYTES)
+            self._wait_at_most(seconds)
+            status, value = self._receive(time.monotonic() + seconds, _OPENING_BYTES)
         except (Overrun, Gone) as error:
             self.kill()
             raise InfrastructureError(f"the worker process did not start: {self._complaint() or error}") from error
@@ -174,9 +181,13 @@ class Child:
         if HEADER.unpack_from(content)[1] != self._number:  # it answered an earlier request twice
             raise Gone
         try:
-            status, value = orjson.loads(content[HEADER.size :])
+            status, value = answer = orjson.loads(content[HEADER.size :])
         except (ValueError, TypeError) as error:  # a confined one may write anything
             raise Overrun("crashed", "the worker process broke the protocol") from error
+        if type(answer) is not list or (status != "ok" and not _is_complaint(status, value)):
+            raise Overrun("crashed", "the worker process broke the protocol")
+        if content.count(b"[") + content.count(b"{") > _DEPTH and _nested_too_deeply(value):
+            raise Overrun("crashed", f"an answer nested deeper than {_DEPTH}")
         return status, value
 
     def _rest(self, content: bytes, deadline: float, limit: int) -> bytes:
@@ -226,12 +237,32 @@ class Child:
         if self.process.stderr is None:
             return ""
         os.set_blocking(self.process.stderr.fileno(), False)
-        said = self.process.stderr.read(_COMPLAINT) or b""
+        said = self.process.stderr.read(COMPLAINT) or b""
         self.process.stderr.close()
         return said.decode(errors="replace").strip()
 
     def kill(self) -> None:
         self._end()
+
+
+def _is_complaint(status: Any, value: Any) -> bool:
+    return (status == "raised" or status == "too_large") and type(value) is str and len(value) <= COMPLAINT
+
+
+def _nested_too_deeply(value: Any) -> bool:
+    """Level by level, since its own recursion would have a limit too."""
+    level = [value]
+    for _ in range(_DEPTH):
+        inner: list[Any] = []
+        for each in level:
+            if type(each) is list:
+                inner += each
+            elif type(each) is dict:
+                inner += each.values()
+        if not inner:
+            return False
+        level = inner
+    return True
 
 
 def _end(process: subprocess.Popen[bytes], pipe: socket.socket, owner: int, group: bool) -> None:

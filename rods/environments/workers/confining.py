@@ -2,7 +2,7 @@
 
 Limits on memory, open files and their size; no privileges, not even root's; SIGKILL when the parent ends; and as far as
 the kernel has them, Landlock (which files can be read; from its version 4 on no TCP, from 6 on no signals and abstract
-sockets outside the process) and `seccomp` (which system calls are refused). Works inside bubblewrap and without it.
+sockets outside the process) and `seccomp` (which system calls there are). Works inside bubblewrap and without it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import resource
+import socket
 import stat
 import struct
 import sys
@@ -20,7 +21,7 @@ from typing import Any
 from rods.environments.workers import seccomp
 
 OPEN_FILES = 64
-PROCESSES = 64  # threads, really: seccomp refuses processes
+PROCESSES = 64  # of the whole user, where `threads` are not counted
 FILE_BYTES = 10 << 20  # of one file
 CPU_SECONDS = 3_600  # of one process: what burns time between calls is replaced now and then
 _PDEATHSIG, _DROP_BOUNDING, _NO_NEW_PRIVILEGES, _AMBIENT = 1, 24, 38, 47
@@ -41,30 +42,48 @@ _SCOPES = 0b11  # abstract sockets and signals
 
 
 def confine(order: dict[str, Any], memory: int) -> None:
-    """`order`: {"path": entries of sys.path, "readable": paths, "writable": paths}. Raises OSError for what this
-    kernel should be able to do and refuses."""
+    """`order`: {"readable": paths, "writable": paths, "threads": a socket to `threads` in the parent}.
+    Raises OSError for what this kernel should be able to do and refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PDEATHSIG, 9, 0, 0, 0)
     for kind, value in (
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_FSIZE, FILE_BYTES),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
-        (resource.RLIMIT_NPROC, PROCESSES),
         (resource.RLIMIT_CPU, CPU_SECONDS),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
     ):
-        _, hard = resource.getrlimit(kind)
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (value, value))
+        _limit(kind, value)
     if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "no_new_privs was refused")
     _drop_privileges(libc)
     if landlock_version():
         _restrict_files(order["readable"], order["writable"])
+    if not _have_threads_counted(order["threads"]):
+        _limit(resource.RLIMIT_NPROC, PROCESSES)
     if seccomp.available():
-        seccomp.refuse()
+        seccomp.restrict()
+
+
+def _limit(kind: int, value: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def _have_threads_counted(handover: int) -> bool:
+    """Whether the parent is asked about each new thread from now on (`threads`), by what it gets through `handover`."""
+    with socket.socket(fileno=handover) as parent:
+        try:
+            listener = seccomp.listen_for_threads() if seccomp.available() else -1
+        except OSError:  # a kernel before 5.0, or another program listens to all processes of this machine
+            return False
+        if listener >= 0:
+            socket.send_fds(parent, [b"-"], [listener])
+            os.close(listener)
+        return listener >= 0
 
 
 def _drop_privileges(libc: ctypes.CDLL) -> None:

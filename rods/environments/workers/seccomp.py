@@ -1,13 +1,16 @@
-"""The system calls that a confined process is refused (seccomp): from then on, for good, they fail with EPERM.
+"""The system calls that a confined process may make (seccomp): all others fail, from then on and for good.
 
-An environment computes: it needs no sockets, other processes, signals, or calls that administer kernel and machine.
-Threads are allowed. The tables are for x86-64 and 64-bit Arm; `available` says whether this machine is one of them.
+An environment computes, reads files, writes those that it may, and starts threads. What is not named here is refused:
+sockets, other processes, signals, memory shared between processes, locks on files, whatever administers the machine,
+and every call that later kernels add. The tables are for x86-64 and 64-bit Arm; `available` says whether this machine
+is one of them.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import os
 import platform
 import struct
 import sys
@@ -15,112 +18,168 @@ from collections.abc import Mapping
 
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column of the tables, audit's name of the machine
 # number on x86-64 and on 64-bit Arm (from the kernel's unistd.h); -1: the machine has no such call
-_REFUSED: Mapping[str, tuple[int, int]] = {
-    # network
-    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "accept": (43, 202),
-    "accept4": (288, 242),
-    # other processes and programs
-    "fork": (57, -1), "vfork": (58, -1), "execve": (59, 221), "execveat": (322, 281),
-    # the group of processes that it is ended with
-    "setpgid": (109, 154), "setsid": (112, 157),
-    # signals, and looking into or changing others
-    "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
-    "rt_tgsigqueueinfo": (297, 240), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438),
-    "pidfd_send_signal": (424, 424), "ptrace": (101, 117), "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271), "kcmp": (312, 272), "setpriority": (141, 140), "sched_setscheduler": (144, 119),
-    "sched_setattr": (314, 274), "sched_setaffinity": (203, 122), "ioprio_set": (251, 30),
-    # memory that no limit counts, and what outlives the process
-    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "msgget": (68, 186),
-    "semget": (64, 190), "mq_open": (240, 180), "add_key": (248, 217), "request_key": (249, 218),
-    "keyctl": (250, 219),
-    # what administers or programs the kernel
-    "bpf": (321, 280), "perf_event_open": (298, 241), "io_uring_setup": (425, 425), "userfaultfd": (323, 282),
-    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294), "iopl": (172, -1), "ioperm": (173, -1), "modify_ldt": (154, -1),
-    "personality": (135, 92), "fanotify_init": (300, 262),
-    # the machine itself: mounts, clocks, names, power
-    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "setns": (308, 268),
-    "unshare": (272, 97), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
-    "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442), "swapon": (167, 224),
-    "swapoff": (168, 225), "reboot": (169, 142), "settimeofday": (164, 170), "clock_settime": (227, 112),
-    "clock_adjtime": (305, 266), "adjtimex": (159, 171), "sethostname": (170, 161), "setdomainname": (171, 162),
-    "acct": (163, 89), "quotactl": (179, 60), "syslog": (103, 116), "name_to_handle_at": (303, 264),
-    "open_by_handle_at": (304, 265), "mknod": (133, -1), "mknodat": (259, 33),
-    # what Landlock leaves open of files: rights, owners, dates, labels
-    "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, -1),
-    "fchown": (93, 55), "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1), "utimes": (235, -1),
-    "futimesat": (261, -1), "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6),
-    "fsetxattr": (190, 7), "setxattrat": (463, 463), "removexattr": (197, 14), "lremovexattr": (198, 15),
-    "fremovexattr": (199, 16), "removexattrat": (466, 466), "truncate": (76, 45),
-    # its own limits
-    "setrlimit": (160, 164), "prctl": (157, 167), "seccomp": (317, 277), "capset": (126, 91),
+_ALLOWED: Mapping[str, tuple[int, int]] = {
+    # what is called most stands first: a kernel before 5.11 compares one by one
+    "read": (0, 63), "write": (1, 64), "futex": (202, 98),
+    # open files, and waiting for them
+    "close": (3, 57), "close_range": (436, 436), "lseek": (8, 62), "readv": (19, 65), "writev": (20, 66),
+    "pread64": (17, 67), "pwrite64": (18, 68), "preadv": (295, 69), "pwritev": (296, 70), "preadv2": (327, 286),
+    "pwritev2": (328, 287), "dup": (32, 23), "dup2": (33, -1), "dup3": (292, 24), "pipe": (22, -1), "poll": (7, -1),
+    "ppoll": (271, 73), "select": (23, -1), "pselect6": (270, 72), "epoll_create": (213, -1),
+    "epoll_create1": (291, 20), "epoll_ctl": (233, 21), "epoll_wait": (232, -1), "epoll_pwait": (281, 22),
+    "epoll_pwait2": (441, 441), "eventfd": (284, -1), "eventfd2": (290, 19), "recvfrom": (45, 207),
+    "shutdown": (48, 210), "getsockname": (51, 204), "getpeername": (52, 205),
+    # files and folders: which ones is for Landlock and the mounts to say
+    "open": (2, -1), "openat": (257, 56), "stat": (4, -1), "fstat": (5, 80), "lstat": (6, -1), "newfstatat": (262, 79),
+    "statx": (332, 291), "statfs": (137, 43), "fstatfs": (138, 44), "access": (21, -1), "faccessat": (269, 48),
+    "faccessat2": (439, 439), "readlink": (89, -1), "readlinkat": (267, 78), "getdents64": (217, 61),
+    "getcwd": (79, 17), "chdir": (80, 49), "fchdir": (81, 50), "umask": (95, 166), "mkdir": (83, -1),
+    "mkdirat": (258, 34), "rmdir": (84, -1), "unlink": (87, -1), "unlinkat": (263, 35), "rename": (82, -1),
+    "renameat": (264, 38), "renameat2": (316, 276), "symlink": (88, -1), "symlinkat": (266, 36), "link": (86, -1),
+    "linkat": (265, 37), "ftruncate": (77, 46),
+    # memory, within the limit
+    "mprotect": (10, 226), "munmap": (11, 215), "mremap": (25, 216), "brk": (12, 214),
+    # its own threads, signal handlers, timers and end
+    "exit": (60, 93), "exit_group": (231, 94), "set_tid_address": (218, 96), "set_robust_list": (273, 99),
+    "rseq": (334, 293), "sched_yield": (24, 124), "restart_syscall": (219, 128), "rt_sigaction": (13, 134),
+    "rt_sigprocmask": (14, 135), "rt_sigpending": (127, 136), "rt_sigtimedwait": (128, 137),
+    "rt_sigsuspend": (130, 133), "rt_sigreturn": (15, 139), "sigaltstack": (131, 132), "pause": (34, -1),
+    "alarm": (37, -1), "getitimer": (36, 102), "setitimer": (38, 103), "nanosleep": (35, 101),
+    # questions about itself, and randomness
+    "getpid": (39, 172), "getppid": (110, 173), "gettid": (186, 178), "getpgrp": (111, -1), "getuid": (102, 174),
+    "geteuid": (107, 175), "getgid": (104, 176), "getegid": (108, 177), "getresuid": (118, 148),
+    "getresgid": (120, 150), "getgroups": (115, 158), "uname": (63, 160), "sysinfo": (99, 179), "times": (100, 153),
+    "getrusage": (98, 165), "getrlimit": (97, 163), "getcpu": (309, 168), "gettimeofday": (96, 169),
+    "time": (201, -1), "getrandom": (318, 278),
 }  # fmt: skip
-_CLONE, _CLONE3, _PRLIMIT = (56, 220), 435, (302, 261)
-# calls of which only some are refused, by argument 1: signals to others (fcntl's owner and signal, the same of ioctl),
-# and typing into a terminal
-_REFUSED_PARTLY: tuple[tuple[tuple[int, int], tuple[int, ...]], ...] = (
-    ((72, 25), (8, 10, 15)),
-    ((16, 29), (0x8901, 0x8902, 0x5412, 0x541C)),
-)
-_CLONE_THREAD = 0x10000
-_X32 = 0x40000000  # from here on x86-64 counts the calls of another set
+# Calls that do nothing here and say that they did: in a private /tmp, which is memory, there is nothing to sync, and on
+# a file from outside they would keep its disk busy.
+_IDLE: Mapping[str, tuple[int, int]] = {"fsync": (74, 82), "fdatasync": (75, 83), "msync": (26, 227)}
 
-_PR_SET_SECCOMP, _FILTER = 22, 2
+_CLOEXEC_OR_NONBLOCK = (0, 0x800, 0x80000, 0x80800)
+_NULL = (0,)
+_SELF = "self"  # this process's own number, or 0
+_CLOCKS = tuple(range(12))  # the machine's, and the one of this process: other processes' have other numbers
+# Calls of which only some are allowed: name, numbers, and for each argument that matters its place and the values that
+# it may have, of which the kernel takes the lower 32 bits; of a pointer (None) only the null one.
+_PARTLY: tuple[tuple[str, tuple[int, int], Mapping[int, tuple[int, ...] | str | None]], ...] = (
+    # threads as the C libraries start them (glibc's flags, musl's); no processes
+    ("clone", (56, 220), {0: (0x3D0F00, 0x7D0F00)}),
+    # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC, F_GETPIPE_SZ: no leases, locks, owners and signals
+    ("fcntl", (72, 25), {1: (0, 1, 2, 3, 4, 1030, 1032)}),
+    # TCGETS (whether it is a terminal), TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, TCGETS2
+    ("ioctl", (16, 29), {1: (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x802C542A)}),
+    ("pipe2", (293, 59), {1: _CLOEXEC_OR_NONBLOCK}),
+    # AF_UNIX, SOCK_STREAM: two ends within this process, and nobody else to send to
+    ("socketpair", (53, 199), {0: (1,), 1: tuple(1 | flags for flags in _CLOEXEC_OR_NONBLOCK)}),
+    ("sendto", (44, 206), {4: None}),
+    # of the socket itself, SO_TYPE, SO_ERROR, SO_SNDBUF, SO_RCVBUF, SO_PROTOCOL, SO_DOMAIN: not who is at the other end
+    ("getsockopt", (55, 209), {1: (1,), 2: (3, 4, 7, 8, 38, 39)}),
+    ("madvise", (28, 233), {2: (0, 1, 2, 3, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19, 102, 103)}),  # no swapping out
+    # its own limits can be asked for, and nobody's changed
+    ("prlimit64", (302, 261), {0: _SELF, 2: None}),
+    ("sched_getaffinity", (204, 123), {0: _SELF}),
+    ("getpgid", (121, 155), {0: _SELF}),
+    ("getsid", (124, 156), {0: _SELF}),
+    ("clock_gettime", (228, 113), {0: _CLOCKS}),
+    ("clock_getres", (229, 114), {0: _CLOCKS}),
+    ("clock_nanosleep", (230, 115), {0: _CLOCKS}),
+)  # fmt: skip
+_MMAP, _FLAGS, _HUGETLB = (9, 222), 3, 0x40000  # huge pages are the whole machine's
+# From here on every machine has the same numbers, and a C library that meets one of these calls in vain takes an older
+# one if it is told that there is none (clone3, whose flags cannot be seen, for one). On x86-64 the calls of the other
+# set (x32) are above it too.
+_NEWER = 435
+
+_SECCOMP, _SET_FILTER, _NEW_LISTENER = (317, 277), 1, 8
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_OF, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-# offsets of a call's number, its machine, and its arguments 0, 1 and 2
-_NUMBER, _ARCHITECTURE, _FLAGS, _COMMAND, _NEW_LIMIT = 0, 4, 16, 24, 32
-# An instruction sees 32 bits. Of flags and commands the kernel takes no more than these either; an address has another
-# half, which lies behind (both machines are little-endian: one of the other kind has another name for audit).
-_UPPER = 4
-_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets of a call's number, its machine, and its arguments of 64 bits
+_UPPER = 4  # an instruction sees 32 bits; the upper half lies behind (both machines are little-endian)
+_ALLOW, _ASK, _ERRNO, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000  # of two filters the stricter one counts
+_Instruction = tuple[int, int, int, int]  # (operation, how many instructions to skip if so, if not, operand)
 
 
 def available() -> bool:
     return sys.platform == "linux" and platform.machine() in _MACHINES
 
 
-def refuse() -> None:
+def listen_for_threads() -> int:
+    """From now on each `clone` of this process waits for an answer of whoever holds the descriptor that is returned
+    (`threads`). Needs `no_new_privs`. Raises OSError when the kernel has no such thing, or somebody listens already."""
+    column, machine = _MACHINES[platform.machine()]
+    numbers = next(numbers for name, numbers, _ in _PARTLY if name == "clone")
+    program = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_JUMP_EQUAL, 0, 3, machine),
+        (_LOAD, 0, 0, _NUMBER),
+        (_JUMP_EQUAL, 0, 1, numbers[column]),
+        (_RETURN, 0, 0, _ASK),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    return _install(program, _NEW_LISTENER)
+
+
+def restrict() -> None:
     """Installs the filter, for this process and for good. Needs `no_new_privs`. Raises OSError when it cannot."""
-    instructions = _program()
+    _install(_program(), 0)
+
+
+def _install(instructions: list[_Instruction], flags: int) -> int:
     code = b"".join(struct.pack("HBBI", *instruction) for instruction in instructions)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(buffer))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.c_char_p(program), 0, 0):
+    call = _SECCOMP[_MACHINES[platform.machine()][0]]
+    found: int = ctypes.CDLL(None, use_errno=True).syscall(call, _SET_FILTER, flags, ctypes.c_char_p(program))
+    if found < 0:
         raise OSError(ctypes.get_errno(), "seccomp refused the filter")
+    return found
 
 
-def _program() -> list[tuple[int, int, int, int]]:
-    """BPF: (operation, how many instructions to skip if so, if not, operand)."""
+def _program() -> list[_Instruction]:
     column, machine = _MACHINES[platform.machine()]
-    refused = sorted(numbers[column] for numbers in _REFUSED.values() if numbers[column] >= 0)
-    tests: list[tuple[int, int]] = [(_JUMP_EQUAL, number) for number in refused]
-    if column == 0:
-        tests.insert(0, (_JUMP_AT_LEAST, _X32))
     allow, refuse = (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERRNO | errno.EPERM)
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, machine),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER),
-        (_JUMP_EQUAL, 0, 1, _CLONE3),  # its flags cannot be seen: the C library then takes clone
-        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
-        (_JUMP_EQUAL, 0, 4, _CLONE[column]),
-        (_LOAD, 0, 0, _FLAGS),
-        (_JUMP_ANY_OF, 0, 1, _CLONE_THREAD),
-        allow,
+        *_any_of([numbers[column] for numbers in _ALLOWED.values() if numbers[column] >= 0], allow),
+        *_any_of([numbers[column] for numbers in _IDLE.values()], (_RETURN, 0, 0, _ERRNO)),
+    ]
+    for _, numbers, arguments in _PARTLY:
+        checks = [check for place, values in arguments.items() for check in _checks(place, values)]
+        program += [(_JUMP_EQUAL, 0, len(checks) + 1, numbers[column]), *checks, allow]
+    program += [
+        (_JUMP_EQUAL, 0, 4, _MMAP[column]),
+        (_LOAD, 0, 0, _ARGUMENTS + 8 * _FLAGS),
+        (_JUMP_ANY_OF, 0, 1, _HUGETLB),
         refuse,
-        (_JUMP_EQUAL, 0, 6, _PRLIMIT[column]),
-        (_LOAD, 0, 0, _NEW_LIMIT),
-        (_JUMP_EQUAL, 0, 3, 0),
-        (_LOAD, 0, 0, _NEW_LIMIT + _UPPER),
-        (_JUMP_EQUAL, 0, 1, 0),  # a question, and no new limit
         allow,
+        (_JUMP_AT_LEAST, 0, 1, _NEWER),
+        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
         refuse,
     ]
-    for numbers, commands in _REFUSED_PARTLY:
-        program += [(_JUMP_EQUAL, 0, len(commands) + 3, numbers[column]), (_LOAD, 0, 0, _COMMAND)]
-        program += [(_JUMP_EQUAL, len(commands) - index, 0, command) for index, command in enumerate(commands)]
-        program += [allow, refuse]
-    program += [(operation, len(tests) - index, 0, operand) for index, (operation, operand) in enumerate(tests)]
-    return [*program, allow, refuse]
+    return program
+
+
+def _any_of(values: list[int], then: _Instruction) -> list[_Instruction]:
+    """Returns as `then` says for one of `values`, and goes on for any other."""
+    jumps = [(_JUMP_EQUAL, len(values) - 1 - index, 0, value) for index, value in enumerate(values)]
+    jumps[-1] = (_JUMP_EQUAL, 0, 1, values[-1])
+    return [*jumps, then]
+
+
+def _checks(place: int, values: tuple[int, ...] | str | None) -> list[_Instruction]:
+    """Goes on where argument `place` has one of `values`, and refuses the call otherwise."""
+    offset, refuse = _ARGUMENTS + 8 * place, (_RETURN, 0, 0, _ERRNO | errno.EPERM)
+    halves: list[tuple[int, tuple[int, ...]]]
+    if values is None:
+        halves = [(offset, _NULL), (offset + _UPPER, _NULL)]
+    else:
+        halves = [(offset, (0, os.getpid()) if isinstance(values, str) else values)]
+    found: list[_Instruction] = []
+    for half, legal in halves:
+        found.append((_LOAD, 0, 0, half))
+        found += [(_JUMP_EQUAL, len(legal) - index, 0, value) for index, value in enumerate(legal)]
+        found.append(refuse)
+    return found

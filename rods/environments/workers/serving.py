@@ -24,6 +24,7 @@ from typing import Any
 import orjson
 
 HEADER = struct.Struct(">II")
+COMPLAINT = 2_000  # characters of an error's text
 _CHUNK = 1 << 16
 _BY_JSON = b" "  # how a request begins that Python's own json wrote
 
@@ -75,7 +76,7 @@ def _answer(function: Callable[[Any], Any], request: Any, reply_bytes: int) -> b
     except RecursionError:
         return orjson.dumps(["raised", "RecursionError: maximum recursion depth exceeded"])
     except Exception as error:  # noqa: BLE001 whatever the function raises is the answer
-        text = f"{type(error).__name__}: {error}"[:2000].encode("utf-8", "replace").decode()
+        text = f"{type(error).__name__}: {error}"[:COMPLAINT].encode("utf-8", "replace").decode()
         return orjson.dumps(["raised", text])
     if len(reply) > reply_bytes:
         return orjson.dumps(["too_large", f"an answer of {len(reply)} bytes; at most {reply_bytes}"])
@@ -112,11 +113,14 @@ def _write(pipe: int, number: int, content: bytes) -> None:
 def dumps(value: Any) -> bytes:
     """A request as JSON: by orjson, or by Python's own module where orjson would refuse or change a value (integers
     beyond 64 bits, infinities, lone surrogates: policies write them, and an environment must see them). Replies are
-    orjson's alone. Raises ValueError or TypeError for what is no JSON."""
+    orjson's alone. Raises ValueError or TypeError for what is no JSON, or nested too deeply."""
     try:
         text = orjson.dumps(value)
     except TypeError:
-        return _BY_JSON + json.dumps(value).encode()
+        try:
+            return _BY_JSON + json.dumps(value).encode()
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
     return _BY_JSON + json.dumps(value).encode() if b"null" in text and _has_odd_number(value) else text
 
 

@@ -14,13 +14,15 @@ no sandbox: the functions are ours or the user's own, and only their arguments a
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
+import time
 from collections import deque
 from concurrent.futures import Future
 from typing import Any
 
-from rods.deadlines import WORKER_CALL
+from rods.deadlines import WORKER_CALL, WORKER_START
 from rods.environments.workers.child import Child, Confinement, Gone, Order, Overrun, start, start_soon
 from rods.environments.workers.serving import dumps
 from rods.errors import InfrastructureError, RodsError
@@ -81,8 +83,8 @@ class Worker:
     first request to every child. With `cpu` the seconds are the child's CPU time: on a busy machine a request takes as
     long as it takes, up to `deadlines.WORKER_STALLED` by the clock; then the machine is at fault. `spares` are children
     that wait to replace it, shared with other workers of the same order; without them a replacement has to be started.
-    Safe to share between threads (requests wait for each other); after a fork each process starts a child of its own.
-    `generation` counts the children.
+    Safe to share between threads: requests wait for each other, and who holds `turn` may make several in a row. After a
+    fork each process starts a child of its own. `generation` counts the children.
     """
 
     def __init__(
@@ -101,25 +103,29 @@ class Worker:
         self._spares = spares or Spares(0)
         self._order = Order(target, seconds, memory, reply_bytes, opening, confinement, cpu)
         self.generation = 0
-        self._lock = threading.Lock()
+        self.turn = threading.RLock()
         self._child: Child | None = None
 
-    def call(self, request: Any, *, seconds: float | None = None, generation: int | None = None) -> Any:
-        """The function's answer. `generation`: the child that the request is for.
+    def call(
+        self, request: Any, *, seconds: float | None = None, generation: int | None = None, until: float = math.inf
+    ) -> Any:
+        """The function's answer. `generation`: the child that the request is for. `until`: when time.monotonic() says
+        so it is given up, whatever has to be started for it.
 
         Raises Overrun, InfrastructureError, Replaced, or RuntimeError with the text of an exception that the function
         itself raised; ValueError or TypeError for a request that is no JSON.
         """
         content = dumps(request)
-        with self._lock:
+        with self.turn:
             for _ in range(3):
                 child = self._child
                 if child is None or not child.ready or child.owner != os.getpid():
-                    child = self._ready_child()
+                    child = self._ready_child(_at_most(WORKER_START, until))
                 if generation is not None and generation != self.generation:
                     raise Replaced("the worker process was replaced")
+                patience = _at_most(seconds or self.seconds, until)
                 try:
-                    status, value = child.ask(content, seconds or self.seconds, self.reply_bytes)
+                    status, value = child.ask(content, patience, self.reply_bytes)
                     if status != "ok" and status != "raised":
                         raise Overrun("too_large", str(value))
                 except Gone:
@@ -137,14 +143,14 @@ class Worker:
 
     def discard(self, generation: int) -> None:
         """Replaces child number `generation`, if it is still the present one."""
-        with self._lock:
+        with self.turn:
             if generation == self.generation and self._child is not None:
                 self._replace(self._child)
 
     def open(self) -> Any:
         """Starts the child now, so that the first request does not pay for it. The answer to the opening request."""
-        with self._lock:
-            return self._ready_child().opened
+        with self.turn:
+            return self._ready_child(WORKER_START).opened
 
     warm = open
 
@@ -153,7 +159,7 @@ class Worker:
         return None if self._child is None else self._child.process.pid
 
     def close(self) -> None:
-        with self._lock:
+        with self.turn:
             if self._child is not None:
                 self._child.kill()
             self._child = None
@@ -165,11 +171,19 @@ class Worker:
         with contextlib.suppress(InfrastructureError):  # without waiting for it: the next request finds it warm
             self._child = self._spares.take(self._order)
 
-    def _ready_child(self) -> Child:
+    def _ready_child(self, seconds: float) -> Child:
         child = self._child
         if child is None or child.owner != os.getpid() or (not child.ready and child.process.poll() is not None):
             child = self._child = self._spares.take(self._order)
             self.generation += 1
-        child.wait_until_ready()
+        child.wait_until_ready(seconds)
         self._spares.fill(self._order)
         return child
+
+
+def _at_most(seconds: float, until: float) -> float:
+    """`seconds`, or what is left of them. Raises InfrastructureError when nothing is."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise InfrastructureError("no time is left for this request: worker processes were replaced meanwhile")
+    return min(seconds, left)

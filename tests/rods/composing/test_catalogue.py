@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rods.composing import bind, planning, states, task_types, wording
-from rods.composing.catalogue import Recipe, RecipeStep, catalogue_for
+from rods.composing.catalogue import Recipe, RecipeStep, Words, catalogue_for
 from rods.composing.plan_search import PlanShape
 from rods.composing.recipes import source
 from rods.composing.records import ComposeError
@@ -64,15 +64,32 @@ def test_unsound_phrase_book_is_named() -> None:
     for changed, fault in (
         (replace(book, things={}), "no words for the thing"),
         (replace(book, supply={}), "vague and supply differ"),
+        (replace(book, vague={**book.vague, "day": ()}), "vague has no words for 'day'"),
+        (replace(book, supply={**book.supply, "day": ("On that day.",)}), "must hold {value} once"),
         (replace(book, frames={1: ("Please.",)}), "must hold 1 requests"),
         (replace(book, stories=()), "needs a story"),
     ):
         assert any(fault in line for line in faults(replace(desk(), book=changed), DESK))
 
 
+WORDS = {**desk().book.things, "dance": Words(("the {noun}",), ("it",))}
+
+
 def test_lists_that_name_what_there_is_not_are_named() -> None:
     ours = desk()
+    hidden = {"target": ("that account",)}  # its family is "account", by which words are looked up
+    unknown = {"dance": ("it",)}
+    gone = Recipe("gone", (step("read_file", file="file:file"),), ("read {file}",), ends=("dance",))
     for changed, fault in (
+        (replace(ours, book=replace(ours.book, vague=hidden)), "vague names the unknown family 'target'"),
+        (replace(ours, book=replace(ours.book, supply=hidden)), "supply names the unknown family 'target'"),
+        (replace(ours, book=replace(ours.book, vague=unknown)), "vague names the unknown family 'dance'"),
+        (replace(ours, book=replace(ours.book, supply=unknown)), "supply names the unknown family 'dance'"),
+        (replace(ours, book=replace(ours.book, things=WORDS)), "things names the unknown thing 'dance'"),
+        (
+            replace(ours, recipes={**ours.recipes, "gone": gone}),
+            "no recipe gives or makes 'dance', which another one ends",
+        ),
         (replace(ours, families={"dance": "day"}), "families names the unknown domain 'dance'"),
         (replace(ours, thematic=frozenset({"dance"})), "thematic names the unknown domain 'dance'"),
         (replace(ours, silent=frozenset({"dance"})), "silent names the unknown thing 'dance'"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from rods.calls import Call
 from rods.config import Sandbox
 from rods.environments.base import Environment, kept
 from rods.environments.loading import Environments
@@ -24,7 +27,7 @@ def test_each_is_made_once_and_a_name_without_a_colon_is_one_of_ours() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("nowhere", "unknown environment → use desk, bfcl or your own 'package.module:factory'"),
+        ("nowhere", "unknown environment → use desk, bfcl or your own 'package.module:factory' or 'file.py:factory'"),
         ("nowhere.at_all:environment", "no module 'nowhere'"),
         (TOY + "nothing", "has no 'nothing'"),
     ],
@@ -45,6 +48,41 @@ def test_two_settings_live_side_by_side_and_what_was_started_is_ended() -> None:
         worker = inside._cells[0].worker
         assert worker.pid is not None
     assert worker.pid is None
+
+
+WORLD = """
+from dataclasses import dataclass
+from rods.environments.typed import TypedEnvironment
+
+@dataclass
+class Count:
+    number: int = 0
+
+world = TypedEnvironment("counting.py:environment", Count, behaviour=1)
+
+@world.tool("Counting")
+def count(state: Count) -> int:
+    \"\"\"Counts.\"\"\"
+    state.number += 1
+    return state.number
+
+def environment():
+    return world
+"""
+
+
+def test_a_file_s_world_is_the_same_confined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "counting.py").write_text(WORLD)
+    monkeypatch.chdir(tmp_path)
+    name = "counting.py:environment"
+    plain = Environments().load(name)
+    with Environments(Sandbox(environments=(name,), workers=1, lowest_tier="limits")) as confined:
+        inside = confined.load(name)
+        assert isinstance(inside, Sandboxed)
+        assert (inside.name, inside.hash) == (plain.name, plain.hash) and plain.name == name
+        world = inside.reset({"number": 4})
+        assert world.call(Call("count")).value == 5
+        assert world.snapshot() == {"number": 5}
 
 
 def test_what_is_derived_from_an_environment_is_kept_for_the_object() -> None:

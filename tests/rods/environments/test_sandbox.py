@@ -154,6 +154,44 @@ def test_what_it_prints_is_for_nobody_and_holds_nothing_up(tier: Tier) -> None:
     environment.close()
 
 
+HONEST = """
+import asyncio, ctypes, os, shutil, socket, sqlite3, tempfile, threading, time
+import numpy
+many = numpy.random.default_rng(0).normal(size=(200, 200))
+numpy.linalg.svd(many @ many)
+threads = [threading.Thread(target=time.sleep, args=(0.01,)) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+async def work(): return await asyncio.to_thread(lambda: 3)
+asyncio.run(work())
+sqlite3.connect(':memory:').execute('select 1')
+one, other = socket.socketpair()
+one.settimeout(1)
+one.sendall(b'a')
+other.recv(1)
+ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)()
+time.process_time(), time.thread_time(), os.cpu_count(), os.sched_getaffinity(0)
+os.fsync(os.open(os.__file__, os.O_RDONLY))
+if given['scratch']:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'a')
+        open(path, 'w').write('a')
+        shutil.copyfile(path, path + 'b')
+        os.rename(path, path + 'c')
+        got = str(sorted(os.listdir(folder)))
+"""
+
+
+@pytest.mark.parametrize("tier", ["landlock", "bubblewrap"])
+def test_honest_code_computes_with_arrays_threads_and_files(tier: Tier) -> None:
+    require_tier(tier)
+    environment = confined(HOSTILE, tier=tier, workers=1, seconds=30.0)
+    scratch = tier == "bubblewrap"
+    told = environment.reset(None).call(Call("run", {"code": HONEST, "given": {"scratch": scratch}}))
+    assert told.text == ("['ab', 'ac']" if scratch else "done")
+    environment.close()
+
+
 def test_what_leaves_its_group_of_processes_is_ended_all_the_same() -> None:
     """The tier `limits` does not keep it from leaving."""
     environment = confined(HOSTILE, tier="limits", lowest_tier="limits", workers=1, seconds=1.0)
@@ -334,7 +372,7 @@ def test_processes_that_are_ended_while_they_start_leave_nothing_behind() -> Non
 
 
 def test_a_factory_that_does_not_work_is_told_with_its_reason() -> None:
-    with pytest.raises(InfrastructureError, match="no attribute 'nothing'"):
+    with pytest.raises(InfrastructureError, match="has no 'nothing'"):
         confined(TOY + "nothing", workers=1)
     with pytest.raises(UserError, match="no module 'nowhere'"):
         confined("nowhere.at_all:environment")

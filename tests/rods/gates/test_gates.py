@@ -9,7 +9,7 @@ from rods.calls import Call
 from rods.config import Gates
 from rods.environments.base import Result, reference
 from rods.errors import InfrastructureError
-from rods.gates import Reason, SimilarityIndex, abridged, arguments, check, replay, tools
+from rods.gates import Reason, SimilarityIndex, abridged, arguments, check, look_ups, replay, tools
 from rods.gates.ground_truth import run
 from rods.gates.records import GateRejection
 from rods.tasks import EnvironmentRef, Task
@@ -166,3 +166,26 @@ def test_what_cannot_run_has_no_profile():
     reason = Reason("its ground truth does not run here, so it has no profile")
     assert rejected == [GateRejection("profile", (reason,))]
     assert rejected[0].as_json() == {"gate": "profile", "reasons": [reason.text]}
+
+
+def test_look_ups_are_calls_that_only_feed_a_later_one_and_are_asked_for_by_a_clause_of_their_own():
+    desk = load("desk")
+    event = {"title": "launch", "day": "thursday", "hour": 9, "room": "", "guests": []}
+    moved = Task(
+        environment=reference(desk),
+        type="base",
+        script=("Put the launch on monday at 17.",),
+        calls=(
+            (
+                Call("find_event", {"title": "launch"}),
+                Call("move_event", {"event": "e13", "day": "monday", "hour": 17}),
+            ),
+        ),
+        tools=("find_event", "move_event"),
+        state={"today": "monday", "calendar": {"events": {"e13": event}, "next": 26}},
+    )
+    assert look_ups(desk, moved) == {(0, 0): False}
+    told = replace(moved, script=("Find the event called launch, and move it to monday at 17.",), id="")
+    assert look_ups(desk, told) == {(0, 0): True}
+    alone = replace(moved, script=("Find the launch.",), calls=(moved.calls[0][:1],), id="")
+    assert look_ups(desk, alone) == {}, "what feeds nothing is what the user wants"

@@ -17,7 +17,7 @@ from rods.tasks import RETURN_SENTENCE, Task, TaskType
 from tests.environments import load
 from worlds.bfcl import environment, fetch
 
-CAR = {
+CAR: dict[str, Any] = {
     "classes": ["VehicleControlAPI"],
     "config": {"VehicleControlAPI": {"random_seed": 7, "fuelLevel": 20.0, "engine_state": "stopped"}},
     "long_context": False,
@@ -25,7 +25,10 @@ CAR = {
 DESK: dict[str, Any] = {
     "today": "monday",
     "contacts": {"ada": {"address": "box12", "team": "sales"}},
-    "calendar": {"events": {"e1": {"title": "picnic", "day": "friday", "hour": 9, "room": "", "guests": []}}, "next": 2},
+    "calendar": {
+        "events": {"e1": {"title": "picnic", "day": "friday", "hour": 9, "room": "", "guests": []}},
+        "next": 2,
+    },
     "ledger": {"accounts": {"cash": 500, "office": 200}, "bills": {}, "next": 1},
 }
 LITERS, AUTO = Call("gallon_to_liter", {"gallon": 21}), Call("setHeadlights", {"mode": "auto"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rods.config import Config, parse_config
+from rods.errors import UserError
 from rods.faults import End
 from rods.observations import Group, Rollout
 from rods.rules.curriculum import selects, stage_rules
@@ -19,7 +21,7 @@ from rods.rules.selection import (
     signals,
 )
 from rods.rules.tracker import Tracker
-from rods.rules.zones import TaskSignal, moments
+from rods.rules.zones import Moments, TaskSignal, moments
 from rods.tasks import TaskType
 
 
@@ -143,11 +145,64 @@ def test_a_task_rests_for_the_exclusion_window() -> None:
     assert picked(groups, base("a"), config(exclusion_steps=0), step=2, a=1) == ["a"]
 
 
+PPO: dict[str, Any] = {"training": {"advantage_scale": "batch"}, "selection": {"order": "advantage"}}
+
+
+def estimated(task: str, resolved: list[int], advantages: list[float], **changes: Any) -> Group:
+    made = group(task, resolved, **changes)
+    rollouts = zip(made.rollouts, advantages, strict=True)
+    return replace(made, rollouts=tuple(replace(one, advantage=advantage) for one, advantage in rollouts))
+
+
+def test_advantage_order_ranks_by_what_is_trained_on_whatever_the_rewards_variance() -> None:
+    """A critic may know what the rewards do not show; the boundary stays the mean reward's (004 Appendix K)."""
+    groups = [
+        estimated("known", [0, 4, 0, 4], [0.0, 0.0, 0.0, 0.0]),
+        estimated("doubtful", [2, 2, 2, 2], [3.0, -3.0, 3.0, -3.0]),
+        estimated("less so", [0, 4, 0, 4], [1.0, -1.0, 1.0, -1.0]),
+        estimated("mastered", [4, 4, 4, 4], [1.0, -1.0, 1.0, -1.0]),
+        group("unreported", [0, 4, 0, 4]),
+    ]
+    active = base(*(one.task for one in groups))
+    rules = parse_config(PPO, where="test")
+    assert picked(groups, active, rules) == ["doubtful", "less so"]
+    (first, _) = select(1, signals(groups, rules.selection), active, {}, rules)
+    assert first.score == 0.9 and first.why["advantage_variance"] == 9.0
+    assert picked(groups, active, config(order="variance")) == ["known", "less so", "unreported"]
+
+
+def test_advantages_of_single_rollouts_are_read_from_the_window() -> None:
+    values = {**PPO, "zones": {"probe": "window"}, "rollouts": {"rollouts_per_task": 1}}
+    values["training"] = {"advantage_baseline": "batch", "advantage_scale": "batch"}
+    rules = parse_config(values, where="test")
+    tracker = Tracker(rules.zones)
+    for step, (wild, calm) in enumerate([(2.0, 0.1), (-2.0, -0.1), (2.0, 0.1), (-2.0, -0.1)], start=1):
+        for made in (estimated("wild", [2], [wild]), estimated("calm", [2], [calm]), group("unreported", [2])):
+            tracker.apply([{"kind": "group", "step": step, **made.as_json()}])
+    windows = [window for task in ("wild", "calm", "unreported") if (window := tracker.window(task))]
+    found = [window.signal("window") for window in windows]
+    assert [signal.advantage for signal in found] == [4.0, 0.01, None]
+    again = Tracker(rules.zones)
+    again.load(tracker.state())
+    assert list(again.windows()) == list(tracker.windows())
+    picks = select(9, found, base("wild", "calm", "unreported"), {}, rules)
+    assert [pick.task for pick in picks] == ["wild", "calm"]
+    assert [window.zone for window in tracker.windows("wild")].count("boundary") == 1  # its advantages have none
+
+
+def test_advantages_divided_by_their_group_s_deviation_say_nothing() -> None:
+    with pytest.raises(UserError, match="1 for every group that disagrees"):
+        config(order="advantage")
+    hooked = {**PPO, "training": {"advantage_hook": "a:b"}}
+    assert parse_config(hooked, where="test").training.advantage_scale == "group"
+
+
 def test_seeds_lie_below_the_generation_limit() -> None:
     active = {"old": TaskFacts("base", 0), "young": TaskFacts("base", 1), "last": TaskFacts("base", 2)}
     groups = [group(name, [1, 3]) for name in active]
     assert picked(groups, active, config(max_generation=2)) == ["old", "young"]
     assert picked(groups, active, config(max_generation=1)) == ["old"]
+    assert picked(groups, active, config(max_generation=0)) == ["last", "old", "young"]  # no limit
 
 
 def test_random_selection_ignores_rewards_and_depends_on_nothing_but_its_key() -> None:
@@ -163,6 +218,38 @@ def test_random_selection_ignores_rewards_and_depends_on_nothing_but_its_key() -
     assert len(orders) > 3
     other = parse_config({"selection": rules.selection.model_dump(), "random_seeds": {"daemon": 1}}, where="test")
     assert any(picked(groups, active, rules, step) != picked(groups, active, other, step) for step in range(1, 9))
+
+
+def test_forgetting_picks_what_was_mastered_before_and_is_not_now_the_deepest_fall_first() -> None:
+    def signal(task: str, now: float, best: float | None) -> TaskSignal:
+        return TaskSignal(task, Moments(now, 0.0), best=best)
+
+    rules = config(order="forgetting", groups=[["base"]])
+    found = [signal("kept", 0.9, 1.0), signal("never", 0.1, 0.8), signal("fell", 0.5, 1.0), signal("lost", 0.0, 0.9)]
+    found += [signal("new", 0.5, None), TaskSignal("cut", None, True, 1.0)]
+    picks = select(1, found, base(*(one.task for one in found)), {}, rules)
+    assert [(pick.task, pick.score, pick.why["best"]) for pick in picks] == [("lost", 0.9, 0.9), ("fell", 0.5, 1.0)]
+
+
+def test_forgetting_reads_the_windows_of_the_tracker() -> None:
+    tracker = Tracker(config().zones, "progress")
+    for step, resolved in enumerate(([4, 4], [0, 2], [3, 1]), start=1):
+        tracker.apply([{"kind": "group", "step": step, **group("a", resolved).as_json()}])
+        window = tracker.window("a")
+        assert window is not None and window.best == window.signal().best == (None, 1.0, 1.0)[step - 1]
+
+
+def test_rising_difficulty_follows_the_steps_of_the_run_whatever_was_earned() -> None:
+    rules = parse_config(
+        {"training": {"steps": 10}, "selection": {"order": "rising", "seeds_per_step": 1, "groups": [["base"]]}},
+        where="test",
+    )
+    active = {f"{calls}": TaskFacts("base", 0, calls) for calls in (2, 4, 6, 8)}
+    unseen = [TaskSignal(task, None) for task in active]
+    picks = [select(step, unseen, active, {}, rules)[0] for step in (1, 4, 7, 10)]
+    assert [pick.task for pick in picks] == ["2", "4", "6", "8"]
+    mastered = [TaskSignal(task, Moments(1.0, 0.0)) for task in active]
+    assert [select(step, mastered, active, {}, rules)[0].task for step in (1, 4, 7, 10)] == ["2", "4", "6", "8"]
 
 
 def test_a_task_that_occurs_twice_is_read_by_its_last_group_and_picked_once() -> None:

@@ -4,10 +4,10 @@ import orjson
 import pytest
 
 from rods.errors import UserError
-from rods.tasks import Task
+from rods.tasks import Task, read_tasks
 from tests.environments import ENVIRONMENTS, load
 from tests.rods.toy_environment import environment, record
-from worlds.checking.files import check_file
+from worlds.checking.files import check_file, rehashed
 
 NAME = "tests.rods.toy_environment:"
 TOY = environment()
@@ -150,3 +150,29 @@ def test_a_missing_or_empty_file_is_told(tmp_path):
     with pytest.raises(UserError, match="cannot read"):
         check_file(tmp_path / "none.jsonl", ENVIRONMENTS)
     assert "holds no task" in check(tmp_path, b"").lines()[0]
+
+
+def test_tasks_are_renewed_for_the_world_as_it_is_now(tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    old = Task.from_json(record(environment={"name": TOY.name, "hash": "before"}, provenance={"by": "hand"}))
+    unhashed = record(split="test", state={"counters": {"tea": 1}}, environment={"name": TOY.name})
+    path.write_bytes(orjson.dumps(old.as_json()) + b"\n\n" + orjson.dumps(unhashed))
+    assert not check_file(path, ENVIRONMENTS).ok
+    report, lines = rehashed(path, ENVIRONMENTS)
+    assert report.ok and report.facts == {"tasks": 2, "renewed": 2}
+    path.write_bytes(lines)
+    assert check_file(path, ENVIRONMENTS).ok
+    one, other = read_tasks(path)
+    assert one.id != old.id and one.provenance == {"by": "hand"} and one.script == old.script
+    assert (other.split, other.environment.hash) == ("test", TOY.hash)
+    assert rehashed(path, ENVIRONMENTS)[0].facts["renewed"] == 0
+
+
+def test_a_ground_truth_that_no_longer_holds_is_a_fault_of_its_line(tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    wrong = record(
+        environment={"name": TOY.name}, goal={"calls": [[{"name": "read", "arguments": {"note_id": 7}}], []]}
+    )
+    path.write_bytes(b"\n".join(map(orjson.dumps, (record(), wrong, {"schema": 1}))) + b"\n{")
+    report, _ = rehashed(path, ENVIRONMENTS)
+    assert {(line, field) for line, field in fields(report)} >= {(2, "goal.calls"), (3, "environment"), (4, "")}

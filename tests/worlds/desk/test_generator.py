@@ -15,6 +15,7 @@ import orjson
 import pytest
 
 from rods import dialects
+from rods.analysis.profile import profile
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import GroundTruth
@@ -48,6 +49,17 @@ def test_same_seed_gives_the_same_bytes_in_every_process(tasks: list[Task]) -> N
 def test_types_stand_in_equal_shares_on_both_sides(tasks: list[Task]) -> None:
     for split, count in (("train", 60), ("test", 40), ("validation", 10)):
         assert Counter(task.type for task in tasks if task.split == split) == dict.fromkeys(TASK_TYPES, count)
+
+
+def test_a_third_of_the_tasks_with_regions_is_easy_a_third_small_and_a_third_long() -> None:
+    every = desk.generate(7, 24, 12, "regions")
+    depths = {"mastered": 1, "boundary": 2, "hopeless": 3}
+    for tasks, each in ((every[:24], 8), (every[24:], 4)):
+        assert Counter(task.provenance["region"] for task in tasks) == dict.fromkeys(depths, each)
+        assert Counter((task.provenance["region"], task.type) for task in tasks).most_common()[-1][1] == each // 2
+    for task in every:
+        assert profile(load("desk"), task).depth == depths[task.provenance["region"]]
+        assert (max(map(len, task.calls)) == 1) == (task.provenance["region"] == "mastered")
 
 
 def test_held_out_tasks_do_not_depend_on_the_number_of_originals(tasks: list[Task]) -> None:

@@ -75,8 +75,7 @@ def shared_mentions(task: Task, results: Results) -> Iterator[tuple[int, int, st
             if call.name == "post_tweet" and result.error is None and "mentions" not in call.arguments:
                 unmentioned.add(result.value["id"])
             elif call.name == "mention" and call.arguments.get("tweet_id") in unmentioned:
-                why = "mentions somebody on a tweet posted without mentions (BFCL's classes share its list)"
-                yield turn, index, why
+                yield turn, index, "mentions somebody on a tweet posted without mentions (worlds share its list)"
 
 
 def make_queue(request: ScenarioRequest) -> dict[str, Any]:

@@ -37,6 +37,21 @@ def thinking(request: dict[str, Any]) -> str:
     return f"<think>hm <verdict>misaligned</verdict></think>\n{obedient(request)}"
 
 
+def long_thinking(request: dict[str, Any]) -> str:
+    """5,000 tokens of thoughts, whatever it is told, and then the answer."""
+    return f"<think>{'hm, ' * 5000}</think>\n{obedient(request)}"
+
+
+def open_thinking(request: dict[str, Any]) -> str:
+    """The same behind a chat template that writes the opening tag itself."""
+    return long_thinking(request).removeprefix("<think>")
+
+
+def rambling(request: dict[str, Any]) -> str:
+    """No thoughts, and no end."""
+    return "hm, " * 50_000
+
+
 def stubborn(request: dict[str, Any]) -> str:
     return "I would rather not."
 

@@ -156,3 +156,8 @@ def insistent(request: dict[str, Any]) -> str:
         return good(request)
     fields = fields_of(request)
     return written(request, fields | {name: fields[name][:1] * len(fields[name]) for name in _turns(fields)})
+
+
+def clumsy(request: dict[str, Any]) -> str:
+    """Good answers, until the judge finds the words clumsy."""
+    return later_roles.naturalness_fails(request) if role(request) == "later" else good(request)

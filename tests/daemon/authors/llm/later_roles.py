@@ -100,7 +100,9 @@ def left_open(asked: str, choice: int = 1) -> Fields:
         return {"choice": choice, "request": vague, "supply": f"It is {spoken(value)}."}
     does = dict(re.findall(r"^(\w+)\(.*\): (.*?)\.?$", asked, re.MULTILINE))
     doing, rest = (
-        "; ".join(dict.fromkeys(does.get(call["call"], call["call"]).lower() for call in calls if (call is own) == mine))
+        "; ".join(
+            dict.fromkeys(does.get(call["call"], call["call"]).lower() for call in calls if (call is own) == mine)
+        )
         for mine in (True, False)
     )
     said = re.findall(r"(?: with |, then )((?:(?!, then ).)+?)(?=, then |\.$)", vague)

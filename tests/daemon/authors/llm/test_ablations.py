@@ -73,3 +73,20 @@ async def test_blind_retry_shows_no_prompt_what_went_wrong_before(tmp_path: Path
         again = [prompt for prompt in prompts if "not again" in prompt or "That answer cannot be used" in prompt]
         assert bool(again) == feedback
         assert any(call["stage"] == "patch" for call in ended.calls) == feedback
+
+
+async def test_in_the_paper_s_form_models_plan_single_tools_write_the_world_and_answer_in_free_text(
+    tmp_path: Path,
+) -> None:
+    """The preset, on environments that do have recipes; the scripted model picks tools blindly, so few fit."""
+    with Stub(Script(answer=ROLES), bodies=tmp_path / "bodies") as stub:
+        endpoint = {"model": "stub", "urls": [stub.url]}
+        own: dict[str, Any] = {"preset": "rods-paper", "curriculum": {"stages": [{}]}}
+        ended = await synthesise(make_run(tmp_path / "run", seeds(16), [endpoint], **own))
+    bodies = [json.loads(line) for line in (tmp_path / "bodies").read_bytes().splitlines()]
+    prompts = ["\n\n".join(message["content"] for message in body["messages"]) for body in bodies]
+    assert len(ended.variants) > 3, ended.whys()
+    assert of("initial_state", prompts) and not any("response_format" in body for body in bodies)
+    for task in ended.variants:
+        for turn in task.provenance["plan"]["turns"]:
+            assert turn["recipes"] == turn["tools"], "a recipe of the environment's own was planned"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,8 @@ import prompts
 from bench.fixtures.llm_stub import Stub
 from daemon.authors.llm.asking import AnswerForm, Asker, Unreadable
 from rods.composing.records import ComposeError
-from rods.llm import EndpointError, Usage
+from rods.config import parse_config
+from rods.llm import EndpointError, Usage, wire
 from tests.daemon.authors.llm.world import asker_at, assignment, playing
 
 VERDICT = {"type": "string", "enum": ["aligned", "misaligned"]}
@@ -19,7 +22,7 @@ FORM = AnswerForm({"verdict": VERDICTS, "problem": {"type": "string"}}, optional
 
 
 async def ask(asker: Asker, **options: Any) -> Any:
-    fields = {"turns": "…", "count": "1"}
+    fields = {"turns": "…", "count": "1", "look_ups": "…"}
     return await asker.ask(
         assignment(),
         "query_verification",
@@ -114,3 +117,52 @@ def test_tags_are_read_strictly(text: str, problem: str) -> None:
             FORM.read(text, constrained=False)
     else:
         assert FORM.read(text, constrained=False)["verdict"] == ["aligned"]
+
+
+@pytest.mark.parametrize(
+    ("habit", "structured"), [("long_thinking", True), ("long_thinking", False), ("open_thinking", False)]
+)
+async def test_a_model_that_cannot_help_thinking_is_given_room_for_it(stub: Stub, habit: str, structured: bool) -> None:
+    stub.use(playing(habit, cuts=True))
+    calls: list[Usage] = []
+    async with asker_at(stub, calls=calls, structured=structured) as asker:
+        asker.tries = 1
+        assert await ask(asker) == await ask(asker) == ["aligned"]
+    assert [call.outcome for call in calls] == ["length", "stop", "stop"], "found out once, then known"
+    assert {call.constrained for call in calls} == {structured}
+
+
+async def test_a_model_that_rambles_is_not_given_more_room_than_once(stub: Stub) -> None:
+    stub.use(playing("rambling", cuts=True))
+    calls: list[Usage] = []
+    async with asker_at(stub, calls=calls, structured=False) as asker:
+        for _ in range(2):
+            with pytest.raises(ComposeError, match="cut short"):
+                await ask(asker)
+    assert [call.tokens_out > 1024 for call in calls].count(True) == 1 and len(calls) == 2 * asker.tries + 1
+
+
+async def test_thoughts_in_a_field_of_their_own_are_seen() -> None:
+    reply = {"choices": [{"finish_reason": "length", "message": {"content": None, "reasoning_content": "Well, "}}]}
+    sent = wire.Sent("stub", "stub", 40, constrained=True, retries=0)
+    assert wire.decode(json.dumps(reply).encode(), sent, 0.1).thought
+    for text in ('{"reason": "no </think> here"}', "<verdict>aligned</verdict>", " " * 100_000):
+        reply = {"choices": [{"finish_reason": "stop", "message": {"content": text}}]}
+        assert not wire.decode(json.dumps(reply).encode(), sent, 0.1).thought
+
+
+@pytest.mark.parametrize("thinking", ["unchanged", "on", "off"])
+async def test_a_role_s_settings_are_sent(tmp_path: Path, thinking: str) -> None:
+    given = {"tokens": 700, "temperature": 0.25, "top_p": 0.5, "thinking": thinking, "reason": 1234}
+    roles = parse_config({"roles": {"verification": given}}, where="test").roles
+    extra = {"chat_template_kwargs": {"own": 1}}
+    with Stub(playing("obedient"), bodies=tmp_path / "bodies") as stub:
+        async with asker_at(stub, extra=extra, thinking_tokens=5000) as asker:
+            asker.roles = roles
+            await ask(asker, parts=30)
+    (body,) = map(json.loads, (tmp_path / "bodies").read_text().splitlines())
+    assert (body["temperature"], body["top_p"]) == (0.25, 0.5)
+    assert body["max_tokens"] == 730 + 5000 * (thinking == "on")
+    assert body["response_format"]["json_schema"]["schema"]["properties"]["reason"]["maxLength"] == 1234
+    switch = {"on": {"enable_thinking": True}, "off": {"enable_thinking": False}}
+    assert body["chat_template_kwargs"] == {"own": 1, **switch.get(thinking, {})}

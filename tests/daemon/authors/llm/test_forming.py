@@ -19,7 +19,7 @@ from rods.errors import UserError
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.world import assignment
-from tests.daemon.pipelines import seed, steady, tasks
+from tests.daemon.pipelines import seed, steady
 from tests.environments import load
 from worlds import desk
 from worlds.bfcl import wheel

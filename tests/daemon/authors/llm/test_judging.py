@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from rods.composing.records import Draft
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.later_roles import PASSED
-from tests.daemon.authors.llm.world import assignment
+from tests.daemon.authors.llm.world import assignment, playing
 from tests.daemon.pipelines import listening, seed, steady
 from tests.rods.composing.drafts import made, planned
 
@@ -95,6 +96,18 @@ async def test_a_judge_sees_what_the_calls_give_in_the_world_of_the_task(
     assert asked.keys() == {"judge_quality"} | ({"refine_classify"} if calls == "per_turn" else set())
     for shown in asked.values():
         assert json.dumps(shown_text) in shown and json.dumps(drafted_text) not in shown
+
+
+async def test_a_judge_sees_the_story_and_has_room_for_what_it_thinks(stub: Stub, tmp_path: Path) -> None:
+    given, draft, task = await drafted()
+    with Stub(playing("tests.daemon.authors.llm.later_roles:good"), bodies=tmp_path / "bodies") as own:
+        async with later(own) as it:
+            await it.author.judge(given, draft, task)
+    (body,) = map(json.loads, (tmp_path / "bodies").read_text().splitlines())
+    (story,) = draft.plan.narrative.values() if len(draft.plan.narrative) == 1 else [str(draft.plan.narrative["story"])]
+    assert story in body["messages"][1]["content"]
+    schema = body["response_format"]["json_schema"]["schema"]["properties"]
+    assert schema["reason"]["maxLength"] >= 2000 and schema["issue"]["maxLength"] >= 2000
 
 
 @pytest.mark.parametrize(

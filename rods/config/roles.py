@@ -1,0 +1,73 @@
+"""`[roles]`: how much room each role of the language-model author has, and how its answers are sampled."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from rods.config.identity import Section
+
+TOKEN = 4  # characters that a token holds at most, on average: what has to fit is checked against it
+
+
+class Role(Section):
+    """What one kind of question is asked with. Roles are the stages of calls (`rods cost`)."""
+
+    reason: int = Field(300, ge=1)  # characters of thinking in a constrained answer; short for weak models
+    tokens: int = Field(1024, ge=16)  # of an answer; parameters adds 40 a value, query 200 and rewrite 256 a turn
+    temperature: float = Field(0.7, ge=0)  # of sampling
+    top_p: float = Field(0.95, gt=0, le=1)  # nucleus of sampling
+    # a model's own thinking before the answer: on and off are sent as chat_template_kwargs.enable_thinking
+    thinking: Literal["unchanged", "on", "off"] = "unchanged"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Role:
+        if self.reason > TOKEN * self.tokens:
+            raise ValueError(f"a reason of {self.reason} characters does not fit into {self.tokens} tokens")
+        return self
+
+
+class WorldRole(Role):
+    world: int = Field(3_000, ge=100)  # characters of the world's state in the prompt; long texts and lists are cut
+
+
+class ResultsRole(Role):
+    # characters of all calls' results in the prompt; longer ones are cut around what later calls take from them
+    results: int = Field(6_000, ge=100)
+
+
+class JudgeRole(ResultsRole, WorldRole):
+    pass
+
+
+class Roles(Section):
+    """The language-model author's roles (`pipeline.author = "llm"`), a table each, such as `[roles.judge]`."""
+
+    plan: Role = Role()  # the planner
+    state: WorldRole = WorldRole(tokens=2048, world=6_000)  # a new world from the seed's
+    parameters: JudgeRole = JudgeRole(tokens=400, world=2_500)  # values of arguments
+    patch: WorldRole = WorldRole(world=5_000)  # the error critic
+    query: ResultsRole = ResultsRole(tokens=256)  # turns worded one by one
+    verification: ResultsRole = ResultsRole()  # whether these say what their calls do
+    rewrite: ResultsRole = ResultsRole(tokens=512)  # all turns worded together
+    refine: ResultsRole = ResultsRole()  # one turn worded anew
+    judge: JudgeRole = JudgeRole(reason=2_000, tokens=2048, results=12_000)  # five criteria
+    classify: ResultsRole = ResultsRole(reason=1_000, results=12_000)  # where the fault lies
+    adversarial: ResultsRole = ResultsRole()  # what is taken away
+    adversarial_verification: ResultsRole = ResultsRole()  # whether it is really missing
+
+    @model_validator(mode="before")
+    @classmethod
+    def _over_defaults(cls, given: Any) -> Any:
+        """What is not given for a role is that role's default, not its class's."""
+        if not isinstance(given, dict):
+            return given
+        return {
+            name: _over(cls.model_fields[name].default, keys) if name in cls.model_fields else keys
+            for name, keys in given.items()
+        }
+
+
+def _over(default: Role, given: Any) -> Any:
+    return {**default.model_dump(), **given} if isinstance(given, dict) else given

@@ -1,0 +1,261 @@
+"""A world of your own from typed Python functions over a dataclass of state.
+
+    world = TypedEnvironment("library.py:environment", Library, behaviour=1)
+
+    @world.tool("Loans")
+    def lend(library: Library, book: BookId, days: Annotated[int, Field(ge=1, le=60)] = 14) -> Loan:
+        '''Lends a book.'''
+        if book in library.loans:
+            raise ToolError(f"book {book} is lent")
+        …
+
+    def environment() -> TypedEnvironment:
+        return world
+
+Schemas, the checks of arguments, results as JSON, snapshots, forks, equality and the hash follow from the annotations,
+which are pydantic's. What does not follow is asked for when the world is defined (TypeError: what, and what to write).
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import orjson
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from rods.calls import Call
+from rods.canonical import content_id
+from rods.environments.base import Features, Instance, Parameter, Result, Tool
+from rods.tasks import state_json
+
+S = TypeVar("S")
+F = TypeVar("F", bound=Callable[..., Any])
+_NOTHING = inspect.Parameter.empty
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class ToolError(Exception):
+    """What a tool raises to refuse a call, before it has changed anything; its text is the answer."""
+
+
+class TypedEnvironment(Generic[S]):
+    """An environment (`rods.environments.base.Environment`) of the functions that `tool` is put on.
+
+    `name` is what it is loaded by, "file.py:factory" or "package.module:factory". `state` is a dataclass that can be
+    made without arguments: the empty state. `behaviour` has to be raised when equal calls give other results than
+    before, since that cannot be seen from outside: tasks remember the hash of the version that they were written for.
+    `catalogue` makes a `rods.composing.catalogue.Catalogue`, for variants without a language model.
+    """
+
+    features = Features()
+
+    def __init__(
+        self, name: str, state: type[S], *, behaviour: int, catalogue: Callable[[], Any] | None = None
+    ) -> None:
+        if not is_dataclass(state):
+            raise TypeError(f"the state {state.__name__} is no dataclass: put @dataclass on it")
+        self.name, self._state, self._behaviour = name, state, behaviour
+        self._json: TypeAdapter[S] = _adapter(state, f"the state {state.__name__}")
+        try:
+            empty = state()
+        except TypeError as error:
+            raise TypeError(
+                f"{error}: give every field of {state.__name__} a default, that is the empty state"
+            ) from error
+        try:
+            kept = self._equal(self._restored(self._written(empty)), empty)
+        except (ValidationError, PydanticSerializationError):
+            kept = False
+        if not kept:
+            raise TypeError(f"{state.__name__} is another one after being written and read as JSON: use plain types")
+        self._tools: dict[str, _TypedTool] = {}
+        if catalogue is not None:
+            self.catalogue = catalogue
+
+    def tool(self, group: str, *, bounded: bool = True) -> Callable[[F], F]:
+        """A decorator that makes a function a tool of API class `group`.
+
+        Its first parameter is the state; the others need types, their limits and descriptions stand in
+        `Annotated[…, Field(…)]`. Its docstring is what the policy reads. `bounded`: see `Tool`.
+        """
+
+        def register(function: F) -> F:
+            tool = _TypedTool.of(function, group, bounded)
+            if tool.document.name in self._tools:
+                raise TypeError(f"two tools are called {tool.document.name}: rename one")
+            self._tools[tool.document.name] = tool
+            return function
+
+        return register
+
+    @property
+    def hash(self) -> str:
+        """Over schemas and `behaviour`."""
+        schemas = [[each.group, each.schema(), each.result] for each in self.tools().values()]
+        return content_id([self._behaviour, *schemas])
+
+    def tools(self) -> Mapping[str, Tool]:
+        return {name: tool.document for name, tool in self._tools.items()}
+
+    def reset(self, state: Mapping[str, Any] | None) -> Instance:
+        if state is None:
+            return TypedWorld(self, self._state())
+        try:
+            made = self._restored(state_json(state))
+        except TypeError as error:
+            raise ValueError(f"the state is not JSON: {error}") from error
+        except ValidationError as error:
+            raise ValueError(_faults(error)) from error
+        if unknown := _unknown(state, self._snapshot(made)):
+            raise ValueError(f"unknown field {unknown} in the state")
+        return TypedWorld(self, made)
+
+    def _call(self, state: S, call: Call) -> Result:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return Result(f"no tool is called {call.name!r}", None, "unknown_tool")
+        return tool.run(state, call.arguments)
+
+    def _written(self, state: S) -> bytes:
+        return self._json.dump_json(state)
+
+    def _restored(self, text: bytes) -> S:
+        return self._json.validate_json(text)
+
+    def _snapshot(self, state: S) -> dict[str, Any]:
+        picture: dict[str, Any] = orjson.loads(self._written(state))
+        return picture
+
+    def _equal(self, one: S, other: S) -> bool:
+        return self._snapshot(one) == self._snapshot(other)
+
+
+class TypedWorld(Generic[S]):
+    """One living world (`rods.environments.base.Instance`)."""
+
+    def __init__(self, environment: TypedEnvironment[S], state: S) -> None:
+        self._environment, self._state = environment, state
+
+    def call(self, call: Call) -> Result:
+        return self._environment._call(self._state, call)
+
+    def snapshot(self) -> dict[str, Any]:
+        return self._environment._snapshot(self._state)
+
+    def fork(self) -> Instance:
+        return TypedWorld(self._environment, copy.deepcopy(self._state))
+
+    def same_state(self, other: Instance) -> bool:
+        return isinstance(other, TypedWorld) and self._environment._equal(self._state, other._state)
+
+
+@dataclass(frozen=True, slots=True)
+class _TypedTool:
+    document: Tool
+    function: Callable[..., Any]
+    arguments: Mapping[str, TypeAdapter[Any]]
+    result: TypeAdapter[Any]
+
+    @staticmethod
+    def of(function: Callable[..., Any], group: str, bounded: bool) -> _TypedTool:
+        name = function.__name__
+        what = f"tool {name}"
+        if not (text := inspect.getdoc(function)):
+            raise TypeError(f"{what} has no docstring: it is what the policy reads")
+        hints = get_type_hints(function, include_extras=True)
+        taken = list(inspect.signature(function).parameters.values())
+        if not taken:
+            raise TypeError(f"{what} takes nothing: its first parameter must be the state")
+        parameters, adapters = [], {}
+        for each in taken[1:]:
+            where = f"{what}, parameter {each.name!r}"
+            if each.kind not in _BY_NAME:
+                raise TypeError(f"{where}: * and ** have no schema, name what it takes")
+            if each.name not in hints:
+                raise TypeError(f"{where} has no type: write for instance `{each.name}: int`")
+            adapters[each.name] = _adapter(hints[each.name], where)
+            parameters.append(_parameter(each, hints[each.name], where))
+        declared = hints.get("return", Any)
+        result = _adapter(declared, f"{what}, its result")
+        schema = None if declared is Any else result.json_schema(mode="serialization")
+        document = Tool(name, group, " ".join(text.split()), tuple(parameters), bounded, schema)
+        return _TypedTool(document, function, adapters, result)
+
+    def run(self, state: Any, arguments: Mapping[str, Any]) -> Result:
+        known = self.document.parameters
+        missing = [each.name for each in known if each.required and each.name not in arguments]
+        if missing or (unknown := [name for name in arguments if name not in self.arguments]):
+            what = f"missing arguments: {', '.join(missing)}" if missing else f"unknown arguments: {', '.join(unknown)}"
+            return Result(what, None, "bad_arguments")
+        checked = {}
+        for name, value in arguments.items():
+            try:
+                checked[name] = self.arguments[name].validate_json(json.dumps(value), strict=True)
+            except ValidationError as error:
+                wrong_type = any(each["type"].endswith("_type") for each in error.errors(include_url=False))
+                return Result(f"{name}: {_faults(error)}", None, "bad_arguments" if wrong_type else "bounds")
+            except RecursionError:
+                return Result(f"{name}: nested too deeply", None, "bounds")
+        try:
+            given = self.function(state, **checked)
+        except ToolError as refusal:
+            return Result(str(refusal), None, "tool")
+        text = self.result.dump_json(given)
+        return Result(text.decode(), orjson.loads(text))
+
+
+def _parameter(given: inspect.Parameter, hint: Any, where: str) -> Parameter:
+    required = given.default is _NOTHING
+    if not required and given.default is None:
+        hint = _without_none(hint)
+    schema = _adapter(hint, where).json_schema()
+    if "type" not in schema:
+        raise TypeError(
+            f"{where}: {hint!r} has no single JSON type; take text, a number, true or false, a list or a dict"
+        )
+    schema.pop("title", None)
+    description = str(schema.pop("description", ""))
+    return Parameter(given.name, schema, description, required, None if required else given.default)
+
+
+def _without_none(hint: Any) -> Any:
+    """`X` of `X | None`."""
+    if get_origin(hint) in (Union, UnionType):
+        return Union[tuple(each for each in get_args(hint) if each is not NoneType)]  # noqa: UP007 not known before
+    return hint
+
+
+def _adapter(hint: Any, what: str) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(hint)
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise TypeError(f"{what} has no JSON form: {str(error).splitlines()[0]}") from error
+
+
+def _faults(error: ValidationError) -> str:
+    return "; ".join(
+        ".".join(map(str, each["loc"])) + (": " if each["loc"] else "") + each["msg"]
+        for each in error.errors(include_url=False)[:3]
+    )
+
+
+def _unknown(given: Any, known: Any, at: str = "") -> str:
+    """The place of the first key of `given` that its counterpart lacks; empty when there is none."""
+    if isinstance(given, Mapping) and isinstance(known, Mapping):
+        for key, item in given.items():
+            if key not in known:
+                return f"{at}{key}"
+            if found := _unknown(item, known[key], f"{at}{key}."):
+                return found
+    if isinstance(given, list) and isinstance(known, list):
+        for index, (item, counterpart) in enumerate(zip(given, known, strict=False)):
+            if found := _unknown(item, counterpart, f"{at}{index}."):
+                return found
+    return ""
