@@ -9,6 +9,7 @@ killed itself, Linux sends SIGTERM to both, so that no orphan keeps the run fold
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import signal
 import subprocess
@@ -47,6 +48,7 @@ class SupervisedProcess:
             # A session of its own: Ctrl-C reaches this process only, which stops the children in its own order.
             self.process = subprocess.Popen(
                 self.command,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)},
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
@@ -166,6 +168,6 @@ def children(run: Path, config: Path | None) -> tuple[SupervisedProcess, Supervi
     options = [str(run)] + (["--config", str(config)] if config else [])
     made = []
     for name in ("trainer", "daemon"):
-        command = [sys.executable, "-m", name, *options]
+        command = [sys.executable, "-P", "-m", name, *options]  # -P: no `trainer/` of the user's folder
         made.append(SupervisedProcess(name, command, run / "logs" / f"{name}.out"))
     return made[0], made[1]

@@ -77,14 +77,20 @@ def installation() -> list[Finding]:
 
 
 def _sandbox() -> Finding:
-    """The best tier of confinement here, and what a better one lacks (docs/sandbox.md)."""
+    """The best tier of confinement here, what a better one lacks, and what this kernel leaves to a single lock
+    (docs/sandbox.md)."""
     from rods.environments.sandbox.confined import offered
+    from rods.environments.workers import seccomp
+    from rods.environments.workers.confining import landlock_version, left_to_seccomp
 
     tier, missing = offered()
-    if not missing:
-        return Finding("sandbox", True, f"tier {tier!r}, the best there is")
-    reasons = "; ".join(f"no {name}: {why}" for name, why in missing.items())
-    return Finding("sandbox", None, f"tier {tier!r} ({reasons})", "install bubblewrap, or ask for user namespaces")
+    text = f"tier {tier!r}" + "".join(f"; no {name}: {why}" for name, why in missing.items())
+    if tier != "limits" and not seccomp.available():
+        text += "; no seccomp for this processor: namespaces alone keep it from sockets and other processes"
+    elif tier != "limits" and (single := left_to_seccomp()):
+        text += f"; Landlock {landlock_version()} leaves to seccomp alone: {', '.join(single)}"
+    remedy = "install bubblewrap, or ask for user namespaces" if missing else ""
+    return Finding("sandbox", None if missing else True, text, remedy)
 
 
 def _place(name: str) -> Path | None:

@@ -78,6 +78,8 @@ class Training(Section):
     clip_high: float = Field(0.28, gt=0)  # and at 1 + this
     # the mean over all tokens of the batch (DAPO), or over rollouts of the mean over their tokens (GRPO as published)
     loss: Literal["token", "rollout"] = "token"
+    # rollouts of each group that are trained on, those whose rewards vary most (arXiv 2504.13818); 0: all
+    update_rollouts: int = Field(0, ge=0)
     # what a reward is compared with: its group's mean (GRPO), the rest of its group (RLOO), or the batch's mean (003)
     advantage_baseline: Literal["group", "leave_one_out", "batch"] = "group"
     # what it is divided by: a standard deviation, or nothing; none keeps the variance emphasis (Dr. GRPO)

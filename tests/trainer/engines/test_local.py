@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from rods.episode.engine import NeedText
 from rods.errors import UserError
 from tests.trainer import nano_parts
 from trainer.chat import Chat
@@ -72,6 +73,16 @@ def test_a_rollouts_draws_do_not_depend_on_its_neighbours():
     assert engine.rollouts(jobs[:1], random_seed=10)[0].completion_ids != alone[0].completion_ids
     twins = engine.rollouts([jobs[0], jobs[0]], random_seed=9)
     assert twins[0].completion_ids != twins[1].completion_ids
+
+
+def test_a_reply_to_messages_that_are_rendered_whole_is_the_one_that_the_episode_begins_with():
+    engine, jobs = nano_parts.engine(), nano_parts.jobs(2)
+    began = engine.rollouts(jobs, random_seed=3)
+    needs = {place: NeedText(sample.trace.messages[:2], 0) for place, sample in enumerate(began)}
+    replies = engine.replies(needs, random_seed=3)
+    assert [reply.text for reply in replies] == [sample.trace.turns[0].steps[0].text for sample in began]
+    second = engine.replies({1: needs[1]}, random_seed=3)
+    assert second == replies[1:2], "a draw is keyed by its place"
 
 
 def test_replies_cut_by_length_and_by_the_context_end_the_episode_by_name():
