@@ -25,8 +25,9 @@ from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from rods.analysis.profile import distance, profile
 from rods.config import Config
+from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.gates import SimilarityIndex, held_out_index
+from rods.gates import SimilarityIndex, held_out_index, look_ups
 from rods.tasks import RETURN_SENTENCE, Task
 from worlds.bfcl import tasks
 
@@ -151,10 +152,25 @@ def measure(quick: bool) -> list[Figure]:
             _distinct(their_texts, size),
         ),
         Figure("self-BLEU of the queries", _self_bleu(ours_texts), "", "BFCL's queries", _self_bleu(their_texts)),
+        Figure(
+            "look-ups that only feed a later call and are asked for all the same",
+            narrated(load("bfcl"), variants),
+            "share",
+            "BFCL's own",
+            (own := narrated(load("bfcl"), seeds)),
+            reach=own,
+            higher=False,
+        ),
         Figure("variants whose ground truth passes the official checker", kept, "share", reach=1),
         Figure("corrupted ground truths that fail it", broken, "share", reach=0.95),
     ]
     return figures
+
+
+def narrated(environment: Environment, tasks: Sequence[Task]) -> float:
+    """The share of their look-ups that users ask for."""
+    found = [asked for task in tasks for asked in look_ups(environment, task).values()]
+    return sum(found) / max(1, len(found))
 
 
 def _some(seeds: Sequence[Task], kind: str) -> list[Task]:

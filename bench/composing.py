@@ -15,6 +15,7 @@ from typing import Literal
 
 import orjson
 
+from bench.bfcl_variants import narrated
 from bench.figures import Figure, run
 from rods.analysis.profile import distance, isomorphic, profile
 from rods.calls import Call
@@ -54,6 +55,15 @@ def measure(quick: bool) -> list[Figure]:
         Figure("variants with another multiset of functions", other["novel"], "share", reach=0.99),
         Figure("calls of variants to a function of the seed", other["overlap"], "share", higher=False),
         Figure("profile distance to the seed, median", other["distance"], "", "same functions", same["distance"]),
+        Figure(
+            "look-ups that only feed a later call and are asked for all the same",
+            other["narrated"],
+            "share",
+            "originals",
+            (own := narrated(load("desk"), seeds)),
+            reach=own,
+            higher=False,
+        ),
         Figure("composing a variant", other["milliseconds"], "ms", "same functions", same["milliseconds"]),
         Figure("seeds with a variant of the same functions", same["yield"], "share"),
     ]
@@ -83,6 +93,7 @@ def _calls_per_second() -> tuple[float, float]:
 def _variants(seeds: list[Task], functions: Literal["other", "same"]) -> dict[str, float]:
     desk = load("desk")
     distances: list[float] = []
+    made: list[Task] = []
     accepted = novel = shared = calls = 0
     spent = 0.0
     for seed in seeds:
@@ -92,6 +103,7 @@ def _variants(seeds: list[Task], functions: Literal["other", "same"]) -> dict[st
         spent += time.process_time() - began
         if task is None:
             continue
+        made.append(task)
         found = profile(desk, task)
         accepted += not isomorphic(root, found, EPSILON)
         distances.append(distance(root, found))
@@ -104,6 +116,7 @@ def _variants(seeds: list[Task], functions: Literal["other", "same"]) -> dict[st
         "novel": novel / len(distances),
         "overlap": shared / calls,
         "distance": sorted(distances)[len(distances) // 2],
+        "narrated": narrated(desk, made),
         "milliseconds": 1000 * spent / len(seeds),
     }
 

@@ -17,10 +17,12 @@ from rods.signals import Interrupted, ignore, interrupt, on_signal
 
 # verb: (module in console/verbs and function, what help says). The order is that of a run's life.
 VERBS: dict[str, tuple[str, str]] = {
+    "init": ("new:init", "Make a folder with a world, tasks and a configuration to start from."),
     "new": ("new:new", "Create a run folder from a configuration."),
     "up": ("up:up", "Run trainer and daemon together until the run is finished, with live progress."),
     "status": ("status:status", "Say where a run stands, from its files alone."),
     "inspect": ("inspect:inspect", "Show one task: conversation, ground truth, lineage, windows, history."),
+    "prompts": ("prompts:prompts", "Print every prompt that a seed would bring, before it is paid for."),
     "cost": ("cost:cost", "Show what variants cost in calls of language models, by stage."),
     "report": ("report:report", "Write plots and one self-contained HTML page about a run."),
     "score": ("score:score", "Score the run's policy on its held-out tasks."),

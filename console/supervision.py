@@ -50,6 +50,7 @@ class SupervisedProcess:
         # A session of its own: Ctrl-C reaches this process only, which stops the children in its own order.
         self.process = subprocess.Popen(
             self.command,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)},
             stdin=subprocess.DEVNULL,
             stdout=self.printed,
             stderr=self.printed,
@@ -170,6 +171,6 @@ def children(run: Path, config: Path | None) -> tuple[SupervisedProcess, Supervi
     options = [str(run)] + (["--config", str(config)] if config else [])
     made = []
     for name in ("trainer", "daemon"):
-        command = [sys.executable, "-m", name, *options]
+        command = [sys.executable, "-P", "-m", name, *options]  # -P: no `trainer/` of the user's folder
         made.append(SupervisedProcess(name, command, run / "logs" / f"{name}.out"))
     return made[0], made[1]

@@ -19,9 +19,9 @@ from typing import Any
 import aiohttp
 
 from evaluation.bfcl.dialects import Native, messages, reply_text
-from evaluation.episodes import EpisodeMaker, Slot
+from evaluation.episodes import RANDOM_SEED, EpisodeMaker, Slot
 from evaluation.folder import Episode
-from rods.canonical import keyed_random
+from rods.canonical import content_id, keyed_random
 from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import NeedText, Reply
 from rods.errors import InfrastructureError, UserError
@@ -112,7 +112,7 @@ class _EpisodeCalls:
 
     def _seed(self) -> int:
         key = (self.job.task.id, self.sample, self._asked)
-        return keyed_random(0, "evaluation", *key).getrandbits(31)
+        return keyed_random(RANDOM_SEED, "evaluation", *key).getrandbits(31)
 
     def _tools(self, need: NeedText) -> list[dict[str, object]]:
         """What is visible in this turn; every message of the user has begun one."""
@@ -159,6 +159,16 @@ async def refuse_dropped_reasoning(model: str, bases: Sequence[str]) -> None:
                     where=base,
                     remedy="serve it with --chat-template and one that keeps it, or score the local weights",
                 )
+
+
+async def rendered_template(model: str, bases: Sequence[str]) -> str | None:
+    """A hash of what the chat templates of the servers at `bases` make of a fixed conversation, its tokens; None where
+    no server says."""
+    timeout = aiohttp.ClientTimeout(total=SECONDS)
+    async with aiohttp.ClientSession(trust_env=False, timeout=timeout) as session:
+        asked = [_tokens(session, f"{base.removesuffix('/v1')}/tokenize", model, f"{ASIDE}Done.") for base in bases]
+        found = {content_id(tokens) for tokens in await asyncio.gather(*asked) if tokens is not None}
+    return " and ".join(f"rendered {one}" for one in sorted(found)) or None
 
 
 async def _tokens(session: aiohttp.ClientSession, address: str, model: str, reply: str) -> list[int] | None:

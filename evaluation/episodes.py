@@ -25,6 +25,7 @@ from worlds.bfcl.world import Bfcl
 if TYPE_CHECKING:
     from trainer.engines.local import LocalEngine
 
+RANDOM_SEED = 0  # of all draws; a task's samples are keyed by their number
 Slot = tuple[Task, int]  # a task and the number of its sample
 
 
@@ -75,7 +76,7 @@ def play_batches(
             return
         part = slots[first : first + in_flight]
         jobs = [maker.job(task) for task, _ in part]
-        key = keyed_random(0, "evaluation", *(f"{task.id} {sample}" for task, sample in part)).getrandbits(63)
+        key = keyed_random(RANDOM_SEED, "evaluation", *(f"{task.id} {sample}" for task, sample in part)).getrandbits(63)
         played = engine.rollouts(jobs, random_seed=key, greedy=maker.settings.greedy)
         for job, (_, sample), one in zip(jobs, part, played, strict=True):
             if one.trace.end != "infrastructure":

@@ -3,7 +3,8 @@
 Settings are tasks, protocol, policy and sampling; a folder refuses others. Addresses, keys, concurrency and budgets are
 no part of them and may change at every start.
 
-episodes.jsonl has one record an episode, durable before the next one counts. Only episodes that the policy itself ended
+episodes.jsonl begins with the card of the scores (evaluation.card; another one follows where a later start has another)
+and has one record an episode, durable before the next one counts. Only episodes that the policy itself ended
 are recorded; one that met an infrastructure failure or a spent budget is run again by the next start. Outputs are kept
 as JSON text inside the record, since a policy's text may hold what a line of the log may not (lone surrogates, numbers
 of any size).
@@ -27,6 +28,7 @@ from buffers.log.writer import LogWriter
 from evaluation.bfcl.decoding import Form
 from evaluation.bfcl.dialects import Documents
 from evaluation.bfcl.results import check_version, data_version
+from evaluation.card import Card
 from rods.canonical import keyed_random
 from rods.config import Rollouts
 from rods.errors import RefusedError, UserError
@@ -166,6 +168,7 @@ class Journal:
     """The one writer of an evaluation's episodes. Knows which are `done`."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._writer = LogWriter(folder / EPISODES)  # which moves aside a line that a kill has cut short
         self.done = {episode.key for episode in episodes(folder)}
 
@@ -184,6 +187,11 @@ class Journal:
         self._writer.append([record("episode", **fields)])
         self.done.add(episode.key)
 
+    def describe(self, card: Card) -> None:
+        """Records the card of the episodes that follow, unless it is on record."""
+        if card not in cards(self.folder)[-1:]:
+            self._writer.append([record("card", card=card)])
+
     def close(self) -> None:
         self._writer.close()
 
@@ -191,6 +199,12 @@ class Journal:
 def episodes(folder: Path) -> Iterator[Episode]:
     """The episodes on record, in the order in which they ended."""
     if (folder / EPISODES).exists():
-        for found in read(folder / EPISODES):
+        for found in (one for one in read(folder / EPISODES) if one["kind"] == "episode"):
             result = json.loads(found["result"])
             yield Episode(found["task"], found["sample"], found["form"], result, found["end"], found["cut"])
+
+
+def cards(folder: Path) -> list[Card]:
+    """The cards on record, one for each time that it became another; none in a folder from before there were any."""
+    found = read(folder / EPISODES) if (folder / EPISODES).exists() else ()
+    return [one["card"] for one in found if one["kind"] == "card"]

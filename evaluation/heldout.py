@@ -4,7 +4,8 @@ Scores are kept in `eval/heldout_step_<step>.a<attempt>.jsonl`, one line a rollo
 never enter the observations. A checkpoint is scored once: asking again reads the file, unless rollouts ended as
 infrastructure failures. Then the batches that hold these are played again, with the same draws, and no others; a
 rollout that broke `TRIES` times is left out for good. Every checkpoint of a run is scored on the same tasks with the
-same draws through the identity interface, so that differences are paired.
+same draws through the identity interface, so that differences are paired. The last line of a file is the card of its
+scores (evaluation.card); what was scored under another card is scored anew.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from buffers.log.disk import replace
 from buffers.run import runfolder
 from buffers.run.run import Run
 from buffers.state import lineage
+from evaluation import card as cards
 from evaluation.scoring import paired, share
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.environments.loading import Environments
+from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.episode.rewards import score
 from rods.errors import InfrastructureError, UserError
@@ -70,14 +73,37 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
                 "the run has no held-out tasks", where=str(path), remedy="create a run with data.held_out above 0"
             )
         count = run.config.training.heldout_rollouts
-        _write(file, checkpoint, roll_out(run.config, checkpoint.policy, run.environments, tasks, count, again))
+        made = _card(run, checkpoint, count)
+        if again is not None and cards.different(recorded_card(file), made):
+            again = None
+        _write(file, checkpoint, roll_out(run.config, checkpoint.policy, run.environments, tasks, count, again), made)
     return _summed(file)
 
 
-def compare(path: Path) -> dict[str, Any]:
-    """Scores start and end and pairs them: {"start", "end", "difference": {"progress", "binary", …}, "left_out"}.
+def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
+    config, limits = run.config, run.config.rollouts
+    jobs: list[Job] = []
+    if config.policy.kind != "simulated":
+        from trainer.batches import scoring_jobs  # torch only where weights are
 
-    `left_out` counts the tasks that one end or both could not score (infrastructure failures). Raises
+        jobs = scoring_jobs(run.held_out, config, run.environments)
+    return cards.card(
+        run.held_out,
+        "held out of the run",
+        jobs,
+        history="tokens" if jobs else "none",
+        template=cards.template_of(checkpoint.policy) if jobs else None,
+        random_seeds={"rollouts": config.random_seeds.rollouts, "data": config.data.random_seed},
+        sampling={"rollouts_per_task": count, "temperature": limits.temperature, "top_p": limits.top_p},
+    )
+
+
+def compare(path: Path) -> dict[str, Any]:
+    """Scores start and end and pairs them: {"start", "end", "difference": {"progress", "binary", …}, "left_out",
+    "cards_differ"}.
+
+    `left_out` counts the tasks that one end or both could not score (infrastructure failures); `cards_differ` names
+    what the two ends do not have in common, which makes the difference none of the policy alone. Raises
     InfrastructureError when that leaves none.
     """
     return _compared(score_run(path, "start"), score_run(path, "end"))
@@ -98,6 +124,13 @@ def scored(path: Path) -> dict[str, Any] | None:
     return _compared(_summed(found[0][-1]), _summed(found[-1][-1]))
 
 
+def recorded_card(file: Path) -> cards.Card | None:
+    """The card of a file of scores; None for one that was made before there were cards."""
+    _records(file)  # which says what is wrong with another file
+    last = [orjson.loads(line) for line in read_regular(file).splitlines()[-1:]]
+    return last[0].get("card") if last else None
+
+
 def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
     files = Path(start["file"]), Path(end["file"])
     before, after = map(per_task, files)
@@ -112,7 +145,8 @@ def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
             difference[measure] = paired(*pairs).as_json()
     asked = {record["task"] for file in files for record in _records(file)}
     left_out = len(asked - both)
-    return {"start": start, "end": end, "difference": difference, "left_out": left_out}
+    cards_differ = cards.different(start["card"], end["card"])
+    return {"start": start, "end": end, "difference": difference, "left_out": left_out, "cards_differ": cards_differ}
 
 
 def _summed(file: Path) -> dict[str, Any]:
@@ -133,11 +167,12 @@ def _to_repeat(file: Path) -> frozenset[str]:
 def _records(file: Path) -> list[dict[str, Any]]:
     try:
         found: list[dict[str, Any]] = [orjson.loads(line) for line in read_regular(file).splitlines()]
+        found = [record for record in found if record.keys() != {"card"}]
         for record in found:
             if record["end"] != "infrastructure" and not 0 <= int(record["resolved"]) <= int(record["expected"]) > 0:
                 raise ValueError("no such number of turns")
             hash((record["task"], record["type"]))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         remedy = "move the file aside and score again"
         raise UserError(f"holds a line that is no rollout ({error})", where=str(file), remedy=remedy) from error
     return found
@@ -229,6 +264,7 @@ def summary(file: Path) -> dict[str, Any]:
         **{measure: share(list(values.values())).as_json() for measure, values in means.items()},
         "progress_by_type": {name: share(values).as_json() for name, values in sorted(by_type.items())},
         "versions": sorted({line["version"] for line in lines}),
+        "card": recorded_card(file),
         "file": str(file),
     }
 
@@ -263,17 +299,20 @@ def _file(path: Path, checkpoint: Checkpoint) -> Path:
     return path / runfolder.EVALUATION / f"heldout_step_{position.step:08d}.a{position.attempt}.jsonl"
 
 
-def _write(file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[Task, list[Scored]]]) -> None:
-    """Writes one line a rollout, all or none. What is not rolled out, and a rollout that breaks now, keeps its line of
-    an earlier file: its draws were the same. `tries` counts how often a broken one was tried. Raises
-    InfrastructureError, and leaves what was there, when every rollout broke."""
+def _write(
+    file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[Task, list[Scored]]], card: cards.Card
+) -> None:
+    """Writes one line a rollout and one for the card, all or none. What is not rolled out, and a rollout that breaks
+    now, keeps its line of an earlier file with that card: its draws were the same. `tries` counts how often a broken
+    one was tried. Raises InfrastructureError, and leaves what was there, when every rollout broke."""
     file.parent.mkdir(exist_ok=True)
     head = {"step": checkpoint.position.step, "attempt": checkpoint.position.attempt}
+    kept = file.exists() and not cards.different(recorded_card(file), card)
     records: dict[tuple[str, int], dict[str, Any]] = {
-        (one["task"], one["rollout"]): one for one in (_records(file) if file.exists() else ())
+        (one["task"], one["rollout"]): one for one in (_records(file) if kept else ())
     }
     for task, rollouts in rolled_out:
-        about = {"task": task.id, "type": task.type, "split": task.split, "version": _version(task), **head}
+        about = {"task": task.id, "type": task.type, "split": task.split, "version": cards.version(task), **head}
         for index, scored in enumerate(rollouts):
             official = {} if scored.official is None else {"official": int(scored.official)}
             record = {**about, "rollout": index, **scored.rollout.as_json(), **official}
@@ -282,17 +321,11 @@ def _write(file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[Task, 
             records[task.id, index] = record
     if all(map(_lost, records.values())):
         raise InfrastructureError("every held-out rollout met an infrastructure failure; nothing was scored")
-    replace(file, b"".join(orjson.dumps(record) + b"\n" for record in records.values()))
+    replace(file, b"".join(orjson.dumps(record) + b"\n" for record in [*records.values(), {"card": card}]))
 
 
 def _lost(record: dict[str, Any]) -> bool:
     return bool(record["end"] == "infrastructure")
-
-
-def _version(task: Task) -> str:
-    """Environment and hash, and the data's own version where its provenance has one (BFCL's wheel)."""
-    name = f"{task.environment.name} {task.environment.hash}"
-    return f"{name} ({task.provenance['version']})" if "version" in task.provenance else name
 
 
 def per_task(file: Path) -> dict[str, dict[str, float]]:

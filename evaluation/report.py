@@ -13,13 +13,16 @@ import re
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from evaluation import card
 from evaluation.bfcl import results
 from evaluation.bfcl.judging import EpisodeJudge, Judged
 from evaluation.bfcl.parity import official
-from evaluation.folder import PARTS, Episode, Part, episodes, load_settings, recorded_settings
+from evaluation.card import different
+from evaluation.folder import PARTS, Episode, Part, cards, episodes, load_settings, recorded_settings
 from evaluation.scoring import share
 from rods.errors import UserError
 from rods.tasks import Task
@@ -47,6 +50,7 @@ def report(folder: Path) -> dict[str, Any]:
     for episode in found:
         judged[episode.task].append(_judge(judge, by_name[episode.task], episode))
     expected = len(chosen) * settings.samples
+    known = cards(folder)
     return {
         "folder": str(folder),
         "data": results.data_version(),
@@ -59,6 +63,8 @@ def report(folder: Path) -> dict[str, Any]:
         "ends": dict(Counter(episode.end for episode in found)),
         "cut_outputs": sum(episode.cut for episode in found),
         "results": str(folder / RESULTS),
+        "card": known[-1] if known else None,
+        "cards_differ": sorted({name for pair in pairwise(known) for name in different(*pair)}),
     }
 
 
@@ -112,6 +118,10 @@ def lines(found: Mapping[str, Any]) -> list[str]:
         )
     if length := found["ends"].get("length"):
         shown.append(f"{length} episodes failed because an output was cut at {settings['max_tokens']} tokens")
+    over = max((scores["all"]["official"]["tasks"] for scores in found["scores"].values()), default=0)
+    shown += card.lines(found["card"], over)
+    if found["cards_differ"]:
+        shown.append(f"NOT ALIKE: episodes of this folder differ in {', '.join(found['cards_differ'])}")
     if not found["complete"]:
         shown.append("INCOMPLETE: these are the scores of the tasks that are there")
     return shown

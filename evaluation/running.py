@@ -12,11 +12,12 @@ from pathlib import Path
 from buffers.run.locks import Ownership
 from buffers.run.runfolder import LOGS
 from buffers.usage import UsageLog
+from evaluation import card as cards
 from evaluation import report, sources
 from evaluation.bfcl import results
 from evaluation.bfcl.results import ResultEntry
-from evaluation.endpoint import EndpointPolicy, refuse_dropped_reasoning
-from evaluation.episodes import EpisodeMaker, Slot, play_batches
+from evaluation.endpoint import EndpointPolicy, refuse_dropped_reasoning, rendered_template
+from evaluation.episodes import RANDOM_SEED, EpisodeMaker, Slot, play_batches
 from evaluation.folder import EPISODES, Episode, Journal, Settings, open_folder
 from evaluation.sources import Options, Source
 from rods import logs
@@ -70,6 +71,8 @@ class _Session:
             for task in self.chosen
             if (task.provenance["id"], sample) not in self.journal.done
         ]
+        if slots and source.kind != "endpoint":  # whose servers are to be asked first
+            self._describe(source, cards.template_of(source.path) if source.kind == "weights" else None)
         if source.recorded:
             self._take(source)
         elif slots and source.kind == "endpoint":
@@ -94,14 +97,36 @@ class _Session:
         complain("rods-eval", f"{left} of {self.expected} episodes are left; the same command goes on")
         return EXIT_REQUEUE
 
+    def _describe(self, source: Source, template: str | None) -> None:
+        """Puts the card on record, before the first episode that it is about."""
+        settings = self.settings
+        history: cards.History = "recorded" if source.recorded else "tokens" if source.kind == "weights" else "messages"
+        self.journal.describe(
+            cards.card(
+                self.chosen,
+                settings.part,
+                [] if source.recorded else [self.maker.job(task) for task in self.chosen],
+                history=history,
+                template=template,
+                random_seeds={} if source.recorded else {"rollouts": RANDOM_SEED},
+                sampling={
+                    "samples_per_task": settings.samples,
+                    "temperature": settings.temperature,
+                    "top_p": settings.top_p,
+                    "max_tokens": settings.max_tokens,
+                },
+            )
+        )
+
     async def _ask(self, source: Source, slots: list[Slot], in_flight: int) -> None:
         assert source.endpoint is not None
         async with UsageLog(self.folder, "evaluation") as usage:
             budget = Budget(source.budgets, tokens=usage.tokens, requests=usage.requests)
             async with Client([source.endpoint], budget=budget, sink=usage) as client:
+                servers = [base for one in client.status() for base in one["servers"]]
                 if self.settings.protocol != "official":
-                    servers = [base for one in client.status() for base in one["servers"]]
                     await refuse_dropped_reasoning(source.endpoint.model, servers)
+                self._describe(source, await rendered_template(source.endpoint.model, servers))
                 policy = EndpointPolicy(client, self.maker, in_flight)
                 self.stopped = policy.stopped
                 await policy.run(slots, self._done, self.asked)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 from cyclopts import App, CycloptsError, Parameter
 
+import rods
 from rods.errors import EXIT_OK, EXIT_USER, RodsError, UserError, complain, disk_error
 from rods.signals import Interrupted
 
@@ -31,7 +32,7 @@ def application(name: str, text: str) -> App:
         name=name,
         help=text,
         help_format="plaintext",
-        version=lambda: metadata.version("rods"),
+        version=rods.__version__,
         default_parameter=Parameter(allow_repeating=True),
     )
 
@@ -49,6 +50,7 @@ def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted],
     """
     program, code = app.name[0], EXIT_OK
     try:
+        _refuse_strangers()
         _check_names(arguments)
         found = app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
@@ -69,6 +71,20 @@ def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted],
         known = disk_error(refused, Path(refused.filename or " ".join(arguments) or "."))
         code = _said(program, str(known), known.exit_code)
     return code
+
+
+def _refuse_strangers() -> None:
+    """Our packages have plain top-level names: whatever else is called like one of them and comes first on the path
+    would be run in its place."""
+    home = Path(rods.__file__).parent.parent
+    for name in ("prompts", "worlds", "buffers", "daemon", "trainer", "evaluation", "console"):
+        found = find_spec(name)
+        place = next(iter(found.submodule_search_locations or [str(found.origin)])) if found else "nowhere"
+        if Path(place).parent.resolve() != home.resolve():
+            raise UserError(
+                f"the package {name!r} is found in {place}, but rods lies in {home}",
+                remedy="take that place off PYTHONPATH, or rename what lies there",
+            )
 
 
 def _check_names(arguments: Sequence[str]) -> None:

@@ -90,6 +90,22 @@ def advantages(rewards: Array, baseline: Baseline, scale: Scale) -> Array:
     return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
 
 
+def most_varied(rewards: Array, count: int) -> NDArray[np.bool_]:
+    """Which `count` rollouts of each group of `rewards` [groups, rollouts] have rewards of the largest variance: some
+    of the lowest and the others of the highest (arXiv 2504.13818). Rewards of NaN are taken last."""
+    kept = np.zeros(rewards.shape, dtype=bool)
+    for chosen, row in zip(kept, rewards, strict=True):
+        order = np.argsort(row, kind="stable")  # NaN stands at the end
+        known = int((~np.isnan(row)).sum())
+        some = min(count, known)
+        ways = [[*order[:low], *order[known - (some - low) : known], *order[known:][: count - some]]
+                for low in sorted(range(some + 1), key=lambda low: abs(2 * low - some))]  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a group without a single reward has no variance
+            chosen[max(ways, key=lambda way: round(float(np.nan_to_num(np.nanvar(row[way]))), 12))] = True
+    return kept
+
+
 def _baseline(rewards: Array, baseline: Baseline) -> Array:
     if baseline == "batch":
         return np.asarray(np.nanmean(rewards))

@@ -82,6 +82,13 @@ def split(config: Config, processes: int) -> tuple[int, int]:
             where="operation.micro_batch",
             remedy="choose a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0 for one pass",
         )
+    if config.training.update_rollouts and config.training.loss == "rollout" and micro_batch < sequences:
+        raise UserError(
+            "the mean over rollouts weighs processes and micro-batches alike, and with update_rollouts they may hold "
+            "different numbers",
+            where="training.update_rollouts",
+            remedy='use training.loss = "token", or one process with operation.micro_batch = 0',
+        )
     return sequences, micro_batch
 
 

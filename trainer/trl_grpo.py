@@ -33,7 +33,15 @@ from rods.canonical import keyed_random
 from rods.config import Config
 from rods.errors import InfrastructureError
 from trainer import batches, sharding, token_scores, torch_settings
-from trainer.advantages import AdvantageEstimate, Array, advantages, load_hook, reweighted, with_advantages
+from trainer.advantages import (
+    AdvantageEstimate,
+    Array,
+    advantages,
+    load_hook,
+    most_varied,
+    reweighted,
+    with_advantages,
+)
 from trainer.engines.base import Sample
 from trainer.engines.choose import compare, rollout_engine
 from trainer.engines.local import LocalEngine
@@ -103,6 +111,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self.batch: Batch | None = None
         self.samples: list[Sample] = []  # of this process, as are their advantages
         self.earned: list[Array] = []
+        self.kept: list[bool] = []  # which of them are trained on
         self.broken = 0  # batches in a row of which no rollout came to its end
         self.gradient_norm: float | None = None  # of the last update, before clipping
         self._own: torch.Tensor | None = None  # which tokens of a completion the loss is about, while it is computed
@@ -173,6 +182,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         return found
 
     def _compute_loss(self, model: Any, inputs: Any) -> torch.Tensor:
+        inputs = self._of_use(inputs)
         self._own = inputs["tool_mask"]
         loss: torch.Tensor = super()._compute_loss(model, inputs)
         self._own = None
@@ -189,13 +199,14 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         samples = self.ranks.gathered(self.samples)
-        rewards, earned = self.ranks.together(lambda: self._recorded(samples))
-        self.earned = earned[self.ranks.part(len(samples))]
+        rewards, earned, kept = self.ranks.together(lambda: self._recorded(samples))
+        mine = self.ranks.part(len(samples))
+        self.earned, self.kept = earned[mine], kept[mine]
         return torch.tensor(rewards.reshape(-1, 1), dtype=torch.float32, device=self.accelerator.device)
 
-    def _recorded(self, samples: Sequence[Sample]) -> tuple[Array, list[Array]]:
-        """Makes the groups of the whole batch durable; its rewards [groups, rollouts], and every rollout's advantages
-        (trainer.advantages.reweighted)."""
+    def _recorded(self, samples: Sequence[Sample]) -> tuple[Array, list[Array], list[bool]]:
+        """Makes the groups of the whole batch durable; its rewards [groups, rollouts], every rollout's advantages
+        (trainer.advantages.reweighted), and whether it is trained on (`training.update_rollouts`)."""
         batch, settings = self.batch, self.config.training
         assert batch is not None
         groups = batches.groups(batch, samples)
@@ -207,16 +218,20 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
                 "what is logged above says where; then start the same command again"
             )
         rewards = np.array([[rollout.reward for rollout in group.rollouts] for group in groups], dtype=np.float64)
-        found = advantages(rewards, settings.advantage_baseline, settings.advantage_scale)
+        kept = most_varied(rewards, settings.update_rollouts or rewards.shape[1])
+        compared = rewards[kept].reshape(len(rewards), -1)
+        found = np.zeros_like(rewards)
+        found[kept] = advantages(compared, settings.advantage_baseline, settings.advantage_scale).ravel()
         views = batches.rollout_views(batch, groups, samples) if self.hook else ()
         earned = reweighted(AdvantageEstimate(rewards, found, views), self.hook)
         if self.config.selection.order == "advantage":
             groups = with_advantages(groups, earned)
         driven(self.training).record(batch, groups, batches.traces(batch, samples) if batch.traced else ())
-        return rewards, earned
+        return rewards, earned, [bool(one) for one in kept.ravel()]
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         """TRL's batch with the run's advantages in place of TRL's own."""
+        settings = self.config.training
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if "old_per_token_logps" in output:
             output["old_per_token_logps"] *= output["tool_mask"]  # as they are scored again for the loss (token_scores)
@@ -227,7 +242,25 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         per_token = any(len(row) > 1 for row in self.earned)
         found = np.stack(rows) if per_token else np.concatenate(self.earned)
         output["advantages"] = torch.tensor(found, dtype=torch.float32, device=self.accelerator.device)
+        if settings.update_rollouts:
+            output["trained"] = torch.tensor(self.kept, device=self.accelerator.device)
+            counted = (output["tool_mask"] * output["trained"][:, None]).sum()
+            output["num_items_in_batch"] = self.accelerator.gather(counted).sum()
         return output
+
+    def _of_use(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """`inputs` without the rollouts that are not trained on. Where nothing but advantages makes a gradient, those
+        whose advantage is 0 go, too: they count in the number of tokens that the loss is divided by, but need no
+        forward and backward pass."""
+        settings, found = self.config.training, inputs["advantages"]
+        kept = inputs.get("trained", torch.ones(len(found), dtype=torch.bool, device=found.device))
+        if settings.kl == 0 and settings.loss == "token" and not self.aux_loss_enabled:
+            useful = kept & (found.reshape(len(found), -1) != 0).any(1)
+            kept = useful if useful.any() else kept
+        rows = kept.nonzero()[:, 0]
+        if not len(rows):  # none of a micro-batch: one row stands for it, of which nothing counts
+            rows, inputs = rows.new_zeros(1), inputs | {"tool_mask": torch.zeros_like(inputs["tool_mask"])}
+        return {name: value[rows] if torch.is_tensor(value) and value.ndim else value for name, value in inputs.items()}
 
 
 class _Hooks(TrainerCallback):  # type: ignore[misc]

@@ -36,6 +36,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "started": ("process", "host", "pid", "time"),
     "call": ("process", "number"),
     "episode": ("task", "sample"),
+    "card": ("card",),
     "lost": ("log", "number"),
 }
 

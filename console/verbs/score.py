@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from console.output import RunFolder, estimated, print_json, print_lines
-from evaluation.scoring import too_few
 from rods.commands import Json
 
 AtStep = Annotated[
@@ -27,20 +26,27 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
         if as_json:
             print_json(scored)
         else:
+            from evaluation import card
+
             progress, binary = estimated(scored["progress"]), estimated(scored["binary"])
             print(f"step {scored['step']}: progress {progress}, all turns {binary}{_lost(scored['broken'])}")
-            print_lines(filter(None, [too_few(scored["progress"]["tasks"])]))
+            print_lines(card.lines(scored["card"], scored["progress"]["tasks"]))
         return
     compared = compare(run)
     if as_json:
         print_json(compared)
         return
     from console.report.findings import heldout_sentence
+    from evaluation import card
 
     print(heldout_sentence(compared))
     before, after = (compared[end]["progress_by_type"] for end in ("start", "end"))
     for name in sorted(before.keys() | after.keys()):
         print(f"  {name:13} {_of_type(before, name)} → {_of_type(after, name)}")
+    print_lines(card.lines(compared["end"]["card"], compared["difference"]["progress"]["tasks"]))
+    if compared["cards_differ"]:
+        fields = ", ".join(compared["cards_differ"])
+        print(f"  NOT ALIKE: start and end differ in {fields}; remove both from eval/ and score again")
 
 
 def compare(run: Path) -> dict[str, Any]:

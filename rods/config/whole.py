@@ -75,6 +75,17 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _part_of_a_group(self) -> Config:
+        """Fewer than two of a group's rollouts say nothing about each other."""
+        part, whole = self.training.update_rollouts, self.rollouts.rollouts_per_task
+        if part and not 2 <= part <= whole:
+            raise ValueError(
+                f"training.update_rollouts = {part} must be 0 (all rollouts) or lie between 2 and "
+                f"rollouts.rollouts_per_task = {whole}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _advantages_that_differ(self) -> Config:
         """Divided by their group's own deviation, the advantages of every mixed group have the same variance."""
         training = self.training

@@ -23,6 +23,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -77,7 +78,7 @@ class TypedEnvironment(Generic[S]):
             raise TypeError(f"{state.__name__} is another one after being written and read as JSON: use plain types")
         self._tools: dict[str, _TypedTool] = {}
         if catalogue is not None:
-            self.catalogue = catalogue
+            self.catalogue = cache(catalogue)
 
     def tool(self, group: str, *, bounded: bool = True) -> Callable[[F], F]:
         """A decorator that makes a function a tool of API class `group`.

@@ -100,7 +100,7 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
 
 def look_ups(environment: Environment, task: Task) -> dict[tuple[int, int], bool]:
     """The calls (turn, index) that change nothing and only feed a later call of their turn, and whether the user asks
-    for each: whether a clause of the turn means it more than any other call."""
+    for each: whether a clause of the turn asks for it and for no other call."""
     world = environment.reset(task.state)
     results: list[list[Result]] = []
     idle = set()
@@ -126,8 +126,7 @@ def look_ups(environment: Environment, task: Task) -> dict[tuple[int, int], bool
         name = names[index]
         scores = [book.asks(stems(clause), names) for clause in CLAUSE.split(asked(task, turn))]
         found[turn, index] = any(
-            each[name] >= ENOUGH and all(each[name] > amount for other, amount in each.items() if other != name)
-            for each in scores
+            [other for other, amount in each.items() if amount >= ENOUGH] == [name] for each in scores
         )
     return found
 

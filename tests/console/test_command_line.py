@@ -1,19 +1,24 @@
 """The command line is frozen: a new verb or option needs a decision, and this test says so."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import rods
 from console.main import VERBS, application, run
 
 # verb: its positional arguments, then its options.
 EXPECTED = {
+    "init": (["FOLDER"], []),
     "new": (["RUN"], ["--config", "--json"]),
     "up": (["RUN"], ["--config", "--json"]),
     "status": (["RUN"], ["--json"]),
     "inspect": (["RUN", "TASK"], ["--json"]),
+    "prompts": (["RUN", "SEED"], ["--tagged", "--json"]),
     "cost": (["RUN"], ["--json"]),
     "report": (["RUN"], ["--json"]),
     "score": (["RUN"], ["--step", "--json"]),
@@ -22,7 +27,7 @@ EXPECTED = {
     "fork": (["RUN", "NEW"], ["--config", "--weights", "--json"]),
     "observe": (["RUN"], ["--from-step", "--json"]),
     "merge": (["RUN"], ["--epoch", "--stage", "--json"]),
-    "doctor": (["RUN"], ["--config", "--json"]),
+    "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--json"]),
     "data check": (["FILE"], ["--json"]),
     "data rehash": (["FILE"], ["--out", "--json"]),
     "data audit": (["FILE"], ["--against", "--json"]),
@@ -59,6 +64,17 @@ def test_help_and_status_need_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_stranger_s_package_is_refused_with_both_places(tmp_path: Path) -> None:
+    (tmp_path / "prompts").mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [Path(sys.executable).parent / "rods", "doctor"], capture_output=True, text=True, env=environment, check=False
+    )
+    home = Path(rods.__file__).parent.parent
+    assert done.returncode == 2 and done.stdout == ""
+    assert f"the package 'prompts' is found in {tmp_path / 'prompts'}, but rods lies in {home} →" in done.stderr
 
 
 @pytest.mark.parametrize(

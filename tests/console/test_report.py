@@ -202,7 +202,7 @@ def test_a_single_held_out_task_has_a_score_and_no_difference(
     only = said_json(capsys, "score", run_copy, "--step", "14")
     said(capsys, "score", run_copy)
     task = json.loads(Path(only["file"]).read_text().splitlines()[0])["task"]
-    keep(run_copy, lambda line: line["task"] == task)
+    keep(run_copy, lambda line: line.get("task", task) == task)
     text = said(capsys, "score", run_copy)
     assert "over 1 task, too few for an interval." in text
     assert re.search(rf"^  \w+ +{INTERVAL} → {INTERVAL}$", text, re.MULTILINE)
@@ -217,9 +217,9 @@ def test_the_intervals_of_two_held_out_tasks_stay_between_0_and_1(
 ) -> None:
     only = said_json(capsys, "score", run_copy, "--step", "14")
     said(capsys, "score", run_copy)
-    names = [json.loads(line)["task"] for line in Path(only["file"]).read_text().splitlines()]
+    names = [json.loads(line)["task"] for line in Path(only["file"]).read_text().splitlines()[:-1]]
     two = sorted(set(names))[:2]
-    keep(run_copy, lambda line: line["task"] in two)
+    keep(run_copy, lambda line: line.get("task", two[0]) in two)
     found = said_json(capsys, "score", run_copy)
     for end in ("start", "end"):
         for measure in ("progress", "binary"):
@@ -233,7 +233,7 @@ def test_the_intervals_of_two_held_out_tasks_stay_between_0_and_1(
 def test_a_type_that_one_end_could_not_score_is_said(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kinds = said_json(capsys, "score", run_copy)["end"]["progress_by_type"]
     gone = sorted(kinds)[0]
-    keep(run_copy, lambda line: line["step"] > 0 or line["type"] != gone)
+    keep(run_copy, lambda line: line.get("step", 1) > 0 or line["type"] != gone)
     assert re.search(rf"^  {gone} +not scored → \d", said(capsys, "score", run_copy), re.MULTILINE)
     assert run(["report", str(run_copy)]) == 0
 

@@ -111,7 +111,11 @@ def test_score_pairs_start_and_end_and_is_done_once(run_copy: Path, capsys: pyte
     assert said_json(capsys, "score", run_copy) == compared
     assert {path: path.stat().st_mtime_ns for path in (run_copy / "eval").iterdir()} == files
     assert said_json(capsys, "score", run_copy, "--step", "0") == compared["start"]
-    assert "95 % interval" in said(capsys, "score", run_copy)
+    text = said(capsys, "score", run_copy)
+    assert "95 % interval" in text
+    card = said_json(capsys, "score", run_copy)["end"]["card"]
+    for part in (*card["data"], card["split"]["hash"], "random seeds and sampling: rollouts 0", "NOT ALIKE"):
+        assert (part in text) == (part != "NOT ALIKE")
 
 
 def test_fork_takes_originals_and_active_variants_along(

@@ -52,8 +52,8 @@ def test_a_score_is_one_line_a_rollout_and_made_once(run: Path) -> None:
     summary = score_run(run, "start")
     file = Path(summary["file"])
     written = file.stat().st_mtime_ns
-    lines = [orjson.loads(line) for line in file.read_bytes().splitlines()]
-    assert len(lines) == 40 * 4
+    *lines, card = [orjson.loads(line) for line in file.read_bytes().splitlines()]
+    assert len(lines) == 40 * 4 and card == {"card": summary["card"]}
     assert {line["split"] for line in lines} <= {"validation", "test"}
     assert all(0 <= line["resolved"] <= line["expected"] and line["step"] == 0 for line in lines)
     assert score_run(run, 0) == summary
@@ -61,7 +61,7 @@ def test_a_score_is_one_line_a_rollout_and_made_once(run: Path) -> None:
 
 
 def test_scores_have_intervals_between_0_and_1(run: Path, tmp_path: Path) -> None:
-    lines = [orjson.loads(line) for line in Path(score_run(run, "start")["file"]).read_bytes().splitlines()]
+    *lines, _ = [orjson.loads(line) for line in Path(score_run(run, "start")["file"]).read_bytes().splitlines()]
     file = tmp_path / "scores.jsonl"
     file.write_bytes(b"".join(orjson.dumps({**line, "binary": 0, "official": 0}) + b"\n" for line in lines))
     means, found = per_task(file), summary(file)
@@ -135,6 +135,27 @@ def test_a_rollout_that_always_breaks_is_played_a_few_times_and_nothing_else_wit
         found = score_run(copied, "end")
         assert (found["progress"]["tasks"], found["broken"]) == (40, 1)
     assert engine.played == [*range(40), 5, 5] and engine.asked == heldout.TRIES
+
+
+def test_what_was_scored_under_another_card_is_scored_anew(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Breaking(monkeypatch)
+    engine.broken = lambda place, index: place == 5
+    file = Path(score_run(copied, "end")["file"])
+    *lines, last = [orjson.loads(line) for line in file.read_bytes().splitlines()]
+    other = {"card": {**last["card"], "random_seeds": {"rollouts": 99}}}
+    file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in [*lines, other]))
+    differs = compare(copied)["cards_differ"]
+    assert len(engine.played) == 40 + 40 + 40, "start, end, and the end again, whole"
+    assert differs == [] and score_run(copied, "end")["card"] == last["card"]
+
+
+def test_ends_that_were_scored_under_different_cards_are_told(copied: Path) -> None:
+    compare(copied)
+    file = Path(score_run(copied, "start")["file"])
+    *lines, last = [orjson.loads(line) for line in file.read_bytes().splitlines()]
+    other = {"card": {**last["card"], "prompts": "others"}}
+    file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in [*lines, other]))
+    assert compare(copied)["cards_differ"] == ["prompts"]
 
 
 def test_a_score_of_which_every_rollout_broke_is_not_kept(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from rods.config import parse_config
 from rods.observations import Rollout
 from tests.trainer.nano_parts import saved
 from tests.trainer.runs import live_steps
-from trainer import advantages, batches, trl_grpo
+from trainer import advantages, batches, token_scores, trl_grpo
 from trainer.training_run import TrainingRun
 from worlds.sources import load_tasks
 
@@ -76,6 +76,7 @@ def test_each_setting_of_the_algorithm_changes_the_update(home: Path) -> None:
         "batch": {"advantage_baseline": "batch"},
         "no scale": {"advantage_scale": "none"},
         "batch scale": {"advantage_scale": "batch"},
+        "part of a group": {"update_rollouts": 2},
     }
     (usual,), _ = train(home / "usual")
     (again,), _ = train(home / "again")
@@ -125,6 +126,38 @@ def test_a_hook_sees_rewards_advantages_spans_and_diagnoses(home: Path) -> None:
         errors = [kind for turn in seen.diagnoses for kind in turn]
         malformed = sum(step.error is not None for turn in seen.trace.turns for step in turn.steps)
         assert errors.count("format") == malformed
+
+
+def test_an_update_reads_the_rollouts_that_are_trained_on_and_no_others(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rewards of 1 in a whole group teach nothing, and of each group only the lowest and the highest are taken."""
+    rows: list[int] = []
+    found: list[np.ndarray[Any, Any]] = []
+    compute, estimate = token_scores.score, advantages.advantages
+
+    def scored(*args: Any, **options: Any) -> Any:
+        rows.append(len(args[2]))
+        return compute(*args, **options)
+
+    def estimated(rewards: Any, *settings: Any) -> Any:
+        found.append(rewards)
+        return estimate(rewards, *settings)
+
+    monkeypatch.setattr(token_scores, "score", scored)
+    monkeypatch.setattr("trainer.trl_grpo.advantages", estimated)
+    for update_rollouts in (0, 2):
+        train(home / f"run{update_rollouts}", update_rollouts=update_rollouts, passes=1)
+    assert rows == [TASKS * ROLLOUTS - 1, TASKS * 2]  # a broken rollout has the advantage 0
+    assert [part.shape for part in found] == [(TASKS, ROLLOUTS), (TASKS, 2)]
+    assert sorted(map(sorted, found[1])) == [[0.0, 1.0], [0.1, 0.9], [0.4, 1.0]]
+
+
+def test_leaving_out_what_has_no_advantage_changes_no_gradient(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (spared,), _ = train(home / "spared", passes=1)
+    monkeypatch.setattr(trl_grpo._Trainer, "_of_use", lambda self, output: output)
+    (whole,), _ = train(home / "whole", passes=1)
+    assert spared == pytest.approx(whole, rel=1e-4)
 
 
 def as_a_critic_would(estimate: advantages.AdvantageEstimate) -> Any:

@@ -148,7 +148,7 @@ class Asker:
         loaded = self.template(template)
         rendered = loaded.render_sections(**fields)
         question = "\n\n".join(rendered[name] for name in ("user", *sections))
-        constrained = self.client.constrains(self.backbone)
+        constrained = self.constrains()
         exchange: list[dict[str, str]] = []
         why, said, kind = "", "", error
         role: Role = getattr(self.roles, stage)
@@ -169,7 +169,7 @@ class Asker:
                 template=f"{template}@{loaded.hash}",
                 account=self.account,
             )
-            completion = await self._complete(request, form)
+            completion = await self.complete(request, form)
             number += 1
             repeated, said = completion.text == said, completion.text
             try:
@@ -188,7 +188,11 @@ class Asker:
             exchange = [] if anew else self._complaint(said, why)
         raise ComposeError(kind, f"{template}: {why}", function=function, turn=turn, said=said[:KEPT])
 
-    async def _complete(self, request: Request, form: AnswerForm) -> Completion:
+    def constrains(self) -> bool:
+        """Whether answers are still believed to be held to a schema."""
+        return self.client.constrains(self.backbone)
+
+    async def complete(self, request: Request, form: AnswerForm) -> Completion:
         """The answer; a model that thinks is given room for that. Whether one does is found out where an answer is
         cut: by its thoughts, or, where it writes no tag at all, by what comes with more room."""
         thinks = self.client.thinks

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import orjson
 
 from rods.deadlines import WORKER_STALLED, WORKER_START
+from rods.environments.workers import threads
 from rods.environments.workers.serving import COMPLAINT, HEADER
 from rods.errors import InfrastructureError, RodsError
 
@@ -76,8 +77,12 @@ class Child:
             "opening": order.opening,
             "cpu": order.cpu,
             "quiet": confinement is not None,
-            "confinement": None if confinement is None else confinement.files,
+            "confinement": None,
         }
+        handed: list[socket.socket] = []
+        if confinement is not None and confinement.files is not None:
+            handed.append(threads.count())
+            told["confinement"] = {**confinement.files, "threads": handed[0].fileno()}
         environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONHASHSEED": "0", "LANG": "C.UTF-8"}
         if confinement is None:
             path = [entry or str(Path.cwd()) for entry in sys.path]
@@ -96,13 +101,15 @@ class Child:
                 stdout=None if elsewhere is None else subprocess.DEVNULL,
                 stderr=elsewhere,
                 env=environment,
+                pass_fds=[each.fileno() for each in handed],
                 process_group=None if confinement is None else 0,  # a terminal's Ctrl-C is not for it
             )
         except OSError as error:
             self._pipe.close()
             raise InfrastructureError(f"cannot start a worker process: {error}") from error
         finally:
-            theirs.close()
+            for end in (theirs, *handed):
+                end.close()
         self.owner = os.getpid()
         self.ready = False
         self.opened: Any = None  # the answer to the opening request

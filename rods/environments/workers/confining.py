@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import resource
+import socket
 import stat
 import struct
 import sys
@@ -20,7 +21,7 @@ from typing import Any
 from rods.environments.workers import seccomp
 
 OPEN_FILES = 64
-PROCESSES = 64  # threads, really: seccomp refuses processes
+PROCESSES = 64  # of the whole user, where `threads` are not counted
 FILE_BYTES = 10 << 20  # of one file
 CPU_SECONDS = 3_600  # of one process: what burns time between calls is replaced now and then
 _PDEATHSIG, _DROP_BOUNDING, _NO_NEW_PRIVILEGES, _AMBIENT = 1, 24, 38, 47
@@ -36,35 +37,56 @@ _CHANGE_FOLDER = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 12  # remove and make 
 _OF_FILES = _READ_FILE | _WRITE_FILE
 # all rights to files that each version knows: what is not granted below is refused
 _FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
+_SEES_CUTTING = 3  # from this version on Landlock notices that a file is cut off as it is opened
+_LATER = {_SEES_CUTTING: "cutting files off", 4: "TCP", 5: "ioctl of devices", 6: "signals and abstract sockets"}
 _TCP = 0b11  # bind and connect
 _SCOPES = 0b11  # abstract sockets and signals
 
 
 def confine(order: dict[str, Any], memory: int) -> None:
-    """`order`: {"path": entries of sys.path, "readable": paths, "writable": paths}. Raises OSError for what this
-    kernel should be able to do and refuses."""
+    """`order`: {"readable": paths, "writable": paths, "threads": a socket to `threads` in the parent}.
+    Raises OSError for what this kernel should be able to do and refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PDEATHSIG, 9, 0, 0, 0)
     for kind, value in (
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_FSIZE, FILE_BYTES),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
-        (resource.RLIMIT_NPROC, PROCESSES),
         (resource.RLIMIT_CPU, CPU_SECONDS),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
     ):
-        _, hard = resource.getrlimit(kind)
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (value, value))
+        _limit(kind, value)
     if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "no_new_privs was refused")
     _drop_privileges(libc)
     if landlock_version():
         _restrict_files(order["readable"], order["writable"])
+    if not _have_threads_counted(order["threads"]):
+        _limit(resource.RLIMIT_NPROC, PROCESSES)
     if seccomp.available():
-        seccomp.restrict()
+        # A world of its own has its files read-only by mount, and may cut off those in its /tmp.
+        seccomp.restrict(cutting=landlock_version() >= _SEES_CUTTING or "/tmp" in order["writable"])
+
+
+def _limit(kind: int, value: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def _have_threads_counted(handover: int) -> bool:
+    """Whether the parent is asked about each new thread from now on (`threads`), by what it gets through `handover`."""
+    with socket.socket(fileno=handover) as parent:
+        try:
+            listener = seccomp.listen_for_threads() if seccomp.available() else -1
+        except OSError:  # a kernel before 5.0, or another program listens to all processes of this machine
+            return False
+        if listener >= 0:
+            socket.send_fds(parent, [b"-"], [listener])
+            os.close(listener)
+        return listener >= 0
 
 
 def _drop_privileges(libc: ctypes.CDLL) -> None:
@@ -85,6 +107,11 @@ def landlock_version() -> int:
         return 0
     found: int = ctypes.CDLL(None, use_errno=True).syscall(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION)
     return max(found, 0)
+
+
+def left_to_seccomp() -> list[str]:
+    """What the Landlock of this kernel does not lock: seccomp alone refuses it then."""
+    return [f"{what} (from version {version} on)" for version, what in _LATER.items() if version > landlock_version()]
 
 
 def _restrict_files(readable: Iterable[str], writable: Iterable[str] = ()) -> None:

@@ -6,12 +6,16 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from evaluation.folder import EPISODES, episodes
+from buffers.log.tail import read
+from evaluation import report
+from evaluation.card import different
+from evaluation.folder import EPISODES, Journal, cards, episodes
 from evaluation.main import run
 from tests.daemon.runs import until
 from tests.evaluation.bfcl.runs import ROOT, command, evaluate
@@ -71,6 +75,35 @@ def test_a_report_names_the_data_and_the_settings(finished: tuple[Path, dict[str
     assert evaluate("report", finished[0]) == found
 
 
+def test_the_card_stands_in_the_report_in_its_json_and_before_the_episodes(
+    stub: Stub, finished: tuple[Path, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, found = finished
+    card = found["card"]
+    assert [one["kind"] for one in read(folder / EPISODES)] == ["card", *["episode"] * 9]
+    assert card == next(read(folder / EPISODES))["card"] and found["cards_differ"] == []
+    assert card["split"]["name"] == "held-out" and card["split"]["tasks"] == 9
+    assert "2026.3.23" in card["data"][0] and card["history"] == "messages" and card["random_seeds"] == {"rollouts": 0}
+    assert run(["report", str(folder)]) == 0
+    text = capsys.readouterr().out
+    for part in (card["prompts"], card["split"]["hash"], "interval 95 % over tasks", "too few to tell policies apart"):
+        assert part in text
+    native = evaluate("run", tmp_path / "n", *at(stub), *TASKS, "--calls", "native")["card"]
+    assert different(card, native) == ["prompts"]
+
+
+def test_episodes_under_two_cards_are_told(finished: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    folder = copytree(finished[0], tmp_path / "e")
+    journal = Journal(folder)
+    journal.describe(cards(folder)[-1])
+    assert len(cards(folder)) == 1
+    journal.describe({**cards(folder)[-1], "template": "rendered anew"})
+    journal.close()
+    found = evaluate("report", folder)
+    assert found["cards_differ"] == ["template"] and found["episodes"] == 9
+    assert any(line.startswith("NOT ALIKE") and "template" in line for line in report.lines(found))
+
+
 def test_a_finished_evaluation_asks_nothing_more(stub: Stub, finished: tuple[Path, dict[str, Any]]) -> None:
     assert evaluate("run", finished[0], *at(stub), *TASKS) == finished[1]
     assert stub.counts()["requests"] == 0
@@ -83,7 +116,9 @@ def test_a_killed_evaluation_goes_on_without_repeating_an_episode(
     folder = tmp_path / "e"
     arguments = ("run", folder, *at(stub), *TASKS, "--in-flight", 2)
     process = subprocess.Popen(command(*arguments), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until(lambda: (folder / EPISODES).exists() and (folder / EPISODES).read_bytes().count(b"\n") >= 3)
+    until(
+        lambda: (folder / EPISODES).exists() and (folder / EPISODES).read_bytes().count(b"\n") >= 4
+    )  # the card, and three episodes
     process.kill()
     process.wait()
     with (folder / EPISODES).open("ab") as log:

@@ -1,0 +1,131 @@
+"""`rods prompts`: every prompt that a seed would bring, as it would be sent, before anything is paid for.
+
+`python -m console.verbs.prompts` writes the examples in docs/prompts/; a test compares them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+from cyclopts import Parameter
+
+from buffers.run.run import Run
+from console.output import RunFolder, print_json, print_lines
+from console.verbs.inspect import TaskId, task_history
+from daemon.rehearsal import WHEN, Rehearsal, rehearse
+from rods.commands import Json
+from rods.config import Config, parse_config
+from rods.environments.base import Environment
+from rods.environments.loading import Environments
+from rods.llm import Request
+from rods.llm.wire import CHARACTERS_A_TOKEN
+from rods.tasks import Task
+from worlds import desk
+
+PAGES = Path(__file__).parent.parent.parent / "docs" / "prompts"
+Tagged = Annotated[bool, Parameter(negative="", help="As an endpoint is asked that holds answers to no schema.")]
+
+
+def prompts(run: RunFolder, seed: TaskId, /, *, tagged: Tagged = False, as_json: Json = False) -> None:
+    """Print every prompt of a seed as it would be sent, with its role's settings and token counts. No endpoint is
+    asked: what a prompt builds on is filled in by chance and by rule."""
+    opened, found = Run.open(run), task_history(run, seed)
+    environment = opened.environments.load(found.task.environment.name)
+    endpoints = opened.config.operation.endpoints
+    structured = not tagged and all(endpoint.structured for endpoint in endpoints)
+    rehearsal = _rehearsed(opened.config, environment, found.task, found.lineage[0], structured=structured)
+    if as_json:
+        print_json({"missing": rehearsal.missing, "prompts": [as_record(asked) for asked in rehearsal.questions]})
+        return
+    if opened.config.pipeline.author == "procedural":
+        print_lines(['pipeline.author is "procedural": this run asks no model; with "llm" it would ask', ""])
+    for number, asked in enumerate(rehearsal.questions, start=1):
+        print_lines([f"===== {number}. {title(asked)}", *_lines(asked), ""])
+    print_lines(summary(rehearsal))
+
+
+def as_record(asked: Request) -> dict[str, Any]:
+    """A prompt with its settings."""
+    return {
+        "role": asked.stage,
+        "template": asked.template,
+        "when": WHEN.get(asked.stage, ""),
+        "tokens_in": tokens(asked),
+        "max_tokens": asked.max_tokens,
+        "temperature": asked.temperature,
+        "top_p": asked.top_p,
+        "thinking": asked.thinking,
+        "messages": asked.messages,
+        "schema": asked.schema,
+    }
+
+
+def tokens(asked: Request) -> int:
+    """About how many tokens the messages are: four characters each."""
+    return sum(len(message["content"]) for message in asked.messages) // CHARACTERS_A_TOKEN
+
+
+def title(asked: Request) -> str:
+    """Role, template and settings in a line."""
+    thinking = {None: "as the server has it", True: "on", False: "off"}[asked.thinking]
+    when = f", {WHEN[asked.stage]}" if asked.stage in WHEN else ""
+    return (
+        f"{asked.stage} ({asked.template}){when}: about {tokens(asked)} tokens in, at most {asked.max_tokens} out; "
+        f"temperature {asked.temperature:g}, top-p {asked.top_p:g}, thinking {thinking}"
+    )
+
+
+def summary(rehearsal: Rehearsal) -> Iterator[str]:
+    """What the seed's own way comes to, and what could not be asked."""
+    way = [asked for asked in rehearsal.questions if asked.stage not in WHEN]
+    yield (
+        f"{len(way)} prompts on the way of a seed that goes well, about {sum(map(tokens, way))} tokens in and at most "
+        f"{sum(asked.max_tokens for asked in way)} out (with four characters a token)"
+    )
+    for why in rehearsal.missing:
+        yield f"what builds on this could not be filled in: {why}"
+
+
+def _lines(asked: Request) -> Iterator[str]:
+    for message in asked.messages:
+        yield f"--- {message['role']}"
+        yield from message["content"].splitlines()
+    if asked.schema is not None:
+        yield "--- schema"
+        yield orjson.dumps(asked.schema).decode()
+
+
+def _rehearsed(config: Config, environment: Environment, seed: Task, root: Task, *, structured: bool) -> Rehearsal:
+    with ThreadPoolExecutor(1) as threads:
+        return asyncio.run(rehearse(config, environment, seed, root, threads, structured=structured))
+
+
+def pages() -> dict[str, str]:
+    """The examples by file name: one prompt of each template about tasks of desk, with tags, which show the form of
+    the answer."""
+    found: dict[str, str] = {}
+    tasks = [task for task in desk.generate(7, 16, 4) if task.split == "train"]
+    for type, calls in (
+        ("base", "batched"),
+        ("base", "per_turn"),
+        ("miss_param", "per_turn"),
+        ("miss_func", "per_turn"),
+    ):
+        config = parse_config({"pipeline": {"author": "llm", "calls": calls}}, where="docs/prompts")
+        seed = next(task for task in tasks if task.type == type)
+        environment = Environments().load("desk")
+        for asked in _rehearsed(config, environment, seed, seed, structured=False).questions:
+            name = asked.template.partition("@")[0]
+            body = "\n\n".join(f"{one['role']}:\n\n```text\n{one['content']}\n```" for one in asked.messages)
+            found.setdefault(f"{name}.md", f"# {name}\n\n{title(asked)}.\n\n{body}\n")
+    return found
+
+
+if __name__ == "__main__":
+    for name, text in pages().items():
+        (PAGES / name).write_text(text, encoding="utf-8")

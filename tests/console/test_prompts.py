@@ -1,0 +1,37 @@
+"""`rods prompts`, and the examples in docs/prompts/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from buffers.run.run import Run
+from console.main import run
+from console.verbs.prompts import PAGES, pages
+from prompts import FOLDER, load
+from tests.console.test_verbs import said, said_json
+
+
+def test_the_examples_are_up_to_date_and_show_every_template_that_desk_needs() -> None:
+    assert {file.name: file.read_text(encoding="utf-8") for file in PAGES.glob("*.md")} == pages(), (
+        "run `python -m console.verbs.prompts`"
+    )
+    asked = {path.stem for path in FOLDER.glob("*.txt") if "system" in load(path.stem).sections}
+    assert {name.removesuffix(".md") for name in pages()} == asked - {"initial_state"}  # desk generates its worlds
+
+
+def test_the_verb_prints_every_prompt_of_a_seed(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = said_json(capsys, "inspect", finished_run, Run.open(finished_run).tasks[0].id)["task"]["id"]
+    found = said_json(capsys, "prompts", finished_run, task)
+    roles = [one["role"] for one in found["prompts"]]
+    assert roles[0] == "plan" and {"parameters", "rewrite", "judge"} <= set(roles) and found["missing"] == []
+    text = said(capsys, "prompts", finished_run, task[:12])
+    for number, one in enumerate(found["prompts"], start=1):
+        assert f"===== {number}. {one['role']} ({one['template']})" in text
+        assert f"about {one['tokens_in']} tokens in, at most {one['max_tokens']} out" in text
+        assert all(line in text for message in one["messages"] for line in message["content"].splitlines())
+        assert one["schema"]
+    assert 'pipeline.author is "procedural"' in text
+    assert "--- schema" in text and "--- schema" not in said(capsys, "prompts", finished_run, task, "--tagged")
+    assert run(["prompts", str(finished_run), "zzz"]) == 2
