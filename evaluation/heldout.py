@@ -127,8 +127,8 @@ def scored(path: Path) -> dict[str, Any] | None:
 def recorded_card(file: Path) -> cards.Card | None:
     """The card of a file of scores; None for one that was made before there were cards."""
     _records(file)  # which says what is wrong with another file
-    last: dict[str, Any] = orjson.loads(read_regular(file).splitlines()[-1])
-    return last.get("card")
+    last = [orjson.loads(line) for line in read_regular(file).splitlines()[-1:]]
+    return last[0].get("card") if last else None
 
 
 def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def test_a_score_is_one_line_a_rollout_and_made_once(run: Path) -> None:
 
 
 def test_scores_have_intervals_between_0_and_1(run: Path, tmp_path: Path) -> None:
-    lines = [orjson.loads(line) for line in Path(score_run(run, "start")["file"]).read_bytes().splitlines()]
+    *lines, _ = [orjson.loads(line) for line in Path(score_run(run, "start")["file"]).read_bytes().splitlines()]
     file = tmp_path / "scores.jsonl"
     file.write_bytes(b"".join(orjson.dumps({**line, "binary": 0, "official": 0}) + b"\n" for line in lines))
     means, found = per_task(file), summary(file)

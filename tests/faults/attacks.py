@@ -18,7 +18,7 @@ STOPPERS = {
     "absent": (r"\[Errno 2\]|out of pty devices", "not in its world"),
     "Landlock": (r"\[Errno 13\]", "Landlock"),
     "seccomp": (r"\[Errno 1\]", "seccomp"),
-    "read-only": (r"\[Errno 30\]", "read-only"),
+    "read-only": (r"\[Errno (13|30)\]", "read-only"),  # or refused by the rights of another's file already
     "memory limit": (r"MemoryError|more memory than allowed|\[Errno 12\]", "memory limit"),
     "limits": (r"\[Errno (24|27|28)\]|can't start new thread|not allowed to raise", "limit"),
     "deadline": (r"\(timeout\)", "deadline, worker replaced"),

@@ -14,6 +14,9 @@ import re
 import resource
 import socket
 import struct
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,10 +31,11 @@ from rods.errors import InfrastructureError
 from tests.environments import load
 from tests.faults.attacks import ATTACKS, PRELUDE, STOPPERS, Attack, table
 from tests.faults.hostile import FACTORY
-from tests.rods.environments.tiers import require_tier
+from tests.rods.environments.tiers import missing, require_tier
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "sandbox.md"
 RUN, COUNT = "run", Call("count", {})
+OTHER_USER = 65534  # nobody
 IPC_RMID, IPC_STAT, GETVAL = 0, 2, 12
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.shmat.restype = ctypes.c_void_p
@@ -182,7 +186,8 @@ NOT_LISTED = """
 import platform
 from rods.environments.workers import seccomp
 column = seccomp._MACHINES[platform.machine()][0]
-known = [*seccomp._ALLOWED.values(), *seccomp._IDLE.values(), seccomp._MMAP, *(each[1] for each in seccomp._PARTLY)]
+partly = [each[1] for each in (*seccomp._PARTLY, *seccomp._WITHOUT)]
+known = [*seccomp._ALLOWED.values(), *seccomp._IDLE.values(), *partly]
 c, reached = libc(), []
 def tried(*arguments):
     ctypes.set_errno(0)
@@ -211,6 +216,62 @@ def test_no_call_but_those_that_are_listed_reaches_the_kernel(
     _, _, patient = hostile
     assert patient.reset(None).call(Call(RUN, {"code": PRELUDE + NOT_LISTED, "given": {}})).text == "nothing"
     assert outside.untouched()
+
+
+AS_ANOTHER_USER = """
+import ctypes, os, sys
+from pathlib import Path
+libc = ctypes.CDLL(None, use_errno=True)
+def mount(*arguments):
+    if libc.mount(*arguments): raise OSError(ctypes.get_errno(), f'mount {arguments}')
+user, home, *needed = int(sys.argv[1]), Path(sys.argv[2]), *map(Path, sys.argv[3].split(':'))
+command = sys.argv[4:]
+if libc.unshare(0x20000): raise OSError(ctypes.get_errno(), 'unshare')
+mount(b'none', b'/', None, 0x44000, None)  # from here on nothing of it is seen outside
+hidden = {}  # a folder that others may not pass, and what is needed below it
+for place in needed:
+    for folder in reversed(place.parents):
+        if not folder.stat().st_mode & 1:
+            hidden.setdefault(folder, []).append(place)
+            break
+for folder, places in hidden.items():
+    for number, place in enumerate(places):
+        held = home / f'held{number}'
+        held.mkdir()
+        mount(bytes(place), bytes(held), None, 0x5000, None)
+    mount(b'none', bytes(folder), b'tmpfs', 0, b'mode=755')
+    for number, place in enumerate(places):
+        place.mkdir(parents=True)
+        mount(bytes(home / f'held{number}'), bytes(place), None, 0x5000, None)
+os.setgroups([])
+os.setgid(user)
+os.setuid(user)
+os.execv(command[0], command)
+"""
+
+
+def test_the_attacks_are_stopped_for_the_other_kind_of_user_too() -> None:
+    """Root starts the sweep as an ordinary user; who is one, as root, if he may."""
+    root = os.geteuid() == 0
+    with tempfile.TemporaryDirectory() as home:
+        pytest_command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--basetemp", f"{home}/tests"]
+        command = [*pytest_command, "-k", "an_attack_is or no_call_but", str(Path(__file__).relative_to(Path.cwd()))]
+        if root:
+            os.chown(home, OTHER_USER, OTHER_USER)
+            needed = ":".join({sys.prefix, sys.base_prefix, str(Path.cwd())})
+            command = [sys.executable, "-c", AS_ANOTHER_USER, str(OTHER_USER), home, needed, *command]
+        else:
+            command = ["sudo", "-n", "PYTHONDONTWRITEBYTECODE=1", *command]
+        environment = os.environ | {"HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment.pop("PYTEST_ADDOPTS", None)
+        try:
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+            said = done.stdout[-4_000:] + done.stderr[-2_000:]
+        except FileNotFoundError as error:
+            done, said = None, str(error)
+        if done is None or not re.search(r"\d (passed|failed)", said):
+            missing(f"the sweep cannot be started as {'an ordinary user' if root else 'root'}: {said}")
+        assert done is not None and done.returncode == 0, said
 
 
 def test_at_least_forty_attacks_of_every_kind_are_on_the_page() -> None:

@@ -9,7 +9,8 @@ Every rollout draws from a stream of its own, keyed by (random seed, place in th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +54,27 @@ class LocalEngine:
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
         """Runs `jobs` as one batch (trainer.engines.base.RolloutEngine)."""
         batch = _Batch(self, range(first, first + len(jobs)), random_seed, greedy)
+        with self._computing():
+            traces = run_lockstep(jobs, batch.complete)
+        return [row.sample(trace) for trace, row in zip(traces, batch.rows, strict=True)]
+
+    def replies(self, needs: Mapping[int, NeedText], *, random_seed: int) -> list[Reply]:
+        """One reply for each of `needs`, whose messages are rendered whole, whatever was drawn before. Draws are keyed
+        by (random_seed, key in `needs`)."""
+        batch = _Batch(self, list(needs), random_seed, greedy=False)
+        with self._computing():
+            return batch.complete(list(enumerate(needs.values())))
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
         training = self.model.training
         self.model.eval()
         try:
             lower = torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16)
             with torch.inference_mode(), lower:
-                traces = run_lockstep(jobs, batch.complete)
+                yield
         finally:
             self.model.train(training)
-        return [row.sample(trace) for trace, row in zip(traces, batch.rows, strict=True)]
 
 
 class _Batch:

@@ -37,6 +37,8 @@ _CHANGE_FOLDER = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 12  # remove and make 
 _OF_FILES = _READ_FILE | _WRITE_FILE
 # all rights to files that each version knows: what is not granted below is refused
 _FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
+_SEES_CUTTING = 3  # from this version on Landlock notices that a file is cut off as it is opened
+_LATER = {_SEES_CUTTING: "cutting files off", 4: "TCP", 5: "ioctl of devices", 6: "signals and abstract sockets"}
 _TCP = 0b11  # bind and connect
 _SCOPES = 0b11  # abstract sockets and signals
 
@@ -64,7 +66,8 @@ def confine(order: dict[str, Any], memory: int) -> None:
     if not _have_threads_counted(order["threads"]):
         _limit(resource.RLIMIT_NPROC, PROCESSES)
     if seccomp.available():
-        seccomp.restrict()
+        # A world of its own has its files read-only by mount, and may cut off those in its /tmp.
+        seccomp.restrict(cutting=landlock_version() >= _SEES_CUTTING or "/tmp" in order["writable"])
 
 
 def _limit(kind: int, value: int) -> None:
@@ -104,6 +107,11 @@ def landlock_version() -> int:
         return 0
     found: int = ctypes.CDLL(None, use_errno=True).syscall(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION)
     return max(found, 0)
+
+
+def left_to_seccomp() -> list[str]:
+    """What the Landlock of this kernel does not lock: seccomp alone refuses it then."""
+    return [f"{what} (from version {version} on)" for version, what in _LATER.items() if version > landlock_version()]
 
 
 def _restrict_files(readable: Iterable[str], writable: Iterable[str] = ()) -> None:

@@ -85,7 +85,10 @@ _PARTLY: tuple[tuple[str, tuple[int, int], Mapping[int, tuple[int, ...] | str | 
     ("clock_getres", (229, 114), {0: _CLOCKS}),
     ("clock_nanosleep", (230, 115), {0: _CLOCKS}),
 )  # fmt: skip
-_MMAP, _FLAGS, _HUGETLB = (9, 222), 3, 0x40000  # huge pages are the whole machine's
+# Calls of which those with a flag are refused: name, numbers, place of the flags, flag. MAP_HUGETLB: huge pages are the
+# whole machine's. O_TRUNC, where asked for: it cuts a file off that is opened to be read.
+_WITHOUT = (("mmap", (9, 222), 3, 0x40000),)
+_WITHOUT_CUTTING = (("open", (2, -1), 1, 0x200), ("openat", (257, 56), 2, 0x200))
 # From here on every machine has the same numbers, and a C library that meets one of these calls in vain takes an older
 # one if it is told that there is none (clone3, whose flags cannot be seen, for one). On x86-64 the calls of the other
 # set (x32) are above it too.
@@ -119,9 +122,10 @@ def listen_for_threads() -> int:
     return _install(program, _NEW_LISTENER)
 
 
-def restrict() -> None:
-    """Installs the filter, for this process and for good. Needs `no_new_privs`. Raises OSError when it cannot."""
-    _install(_program(), 0)
+def restrict(*, cutting: bool) -> None:
+    """Installs the filter, for this process and for good. `cutting`: whether a file may be cut off as it is opened.
+    Needs `no_new_privs`. Raises OSError when it cannot."""
+    _install(_program(cutting), 0)
 
 
 def _install(instructions: list[_Instruction], flags: int) -> int:
@@ -135,31 +139,28 @@ def _install(instructions: list[_Instruction], flags: int) -> int:
     return found
 
 
-def _program() -> list[_Instruction]:
+def _program(cutting: bool) -> list[_Instruction]:
     column, machine = _MACHINES[platform.machine()]
+    without = _WITHOUT if cutting else (*_WITHOUT, *_WITHOUT_CUTTING)
+    by_flag = [name for name, *_ in without]
+    allowed = [numbers[column] for name, numbers in _ALLOWED.items() if numbers[column] >= 0 and name not in by_flag]
     allow, refuse = (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERRNO | errno.EPERM)
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, machine),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER),
-        *_any_of([numbers[column] for numbers in _ALLOWED.values() if numbers[column] >= 0], allow),
+        *_any_of(allowed, allow),
         *_any_of([numbers[column] for numbers in _IDLE.values()], (_RETURN, 0, 0, _ERRNO)),
     ]
     for _, numbers, arguments in _PARTLY:
         checks = [check for place, values in arguments.items() for check in _checks(place, values)]
         program += [(_JUMP_EQUAL, 0, len(checks) + 1, numbers[column]), *checks, allow]
-    program += [
-        (_JUMP_EQUAL, 0, 4, _MMAP[column]),
-        (_LOAD, 0, 0, _ARGUMENTS + 8 * _FLAGS),
-        (_JUMP_ANY_OF, 0, 1, _HUGETLB),
-        refuse,
-        allow,
-        (_JUMP_AT_LEAST, 0, 1, _NEWER),
-        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
-        refuse,
-    ]
-    return program
+    for _, numbers, place, flag in without:
+        if numbers[column] >= 0:
+            check = [(_LOAD, 0, 0, _ARGUMENTS + 8 * place), (_JUMP_ANY_OF, 0, 1, flag), refuse, allow]
+            program += [(_JUMP_EQUAL, 0, len(check), numbers[column]), *check]
+    return [*program, (_JUMP_AT_LEAST, 0, 1, _NEWER), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS), refuse]
 
 
 def _any_of(values: list[int], then: _Instruction) -> list[_Instruction]:

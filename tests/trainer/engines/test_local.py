@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from rods.episode.engine import NeedText
 from rods.errors import UserError
 from tests.trainer import nano_parts
 from trainer.chat import Chat
@@ -48,6 +50,16 @@ def test_the_mask_and_the_spans_mark_the_policys_tokens_and_nothing_else():
         assert shown == len(sample.completion_ids)
 
 
+def test_the_turns_of_a_head_start_belong_to_the_prompt_and_are_never_trained_on():
+    engine = nano_parts.engine(max_context_tokens=512)
+    jobs = [replace(job, head=1) for job in nano_parts.jobs(2)]
+    for job, sample in zip(jobs, engine.rollouts(jobs, random_seed=4), strict=True):
+        prompt = engine.chat.text(sample.prompt_ids)
+        assert all(job.dialect.write([call]).strip() in prompt for call in job.task.calls[0])
+        assert sample.trace.head == 1 and sample.trace.expected == len(job.task.calls) - 1
+        assert sample.spans[0][0] == 0 and sample.env_mask[0] == 1
+
+
 def test_every_token_carries_the_log_probability_that_it_was_drawn_with():
     engine = nano_parts.engine(temperature=0.7, top_p=0.9)
     for sample in engine.rollouts(nano_parts.jobs(), random_seed=4):
@@ -72,6 +84,16 @@ def test_a_rollouts_draws_do_not_depend_on_its_neighbours():
     assert engine.rollouts(jobs[:1], random_seed=10)[0].completion_ids != alone[0].completion_ids
     twins = engine.rollouts([jobs[0], jobs[0]], random_seed=9)
     assert twins[0].completion_ids != twins[1].completion_ids
+
+
+def test_a_reply_to_messages_that_are_rendered_whole_is_the_one_that_the_episode_begins_with():
+    engine, jobs = nano_parts.engine(), nano_parts.jobs(2)
+    began = engine.rollouts(jobs, random_seed=3)
+    needs = {place: NeedText(sample.trace.messages[:2], 0) for place, sample in enumerate(began)}
+    replies = engine.replies(needs, random_seed=3)
+    assert [reply.text for reply in replies] == [sample.trace.turns[0].steps[0].text for sample in began]
+    second = engine.replies({1: needs[1]}, random_seed=3)
+    assert second == replies[1:2], "a draw is keyed by its place"
 
 
 def test_replies_cut_by_length_and_by_the_context_end_the_episode_by_name():
