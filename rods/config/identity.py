@@ -59,6 +59,9 @@ class Rollouts(Section):
     rollouts_per_task: int = Field(16, ge=1)  # 004 Appendix J; 1 needs the batch as baseline and zones.probe = "window"
     temperature: float = Field(1.0, gt=0)  # of sampling in training
     top_p: float = Field(1.0, gt=0, le=1)  # nucleus of sampling in training
+    # share of the turns of a task that was too hard which the ground truth plays first, at least one and never all,
+    # every other time that it is met; such groups count for no zone; 0: none
+    head_start: float = Field(0.0, ge=0, lt=1)
     max_steps: int = Field(20, ge=1)  # replies a turn (BFCL's limit)
     max_reply_tokens: int = Field(512, ge=1)  # longer replies end the episode as cut (`length`)
     max_context_tokens: int = Field(12_288, ge=16)  # prompt and answers of an episode (002: 8,192 + 4,096)
@@ -229,6 +232,7 @@ class Gates(Section):
     grounding: bool = True  # every value is said, shown, a default, or to be read with a visible tool
     requests: bool = True  # no call is unasked for, nothing asked for is left undone
     missing: bool = True  # what miss_param and miss_func take away cannot be had otherwise
+    fair_blanks: bool = True  # with `missing`: nothing that a turn without calls asks for can be done in it
     profile: bool = True  # same turns and depth as the root, calls a turn ±1
     profile_distance: float = Field(0.5, ge=0, le=1)  # at most, variant to root
     duplicates: bool = True  # near duplicates of pool and staging are refused
