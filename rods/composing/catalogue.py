@@ -138,6 +138,16 @@ class Recipe:
         return max(self.depths, default=0)
 
     @cached_property
+    def inside(self) -> int:
+        """How often a step feeds another."""
+        return sum(len({source.step for source in _got(step.arguments.values())}) for step in self.steps)
+
+    @cached_property
+    def passes_on(self) -> bool:
+        """Whether it leaves a result for later recipes."""
+        return bool(_got(gift.value for gift in self.gives.values()))
+
+    @cached_property
     def says(self) -> Mapping[str, str]:
         """The domain of each slot that the user says."""
         return {source.slot: source.domain for source in self._sources() if isinstance(source, Said)}
@@ -149,6 +159,10 @@ class Recipe:
 
     def _sources(self) -> list[Source]:
         return [source for step in self.steps for source in step.arguments.values()]
+
+
+def _got(sources: Iterable[Source]) -> list[Got]:
+    return [source for source in sources if isinstance(source, Got)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +273,6 @@ class Catalogue:
     - `repeated`: how much likelier a recipe is that the plan already has (1: as likely as any).
     - `missing_first`: what is held out or blurred belongs to the first request of its turn where it can, so that
       nothing of that turn can be done before it is there; and what is blurred is rather something that no tool shows.
-    - `closed`: variants call no API class that their seed does not call.
     - `misjudged(task, results)`: (turn, call, why) of each call that runs here and that the environment's official
       checker would hold against its own ground truth.
     """
@@ -284,7 +297,6 @@ class Catalogue:
     common: frozenset[str] = frozenset()
     repeated: float = 1.0
     missing_first: bool = False
-    closed: bool = False
     misjudged: Callable[[Task, Results], Iterable[tuple[int, int, str]]] = _all_judged
 
     def family(self, domain: str) -> str:

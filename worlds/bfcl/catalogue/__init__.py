@@ -44,7 +44,6 @@ def catalogue(groups: Mapping[str, str]) -> Catalogue:
         present=_present,
         repeated=0.1,
         missing_first=True,
-        closed=True,
         misjudged=shared_mentions,
     )
 

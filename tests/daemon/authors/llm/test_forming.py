@@ -19,7 +19,7 @@ from rods.errors import UserError
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.world import assignment
-from tests.daemon.pipelines import seed, steady, tasks
+from tests.daemon.pipelines import seed, steady, tasks, tells
 from tests.environments import load
 from worlds.bfcl import wheel
 from worlds.bfcl.tasks import tasks as bfcl_tasks
@@ -141,8 +141,10 @@ async def two_to_choose_from() -> tuple[Task, list[str]]:
 
 @pytest.mark.parametrize(("habit", "told"), [("telling", "must not say"), ("dropping", "must still say")])
 async def test_a_value_left_open_is_gone_and_the_others_stay(stub: Stub, habit: str, told: str) -> None:
-    async with later(stub, habit, of=seed("miss_param")) as it:
-        assert await it.bench.write(seed("miss_param"), it.author) == "query_verify_failed"
+    seeds = [task for task in tasks() if task.type == "miss_param" and task.split == "train"]
+    root = [task for task in seeds if tells((await steady(task)).draft, 2)][0]  # noqa: RUF015 - next() cannot await
+    async with later(stub, habit, of=root) as it:
+        assert await it.bench.write(root, it.author) == "query_verify_failed"
     (rejection,) = it.bench.rejections
     assert rejection.stage == "adversarial" and told in rejection.evidence["detail"]
     assert it.stages() == ["rewrite", "judge", *["adversarial"] * 3]
