@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ from bench.figures import Figure, run
 from bench.fixtures.llm_server import LlmServer, missing
 from bench.fixtures.llm_server.server import NAME
 from bench.fixtures.llm_stub import Script, Stub
-from bench.fixtures.synthesis import Ended, make_run, seeds, synthesise
+from bench.fixtures.synthesis import make_run, seeds, synthesise
+from console.synthesis import yield_table
 
 RUNS = Path(__file__).parent.parent / "runs"
 SECONDS = 2400.0  # for 60 seeds
@@ -44,46 +44,13 @@ def measure(quick: bool) -> list[Figure]:
 
 def _measured(who: str, path: Path, count: int, endpoint: dict[str, Any]) -> list[Figure]:
     ended = asyncio.run(synthesise(make_run(path, seeds(count), [endpoint], pipeline=PIPELINE), SECONDS))
-    _print(who, ended)
+    print("", *yield_table({who: ended.as_json()}), sep="\n", file=sys.stderr)
     executable = 100 * len(ended.executable()) / count
     return [
         Figure(f"{who}: seeds with a ground truth that runs", executable, "%", reach=50),
         Figure(f"{who}: seeds that became a variant", 100 * len(ended.variants) / count, "%"),
         Figure(f"{who}: minutes for {count} seeds", ended.seconds / 60, "min", reach=SECONDS / 60, higher=False),
     ]
-
-
-def _print(who: str, ended: Ended) -> None:
-    """Two tables in Markdown on standard error: where candidates failed, and what the calls came to."""
-    name_of = {task.id: task.environment.name for task in ended.tasks}
-    environment = {record["pick"]: name_of[record["task"]] for record in ended.picked}
-    where = Counter((one["stage"], one["error"], environment[one["pick"]]) for one in ended.rejected)
-    runs = Counter(environment[pick] for pick in ended.executable())
-    kept = Counter(task.environment.name for task in ended.variants)
-    lines = [
-        f"\n{who}: {len(ended.finished)} seeds, {ended.seconds:.0f} s\n",
-        *_heads("stage", "error", "bfcl", "desk"),
-    ]
-    for stage, error in sorted({key[:2] for key in where}):
-        lines.append(_row(stage, f"`{error}`", where[stage, error, "bfcl"], where[stage, error, "desk"]))
-    lines.append(_row("", "seeds with a ground truth that runs", runs["bfcl"], runs["desk"]))
-    lines.append(_row("", "accepted variants", kept["bfcl"], kept["desk"]))
-    lines += ["", *_heads("calls", "number", "constrained", "cut", "tokens in", "tokens out", "seconds each")]
-    for stage in dict.fromkeys(call["stage"] for call in ended.calls):
-        calls = [call for call in ended.calls if call["stage"] == stage]
-        held, cut = sum(one["constrained"] for one in calls), sum(one["outcome"] == "length" for one in calls)
-        tokens = [f"{sum(one[key] for one in calls) / len(calls):.0f}" for key in ("tokens_in", "tokens_out")]
-        seconds = sum(one["seconds"] for one in calls) / len(calls)
-        lines.append(_row(stage, len(calls), held, cut, *tokens, f"{seconds:.1f}"))
-    print("\n".join(lines), file=sys.stderr)
-
-
-def _heads(*names: str) -> list[str]:
-    return [_row(*names), "|" + "---|" * len(names)]
-
-
-def _row(*cells: object) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
 
 
 if __name__ == "__main__":

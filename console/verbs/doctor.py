@@ -6,6 +6,7 @@ import importlib.util
 import os
 import platform
 import resource
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -21,16 +22,39 @@ ENOUGH_FILES = 4096
 RunFolder = Annotated[
     Path | None, Parameter(help="A folder whose file system is tried out, that of a run for instance.")
 ]
+Writer = Annotated[
+    tuple[str, str] | None,
+    Parameter(
+        negative=(),
+        help="URL and MODEL: have this language model write variants, and print how many seeds gave one, beside known "
+        "models. Data, pipeline and the endpoint's settings are those of --config; without it BFCL and the defaults.",
+    ),
+]
+Seeds = Annotated[int, Parameter(help="How many seeds --synthesis takes.")]
+Keep = Annotated[Path, Parameter(help="Where --synthesis keeps its run folder. The same command goes on after a stop.")]
 
 
-def doctor(run: RunFolder = None, /, *, config: ConfigFile = None, as_json: Json = False) -> int:
+def doctor(
+    run: RunFolder = None,
+    /,
+    *,
+    config: ConfigFile = None,
+    synthesis: Writer = None,
+    seeds: Seeds = 60,
+    keep: Keep = Path("runs"),
+    as_json: Json = False,
+) -> int:
     """Check the installation, the file system of a run folder and, with a configuration, its endpoints.
 
-    Exits 1 when something needs mending.
+    Exits 1 when something needs mending. With --synthesis a language model writes variants, which takes a while: exits
+    1 when the model is not fit to be asked, or none of its variants was accepted.
     """
     from buffers.run.filesystem import check_folder
     from console.endpoints import check_endpoints
     from rods.config import read_config
+
+    if synthesis is not None:
+        return _synthesis(*synthesis, seeds, keep, config, as_json)
 
     parts = {"installation": installation()}
     if run is not None:
@@ -54,6 +78,37 @@ def doctor(run: RunFolder = None, /, *, config: ConfigFile = None, as_json: Json
             print_lines(map(str, findings), indent="  ")
     sound = all(finding.ok is not False for findings in parts.values() for finding in findings)
     return EXIT_OK if sound else EXIT_FAILED
+
+
+def _synthesis(url: str, model: str, seeds: int, keep: Path, file: Path | None, as_json: bool) -> int:
+    """What comes of `seeds` seeds of which `model` at `url` writes."""
+    import asyncio
+
+    from console import synthesis
+    from console.endpoints import check_endpoint
+    from rods.config import Endpoint, base_address, read_config
+
+    config = read_config(file) if file is not None else None
+    try:
+        asked = {"urls": (base_address(url),), "url_file": "", "model": model, "name": ""}
+    except ValueError as error:
+        raise UserError(str(error), where="--synthesis", remedy="give URL and MODEL") from None
+    given = config.operation.endpoints if config else ()
+    known = [*(one for one in given if one.model == model), *given][:1]
+    endpoint = known[0].model_copy(update=asked) if known else Endpoint.model_validate(asked)
+    findings = asyncio.run(check_endpoint(endpoint))
+    if any(finding.ok is False for finding in findings):
+        print_lines(map(str, findings))
+        return EXIT_FAILED
+    made = synthesis.trial_run(keep, endpoint, seeds, config, file.parent if file else Path())
+    print(f"kept in {made.path}: the same command goes on after a stop", file=sys.stderr)
+    asyncio.run(synthesis.synthesise(made, watch=synthesis.telling()))
+    found = synthesis.SynthesisTrial(made).as_json()
+    if as_json:
+        print_json(found)
+    else:
+        print_lines(synthesis.yield_table({model: found, **synthesis.references()}))
+    return EXIT_OK if found["accepted"] else EXIT_FAILED
 
 
 def installation() -> list[Finding]:

@@ -27,7 +27,7 @@ EXPECTED = {
     "fork": (["RUN", "NEW"], ["--config", "--weights", "--json"]),
     "observe": (["RUN"], ["--from-step", "--json"]),
     "merge": (["RUN"], ["--epoch", "--stage", "--json"]),
-    "doctor": (["RUN"], ["--config", "--json"]),
+    "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--json"]),
     "data check": (["FILE"], ["--json"]),
     "data rehash": (["FILE"], ["--out", "--json"]),
     "data audit": (["FILE"], ["--against", "--json"]),

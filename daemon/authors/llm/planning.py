@@ -7,8 +7,9 @@ what follows can rely. So whatever a model picks is likely to fit together, and 
 `decompose_failed`, and where there are no recipes, the functions are single tools (BOTTOM-LEVEL;
 `catalogue_free.linking`).
 
-The model sees the failures so far, the blocklist through what is offered, and guidance by type of error. Its choice is
-checked against the pattern before anything runs.
+The model sees the schemas of what it may choose, what the root's user says (a story to keep away from), all failures so
+far, the blocklist (nothing of which is offered), and guidance by type of error. Its choice is checked against the
+pattern before anything runs.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from rods.composing.records import ComposeError, Plan, PlannedTurn
 CHOICES = 12  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
 NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 400}
-REMEMBERED = 6  # failures that are told
-SHORT = 160  # characters of each
+FAILURE = 1_000  # characters of a failure that is told
+TOLD = 2_000  # characters of what the root's user says
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +83,26 @@ async def plan(context: Context, given: Assignment, *, narrative: bool, function
         if fault := await context.compute(lambda: linking.unfed(catalogue, given, made)):
             raise Unreadable(fault, error="conversation_construct_failed")
 
-    told = load("guidance").sections
+    told, tools = load("guidance").sections, given.environment.tools()
+    called = {tool for name in wanted.names for tool in catalogue.recipes[name].tools}
     failed = dict.fromkeys(error.type for error in reversed(given.failures))  # each once, the newest first
     return await context.asker.ask(
         given,
         "planner",
         stage="plan",
         fields={
-            "functions": "\n".join(_function_line(catalogue, given, name) for name in wanted.names),
+            "functions": "\n".join(showing.purpose(catalogue, name) for name in wanted.names),
+            "schemas": showing.schemas(tools[name] for name in sorted(called)),
             "pattern": "\n".join(_turn_line(number, places) for number, places in enumerate(wanted.turns, 1))
             + _links(given, wanted),
             "tools": ", ".join(given.profile.tools),
-            "failures": "\n".join(map(_failure_line, given.failures[-REMEMBERED:])),
+            "root": showing.excerpt("\n".join(given.root.script), TOLD),
+            "failures": "\n".join(map(_failure_line, given.failures)),
+            "blocked": ", ".join(sorted(given.blocked)) or "(none)",
             "guidance": " ".join(told[type] for type in failed if type in told),
         },
         sections=[
-            *(["story"] if narrative else []),
+            *(["story", "root"] if narrative else []),
             *(["avoid"] if functions == "other" else []),
             *(["learn"] if given.failures else []),
         ],
@@ -285,13 +290,6 @@ def _names_schema(places: tuple[FunctionChoice, ...]) -> Mapping[str, Any]:
     }
 
 
-def _function_line(catalogue: Catalogue, given: Assignment, name: str) -> str:
-    recipe = catalogue.recipes[name]
-    if is_single_tool(recipe):
-        return f"{name}: {recipe.phrases[0]} [{given.environment.tools()[name].signature()}]"
-    return showing.purpose(catalogue, name)
-
-
 def _turn_line(number: int, places: tuple[FunctionChoice, ...]) -> str:
     if not places:
         return f"turn {number}: no places (the user asks in vain here for what the next turn does)"
@@ -318,4 +316,4 @@ def _links(given: Assignment, wanted: Pattern) -> str:
 def _failure_line(error: ComposeError) -> str:
     where = "" if error.turn is None else f" in turn {error.turn + 1}"
     about = "" if error.function is None else f" with {error.function}"
-    return f"- {error.type}{where}{about}: {error.detail[:SHORT]}"
+    return f"- {error.type}{where}{about}: {error.detail[:FAILURE]}"

@@ -25,6 +25,27 @@ def signatures(tools: Iterable[Tool]) -> str:
     return "\n".join(f"{tool.signature()}: {tool.summary}" for tool in tools)
 
 
+def schemas(tools: Iterable[Tool]) -> str:
+    """One JSON object a tool: what it does, and of each argument the schema, the description and the default."""
+    return "\n".join(
+        compact(
+            {
+                "name": tool.name,
+                "does": tool.summary,
+                "arguments": {
+                    each.name: {
+                        **each.schema,
+                        **({"description": each.description} if each.description else {}),
+                        **({} if each.required else {"default": each.default}),
+                    }
+                    for each in tool.parameters
+                },
+            }
+        )
+        for tool in tools
+    )
+
+
 def compact(value: Any, longest: int = 0) -> str:
     """`value` as one line of JSON, cut after `longest` characters (0: whole)."""
     text = orjson.dumps(value, default=str).decode()

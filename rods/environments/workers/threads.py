@@ -71,8 +71,11 @@ def _answer(listener: int) -> None:
     with contextlib.suppress(OSError):
         status = Path(f"/proc/{thread}/status").read_bytes()
         few = int(status.partition(b"\nThreads:")[2].split(maxsplit=1)[0]) < THREADS
-    answer = (number, 0, 0, _GO_ON) if few else (number, 0, -errno.EAGAIN, 0)
-    fcntl.ioctl(listener, _SEND, _ANSWER.pack(*answer))
+    if few:
+        with contextlib.suppress(OSError):  # a kernel before 5.5 can refuse only
+            fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, 0, _GO_ON))
+            return
+    fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, -errno.EAGAIN, 0))
 
 
 @cache

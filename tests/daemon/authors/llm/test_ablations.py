@@ -28,7 +28,8 @@ async def written(path: Path, script: Script, count: int, **pipeline: Any) -> tu
 
 
 def of(template: str, prompts: list[str]) -> list[str]:
-    return [prompt for prompt in prompts if prompt.startswith(load(template).sections["system"])]
+    system = load(template).sections["system"].replace("{{", "{").replace("}}", "}")
+    return [prompt for prompt in prompts if prompt.startswith(system)]
 
 
 def turns(prompt: str) -> set[str]:
@@ -65,7 +66,7 @@ async def test_blind_retry_shows_no_prompt_what_went_wrong_before(tmp_path: Path
         path = tmp_path / str(feedback)
         path.mkdir()
         ended, prompts = await written(
-            path, Script(answer=MARKING), 16, feedback=feedback, rewrite=calls == "batched", calls=calls
+            path, Script(answer=MARKING), 24, feedback=feedback, rewrite=calls == "batched", calls=calls
         )
         assert len(ended.rejected) > 8
         told = [prompt for prompt in prompts if MARK in prompt]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -15,7 +18,7 @@ from rods.composing.records import ComposeError
 from rods.tasks import TASK_TYPES, TaskType
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.llm.early import early
-from tests.daemon.authors.llm.world import assignment
+from tests.daemon.authors.llm.world import assignment, playing
 from tests.daemon.pipelines import seed
 from tests.environments import load
 
@@ -87,3 +90,35 @@ async def test_a_plan_that_does_not_fit_is_said_why(stub: Stub, habit: str, told
         with pytest.raises(ComposeError, match=told) as caught:
             await who.author.plan(assignment(seed("long_context")), narrative=True, functions="other")
         assert caught.value.said.startswith("<reason>") and who.stages() == ["plan"] * 3
+
+
+async def test_the_planner_sees_schemas_the_root_s_story_and_all_that_has_failed(tmp_path: Path) -> None:
+    failures = tuple(
+        ComposeError("vm_exec_failed", f"failure {number} {'x' * 500}", function=f"gone_{number}", turn=0)
+        for number in range(9)
+    )
+    blocked = frozenset(error.function or "" for error in failures)
+    prompts = []
+    for number, given in enumerate((assignment(), replace(assignment(), failures=failures, blocked=blocked))):
+        bodies = tmp_path / f"{number}"
+        with Stub(playing("obedient"), bodies=bodies) as stub:
+            async with early(stub, "good") as who:
+                await who.author.plan(given, narrative=True, functions="other")
+        prompts.append(json.loads(bodies.read_text().splitlines()[0])["messages"][1]["content"])
+    first, again = prompts
+    for prompt in prompts:
+        offered = {
+            name
+            for line in re.findall(r"^turn \d+: (\[\[.*\]\])$", prompt, re.MULTILINE)
+            for options in json.loads(line)
+            for name in options
+        }
+        schemas = {one["name"]: one for one in map(json.loads, re.findall(r'^\{"name".*$', prompt, re.MULTILINE))}
+        catalogue, tools = catalogue_with_tools(load("desk")), load("desk").tools()
+        assert schemas.keys() == {tool for name in offered for tool in catalogue.recipes[name].tools}
+        for name, schema in schemas.items():
+            assert schema["arguments"].keys() == {each.name for each in tools[name].parameters}
+            assert all(schema["arguments"][each.name]["type"] == each.schema["type"] for each in tools[name].parameters)
+        assert all(text in prompt for text in assignment().root.script)
+    assert all(error.detail in again and str(error.function) in again for error in failures)
+    assert "failed so far" not in first and "Blocked" not in first

@@ -1,0 +1,239 @@
+"""Has a language model write variants of a few seeds, and says what became of them: `rods doctor --synthesis`.
+
+A trial is a run folder of its own. No policy is trained: every seed is played once with rewards that disagree, so that
+it lies at the boundary, and the daemon's service then writes for all of them, in this process. So a trial that was
+killed goes on where it stopped, and whatever it cost stands in the folder's logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from buffers.log.records import Record
+from buffers.run.creation import create_run
+from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED, LOGS, REJECTED, SEEDS, usage
+from buffers.state import RunState
+from buffers.trainer_log import TrainerLog
+from buffers.usage import costs
+from daemon.authors.procedural import IN_FLIGHT
+from daemon.service import Service
+from rods import logs
+from rods.calls import Call
+from rods.canonical import content_id, keyed_random
+from rods.config import Config, Curriculum, Data, Endpoint, PolicySettings, PoolRules, Rollouts, Selection, Training
+from rods.errors import UserError
+from rods.observations import Group, Rollout
+from rods.rules.order import batch
+from rods.tasks import TASK_TYPES, Task
+from worlds.sources import load_tasks
+
+BATCH = 20  # tasks a step at most, all of which are picked
+SOLVED = (0, 1) * 2  # of its turns, by the rollouts of a group: they disagree
+REFERENCES = Path(__file__).with_suffix(".json")  # what two known models reached, as `--json` prints it
+UNFIT = re.compile(r"[^\w.-]+")
+
+
+def trial_run(home: Path, endpoint: Endpoint, seeds: int, config: Config | None, folder: Path) -> Run:
+    """The trial's run in `home`, created or found again: `seeds` training tasks of `config` (BFCL's without one), as
+    many of each type as can be, with all held-out ones. Pipeline, gates and the rest are those of `config`. Raises
+    UserError where there are fewer tasks. `folder` is what `data.tasks` is relative to."""
+    config = config or Config(data=Data(tasks="bfcl"))
+    tasks = load_tasks(config.data, folder)
+    rng = keyed_random(config.random_seeds.order, "trial")
+    queues = [[task for task in tasks if task.split == "train" and task.type == type] for type in TASK_TYPES]
+    for queue in queues:
+        rng.shuffle(queue)
+    longest = max(map(len, queues))
+    mixed = [queue[at] for at in range(longest) for queue in queues if at < len(queue)]
+    if not 0 < seeds <= len(mixed):
+        raise UserError(f"there are {len(mixed)} training tasks, not {seeds}", where="--seeds", remedy="ask for fewer")
+    chosen = [*mixed[:seeds], *(task for task in tasks if task.split != "train")]
+    size = next(size for size in range(BATCH, 0, -1) if seeds % size == 0)
+    wanted = config.model_copy(
+        update={
+            "sync": "lockstep",
+            "policy": PolicySettings(kind="simulated"),
+            "rollouts": Rollouts(rollouts_per_task=len(SOLVED)),
+            "training": Training(batch_tasks=size),
+            "curriculum": Curriculum(),
+            "selection": Selection(seeds_per_step=size, groups=(TASK_TYPES,)),
+            "pool": PoolRules(),
+            "pipeline": config.pipeline.model_copy(update={"author": "llm"}),
+            "operation": config.operation.model_copy(update={"endpoints": (endpoint,), "log_level": "error"}),
+        }
+    )
+    key = content_id([wanted.identity(), [task.id for task in chosen]])[:8]
+    return create_run(home / f"synthesis-{UNFIT.sub('_', endpoint.model)}-{key}", wanted, chosen)
+
+
+def play(run: Run) -> int:
+    """One epoch of steps, every group of which disagrees, as far as it was not played yet; returns the last step."""
+    with TrainerLog(run) as trainer:
+        trainer.start()
+        epoch = trainer.merge(0, 1)
+        size = run.config.training.batch_tasks
+        steps = len(epoch.slots) // size
+        for step in range(trainer.last_step + 1, steps + 1):
+            slots = batch(epoch.slots, size, step - 1)
+            trainer.write_step(step, 0, [_disagreeing(trainer.task(slot.task_id)) for slot in slots])
+    return steps
+
+
+def _disagreeing(task: Task) -> Group:
+    turns = task.expected_turns
+    rollouts = tuple(Rollout(done * turns, turns, done, 0.0, float(done), "finished") for done in SOLVED)
+    return Group(task.id, 1, "identity", "progress", (0.0, 1.0), rollouts)
+
+
+async def synthesise(run: Run, limit: float = float("inf"), watch: Callable[[Service], None] = lambda _: None) -> None:
+    """Plays an epoch and serves until every pick of it is finished, or for `limit` seconds. `watch` is called about ten
+    times a second."""
+    logs.configure("daemon", run.config.operation.log_level, folder=run.path / LOGS)
+    steps = await asyncio.to_thread(play, run)
+    stop, began = asyncio.Event(), time.monotonic()
+    with ThreadPoolExecutor(IN_FLIGHT + 1) as threads:
+        service = Service(run, threads)
+        serving = asyncio.create_task(service.serve(stop))
+        while not serving.done() and time.monotonic() - began < limit:
+            await asyncio.sleep(0.1)
+            state = service.log.state
+            if state.last_considered >= steps and not state.unfinished:
+                break
+            watch(service)
+        stop.set()
+        await serving
+
+
+def telling() -> Callable[[Service], None]:
+    """A watch for people: says on standard error how many seeds are left, whenever that has changed."""
+    said = 0
+
+    def tell(service: Service) -> None:
+        nonlocal said
+        if said != (said := len(service.log.state.unfinished)):
+            print(f"{said} seeds are being written for or wait", file=sys.stderr)
+
+    return tell
+
+
+@dataclass(slots=True)
+class SynthesisTrial:
+    """What a trial's logs say."""
+
+    run: Run
+
+    def records(self, log: str, kind: str) -> list[Record]:
+        return [record for record in RunState(self.run).records(log) if record["kind"] == kind]
+
+    @property
+    def variants(self) -> list[Task]:
+        return [Task.from_json(record["task"]) for record in self.records(EXPANDED, "expanded")]
+
+    def executable(self) -> set[str]:
+        """The picks for which some candidate had a ground truth that runs: its calls, made again here in a fresh world
+        of its own, all succeed. What words, judge or neighbours then said against it does not count."""
+        environment_of = {task.id: task.environment.name for task in self.run.tasks}
+        name_of = {record["pick"]: environment_of[record["task"]] for record in self.records(SEEDS, "picked")}
+        found = {record["pick"] for record in self.records(EXPANDED, "expanded")}
+        for record in self.records(REJECTED, "rejected"):
+            raw = json.loads(record["raw"]) if record["raw"] else {}
+            if record["pick"] not in found and isinstance(raw, dict) and self._runs(name_of[record["pick"]], raw):
+                found.add(record["pick"])
+        return found
+
+    def _runs(self, environment: str, raw: Mapping[str, Any]) -> bool:
+        """Whether `raw`, a candidate as far as it had been written, has calls and all of them succeed."""
+        turns: Sequence[Sequence[Call]] = [list(map(Call.from_json, turn)) for turn in raw.get("calls", ())]
+        if "goal" in raw:
+            turns = Task.from_json(dict(raw)).calls
+        calls = [call for turn in turns for call in turn]
+        if not calls:
+            return False
+        instance = self.run.environments.load(environment).reset(raw["state"])
+        return all(instance.call(call).error is None for call in calls)
+
+    def as_json(self) -> dict[str, Any]:
+        """The yield: what became of the seeds, what failed at which stage, what the calls came to."""
+        finished = self.records(SEEDS, "finished")
+        calls: dict[str, list[Record]] = {}
+        for call in self.records(usage("daemon"), "call"):
+            calls.setdefault(call["stage"], []).append(call)
+        failed = Counter(f"{one['stage']}: {one['error']}" for one in self.records(REJECTED, "rejected"))
+        spent = costs(self.run.path)
+        accepted = len(self.records(EXPANDED, "expanded"))
+        tokens = sum(stage.tokens_in + stage.tokens_out for stage in spent.stages.values())
+        per = max(1, accepted)
+        return {
+            "data": self.run.config.data.tasks,
+            "seeds": len(self.records(SEEDS, "picked")),
+            "finished": len(finished),
+            "executable": len(self.executable()),
+            "accepted": accepted,
+            "calls_per_variant": round(sum(map(len, calls.values())) / per, 1),
+            "tokens_per_variant": round(tokens / per),
+            "seconds_per_variant": round(sum(spent.busy.values()) / per, 1),
+            "failures": dict(sorted(failed.items())),
+            "stages": {
+                stage: {
+                    "calls": len(found),
+                    "constrained": sum(one["constrained"] for one in found),
+                    "cut": sum(one["outcome"] == "length" for one in found),
+                    "tokens_in": round(sum(one["tokens_in"] for one in found) / len(found)),
+                    "tokens_out": round(sum(one["tokens_out"] for one in found) / len(found)),
+                    "seconds": round(sum(one["seconds"] for one in found) / len(found), 2),
+                }
+                for stage, found in calls.items()
+            },
+        }
+
+
+def references() -> dict[str, dict[str, Any]]:
+    """The yields of two known models, by name: to lay another one's beside."""
+    found: dict[str, dict[str, Any]] = orjson.loads(REFERENCES.read_bytes())
+    return found
+
+
+def yield_table(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yields side by side, a column a model, in Markdown. Failures are for each 100 seeds; a seed may fail often."""
+    every = list(found.values())
+    yield from _heads("", *found)
+    yield _row("seeds", *(f"{one['finished']} of {one['data']}" for one in every))
+    for name, key in (("a ground truth runs", "executable"), ("a variant is accepted", "accepted")):
+        yield _row(name, *(f"{100 * one[key] / max(1, one['finished']):.0f} %" for one in every))
+    for name in ("calls", "tokens", "seconds"):
+        yield _row(f"{name} a variant", *(one[f"{name}_per_variant"] if one["accepted"] else "–" for one in every))
+    for failure in sorted({failure for one in every for failure in one["failures"]}):
+        counts = (100 * one["failures"].get(failure, 0) / max(1, one["finished"]) for one in every)
+        yield _row(f"`{failure}`", *(f"{count:.0f}" for count in counts))
+    yield ""
+    yield from _heads("stage: calls, tokens in and out, seconds each", *found)
+    for stage in dict.fromkeys(stage for one in every for stage in one["stages"]):
+        yield _row(stage, *(_calls(one["stages"].get(stage)) for one in every))
+
+
+def _calls(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return "–"
+    cut = f" ({found['cut']} cut)" if found["cut"] else ""
+    return f"{found['calls']}{cut}, {found['tokens_in']} + {found['tokens_out']}, {found['seconds']:.1f}"
+
+
+def _heads(*names: str) -> list[str]:
+    return [_row(*names), "|" + "---|" * len(names)]
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"

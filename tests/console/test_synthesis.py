@@ -1,0 +1,123 @@
+"""`rods doctor --synthesis`: a scripted model that plays every role writes variants, is killed, and goes on."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from bench.fixtures.llm_stub import Script, Stub
+from buffers.audit.verify import verify
+from buffers.log.tail import read
+from buffers.run.run import Run
+from buffers.run.runfolder import SEEDS, usage
+from console.synthesis import SynthesisTrial, references, yield_table
+from tests.console.conftest import rods
+
+PAGE = Path(__file__).parents[2] / "docs" / "yield.md"
+ROLES = "bench.fixtures.llm_stub.roles:answer"
+DESK = '[data]\ntasks = "desk-small"\ntrain = 24\nheld_out = 4\n[pipeline]\nattempts = 2\n'
+
+
+@pytest.fixture
+def writer() -> Iterator[Stub]:
+    with Stub(Script(answer=ROLES)) as stub:
+        yield stub
+
+
+def asked(stub: Stub, folder: Path, *options: str | Path, seeds: int = 8) -> list[str | Path]:
+    (folder / "c.toml").write_text(DESK)
+    keep = ("--seeds", str(seeds), "--keep", folder / "kept")
+    return ["doctor", "--synthesis", stub.url, "stub", "--config", folder / "c.toml", *keep, *options]
+
+
+def test_the_yield_is_printed_beside_known_models_and_a_trial_that_is_over_costs_nothing(
+    writer: Stub, tmp_path: Path
+) -> None:
+    done = rods(*asked(writer, tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == f"|  | {' | '.join(['stub', *references()])} |"
+    assert "| seeds | 8 of desk-small |" in done.stdout and re.search(r"\| a variant is accepted \| \d+ %", done.stdout)
+    (kept,) = (tmp_path / "kept").iterdir()
+    trial = SynthesisTrial(Run.open(kept))
+    assert {task.environment.name for task in trial.variants} == {"desk"}
+    calls = writer.counts()["requests"]
+    again = rods(*asked(writer, tmp_path, "--json"))
+    found = orjson.loads(again.stdout)
+    assert again.returncode == 0 and found == trial.as_json()
+    assert (found["seeds"], found["finished"], found["accepted"]) == (8, 8, len(trial.variants))
+    assert found["accepted"] <= found["executable"] <= 8 and found["calls_per_variant"] > 3
+    assert writer.counts()["requests"] - calls == 2, "the endpoint is asked whether it is fit, and nothing else"
+    assert [one["calls"] for one in found["stages"].values()] == list(_calls(kept).values())
+    assert not verify(kept).problems
+
+
+def _calls(path: Path) -> dict[str, int]:
+    counted: dict[str, int] = {}
+    for call in read(path / usage("daemon")):
+        counted[call["stage"]] = counted.get(call["stage"], 0) + 1
+    return counted
+
+
+def test_a_trial_that_was_killed_goes_on_where_it_stopped(writer: Stub, tmp_path: Path) -> None:
+    writer.use(Script(answer=ROLES, latency=(0.2, 0.4)))
+    command = [sys.executable, "-m", "console", *map(str, asked(writer, tmp_path, seeds=12))]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    until = time.monotonic() + 90
+    while time.monotonic() < until and not _finished(tmp_path / "kept"):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    (kept,) = (tmp_path / "kept").iterdir()
+    before = _finished(tmp_path / "kept")
+    assert 0 < len(before) < 12
+    writer.use(Script(answer=ROLES))
+    done = rods(*asked(writer, tmp_path, seeds=12))
+    assert done.returncode == 0, done.stderr
+    after = _finished(tmp_path / "kept")
+    assert after[: len(before)] == before and len(after) == len(set(after)) == 12
+    assert list((tmp_path / "kept").iterdir()) == [kept] and not verify(kept).problems
+
+
+def _finished(home: Path) -> list[str]:
+    return [
+        record["pick"]
+        for kept in home.glob("synthesis-*")
+        for record in (read(kept / SEEDS) if (kept / SEEDS).exists() else ())
+        if record["kind"] == "finished"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--seeds", "500"], 2, "24 training tasks, not 500"),
+        (["--seeds", "0"], 2, "24 training tasks, not 0"),
+        (["--synthesis", "nowhere", "stub"], 2, "not an address"),
+        (["--synthesis", "http://127.0.0.1:9/v1", "stub"], 1, "is the server running"),
+    ],
+)
+def test_what_cannot_be_tried_is_said(options: list[str], code: int, words: str, writer: Stub, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(DESK)
+    known = [] if "--synthesis" in options else ["--synthesis", writer.url, "stub"]
+    done = rods("doctor", "--config", tmp_path / "c.toml", "--keep", tmp_path / "kept", *known, *options)
+    assert done.returncode == code and words in done.stdout + done.stderr and "Traceback" not in done.stderr
+
+
+def test_known_models_fill_a_column_each() -> None:
+    found = references()
+    assert "scripted roles" in found
+    lines = list(yield_table(found))
+    assert "\n".join(lines) in PAGE.read_text(encoding="utf-8")
+    assert all(line.count("|") in (0, len(found) + 2) for line in lines)
+    for one in found.values():
+        assert one["data"] == "bfcl" and one["accepted"] <= one["executable"] <= one["finished"] <= one["seeds"]
+        assert one["calls_per_variant"] and one["stages"]["plan"]["calls"] > 0
