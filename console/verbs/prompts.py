@@ -117,12 +117,13 @@ def pages() -> dict[str, str]:
         ("miss_func", "per_turn"),
     ):
         config = parse_config({"pipeline": {"author": "llm", "calls": calls}}, where="docs/prompts")
-        seed = next(task for task in tasks if task.type == type)
+        seeds = [task for task in tasks if task.type == type]
         environment = Environments().load("desk")
-        for asked in _rehearsed(config, environment, seed, seed, structured=False).questions:
-            name = asked.template.partition("@")[0]
-            body = "\n\n".join(f"{one['role']}:\n\n```text\n{one['content']}\n```" for one in asked.messages)
-            found.setdefault(f"{name}.md", f"# {name}\n\n{title(asked)}.\n\n{body}\n")
+        for seed in seeds if type == "miss_func" else seeds[:1]:  # not of each can more than one function be taken away
+            for asked in _rehearsed(config, environment, seed, seed, structured=False).questions:
+                name = asked.template.partition("@")[0]
+                body = "\n\n".join(f"{one['role']}:\n\n```text\n{one['content']}\n```" for one in asked.messages)
+                found.setdefault(f"{name}.md", f"# {name}\n\n{title(asked)}.\n\n{body}\n")
     return found
 
 

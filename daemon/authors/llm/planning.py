@@ -302,10 +302,11 @@ def _links(given: Assignment, wanted: Pattern) -> str:
     if not given.profile.edges:
         return ""
     if wanted.depth is not None:
-        turns = [
-            f"what turn {turn + 1} finds or makes in turn {later + 1}" for turn, later in sorted(given.profile.links)
+        uses = [
+            f"turn {later + 1} uses what {'an earlier call of its own' if turn == later else f'turn {turn + 1}'} finds"
+            for turn, later in sorted(given.profile.links)
         ]
-        return f"\nWhichever functions you choose, the calls must use {', '.join(turns)}."
+        return f"\nKeep to this, whichever functions you choose: {'; '.join(uses)}."
     fed = {
         f"place {consumer[1] + 1} of turn {consumer[0] + 1} from place {producer[1] + 1} of turn {producer[0] + 1}"
         for producer, consumer, _ in given.profile.edges
