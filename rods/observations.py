@@ -89,7 +89,8 @@ def turns(record: Any) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The rollouts of one task in one step. `range` is the reward's (lowest, highest) value."""
+    """The rollouts of one task in one step. `range` is the reward's (lowest, highest) value. The first `head` turns
+    were played by the ground truth: such a group counts for no zone, and its rollouts' turns are those after it."""
 
     task: str
     stage: int
@@ -98,11 +99,13 @@ class Group:
     range: tuple[float, float]
     rollouts: tuple[Rollout, ...]
     role: Role = "active"
+    head: int = 0
 
     def as_json(self) -> dict[str, Any]:
         return {
             "task": self.task,
             "role": self.role,
+            **({"head": self.head} if self.head else {}),
             "stage": self.stage,
             "interface": self.interface,
             "reward": {"kind": self.reward, "range": list(self.range)},
@@ -126,9 +129,12 @@ class Group:
                 (float(low), float(high)),
                 rollouts,
                 record.get("role", "active"),
+                record.get("head", 0),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"a group lacks or misshapes {error}") from error
+        if type(group.head) is not int or group.head < 0:
+            raise ValueError(f"head is {group.head!r}; it must be a number of turns")
         low, high = group.range
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ValueError(f"the reward's range is [{low}, {high}]; give two finite numbers, the lower one first")

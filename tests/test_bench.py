@@ -21,6 +21,8 @@ CHANGES = {  # what each condition of bench.nano_loop changes, and nothing else
     "variance": {"selection.order: 'proxy' → 'variance'"},
     "forgetting": {"selection.order: 'proxy' → 'forgetting'"},
     "rising difficulty": {"selection.order: 'proxy' → 'rising'"},
+    "head starts": {"rollouts.head_start: 0.0 → 0.5"},
+    "max-variance rollouts": {"rollouts.rollouts_per_task: 8 → 12", "training.update_rollouts: 0 → 6"},
 }
 SCRIPTS = sorted(
     path for path in (Path(__file__).parent.parent / "bench").glob("*.py") if path.stem not in NOT_MEASUREMENTS

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from rods import dialects, interfaces
 from rods.config import Config
@@ -16,15 +17,18 @@ from rods.interfaces.base import IDENTITY, Interface
 from rods.observations import Group
 from rods.tasks import Task
 from trainer.advantages import RolloutView, turn_spans
-from trainer.engines.base import Sample
 from trainer.policy import Batch
+
+if TYPE_CHECKING:
+    from trainer.engines.base import Sample  # imports torch
 
 
 def jobs(batch: Batch, config: Config, environments: Environments) -> list[Job]:
     """The episodes of a batch, slot by slot, with the prompt and through the interface of its stage."""
     dialect, interface = dialects.load(config.policy.dialect, batch.rules.prompt), interfaces.load(batch.rules)
     count = config.rollouts.rollouts_per_task
-    return [job for slot in batch.slots for job in [_job(slot.task, dialect, interface, config, environments)] * count]
+    every = [(slot, _job(slot.task, dialect, interface, config, environments)) for slot in batch.slots]
+    return [job for slot, job in every for job in [replace(job, head=slot.head)] * count]
 
 
 def scoring_jobs(tasks: Sequence[Task], config: Config, environments: Environments) -> list[Job]:
@@ -53,6 +57,7 @@ def groups(batch: Batch, samples: Sequence[Sample]) -> list[Group]:
                 score(sample.trace, batch.reward) for sample in samples[slot.index * count : (slot.index + 1) * count]
             ),
             slot.role,
+            slot.head,
         )
         for slot in batch.slots
     ]

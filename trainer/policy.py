@@ -40,11 +40,13 @@ class TrainingStopped(RodsError):
 
 @dataclass(frozen=True, slots=True)
 class BatchSlot:
-    """One place in a batch. Its group is `groups[index]` of the step. `role` retest: the task is retired."""
+    """One place in a batch. Its group is `groups[index]` of the step. `role` retest: the task is retired. `head`: so
+    many of its first turns are played by the ground truth (`rollouts.head_start`)."""
 
     index: int
     task: Task
     role: Role = "active"
+    head: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Batch:
 
     def hash(self) -> str:
         """The content id of the epoch's order, the step and its slots; the processes compare it."""
-        return content_id([self.order_hash, self.step, [[slot.task.id, slot.role] for slot in self.slots]])
+        return content_id([self.order_hash, self.step, [[slot.task.id, slot.role, slot.head] for slot in self.slots]])
 
 
 class Policy(Protocol):

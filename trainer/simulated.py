@@ -59,15 +59,17 @@ def turn_chance(task: Task, skill: float) -> float:
     return 1 / (1 + math.exp(-(skill - difficulty(task)) / WIDTH))
 
 
-def rollout(task: Task, chance: float, reward: RewardKind, *key: str | int) -> Rollout:
-    """One episode whose turns are resolved with `chance` each, drawn with `key` and nothing else. The simulated policy
-    never breaks the format by accident: its format rewards rise with the same chance as its turns."""
-    resolved = sum(draw < chance for draw in _uniform(task.expected_turns, "rollout", *key))
-    binary = int(resolved == task.expected_turns)
-    progress = resolved / task.expected_turns
+def rollout(task: Task, chance: float, reward: RewardKind, *key: str | int, head: int = 0) -> Rollout:
+    """One episode whose turns, but the first `head`, are resolved with `chance` each, drawn with `key` and nothing
+    else. The simulated policy never breaks the format by accident: its format rewards rise with the same chance as its
+    turns."""
+    turns = task.expected_turns - head
+    resolved = sum(draw < chance for draw in _uniform(turns, "rollout", *key))
+    binary = int(resolved == turns)
+    progress = resolved / turns
     form = RANGES["format"][1] * progress
     value = {"progress": progress, "binary": float(binary), "format": form, "format_codes": form}[reward]
-    return Rollout(resolved, task.expected_turns, binary, form, value, "finished")
+    return Rollout(resolved, turns, binary, form, value, "finished")
 
 
 class SimulatedPolicy:
@@ -98,9 +100,10 @@ class SimulatedPolicy:
         for slot in batch.slots:
             chance = turn_chance(slot.task, self.skill)
             drawn = tuple(
-                rollout(slot.task, chance, kind, seed, batch.step, slot.index, index) for index in range(count)
+                rollout(slot.task, chance, kind, seed, batch.step, slot.index, index, head=slot.head)
+                for index in range(count)
             )
-            groups.append(Group(slot.task.id, batch.stage, interface, kind, RANGES[kind], drawn, slot.role))
+            groups.append(Group(slot.task.id, batch.stage, interface, kind, RANGES[kind], drawn, slot.role, slot.head))
         return groups
 
     def practise(self, groups: Sequence[Group]) -> None:

@@ -28,8 +28,8 @@ from rods.errors import DeadlineError, RefusedError, UserError
 from rods.observations import Group
 from rods.rules import curriculum
 from rods.rules.curriculum import Course
+from rods.rules.order import EpochSlot, head_start, steps_per_epoch
 from rods.rules.order import batch as slots_of_batch
-from rods.rules.order import steps_per_epoch
 from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
@@ -170,11 +170,18 @@ class TrainingRun:
             epoch=epoch.number,
             stage=epoch.stage,
             rules=curriculum.stage_rules(self.config.curriculum, epoch.stage),
-            slots=tuple(BatchSlot(index, self.log.task(slot.task_id), slot.role) for index, slot in enumerate(slots)),
+            slots=tuple(self._slot(index, slot) for index, slot in enumerate(slots)),
             order_hash=epoch.order_hash,
             traced=self._traces.wanted(self.step + 1),
         )
         return self._outstanding
+
+    def _slot(self, index: int, slot: EpochSlot) -> BatchSlot:
+        task, head, share = self.log.task(slot.task_id), 0, self.config.rollouts.head_start
+        if share and slot.role == "active":
+            tracker = self.log.state.tracker
+            head = head_start(task.expected_turns, tracker.window(task.id), tracker.last_step(task.id), share)
+        return BatchSlot(index, task, slot.role, head)
 
     def record(self, batch: Batch, groups: Sequence[Group], traces: Sequence[Mapping[str, Any]] = ()) -> None:
         """Makes the groups of `batch` durable, one a slot in order; to be called before the update that they cause.

@@ -171,17 +171,20 @@ def _group(record: dict[str, Any], log: TrainerLog, stage: int, where: str) -> G
     try:
         if not isinstance(filled.get("rollouts"), list):
             raise ValueError("a group needs 'rollouts', a list")
-        filled["rollouts"] = [_rollout(rollout, task) for rollout in filled["rollouts"]]
+        filled["rollouts"] = [_rollout(rollout, task, filled.get("head", 0)) for rollout in filled["rollouts"]]
         return Group.from_json(filled)
     except ValueError as error:
         raise UserError(str(error), where=where, remedy=remedy) from error
 
 
-def _rollout(given: Any, task: Task) -> dict[str, Any]:
-    """Fills in what follows from the number of resolved turns. Raises ValueError when `task` has no such turns."""
+def _rollout(given: Any, task: Task, head: Any) -> dict[str, Any]:
+    """Fills in what follows from the number of resolved turns. Raises ValueError when `task` has no such turns after a
+    head start of `head`."""
     resolved, expected = turns(given)
-    if expected != task.expected_turns:
-        raise ValueError(f"{expected} turns are expected, but the task {task.id} has {task.expected_turns}")
+    if type(head) is not int or expected != task.expected_turns - head:
+        raise ValueError(
+            f"{expected} turns are expected, but the task {task.id} has {task.expected_turns}, and head is {head!r}"
+        )
     filled = {"end": "finished", "binary": int(resolved == expected), **given}
     if "reward" not in filled:
         filled["reward"] = None if filled["end"] == "infrastructure" else resolved / expected

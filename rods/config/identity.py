@@ -59,6 +59,9 @@ class Rollouts(Section):
     rollouts_per_task: int = Field(16, ge=1)  # 004 Appendix J; 1 needs the batch as baseline and zones.probe = "window"
     temperature: float = Field(1.0, gt=0)  # of sampling in training
     top_p: float = Field(1.0, gt=0, le=1)  # nucleus of sampling in training
+    # share of the turns of a task that was too hard which the ground truth plays first, at least one and never all,
+    # every other time that it is met; such groups count for no zone; 0: none
+    head_start: float = Field(0.0, ge=0, lt=1)
     max_steps: int = Field(20, ge=1)  # replies a turn (BFCL's limit)
     max_reply_tokens: int = Field(512, ge=1)  # longer replies end the episode as cut (`length`)
     max_context_tokens: int = Field(12_288, ge=16)  # prompt and answers of an episode (002: 8,192 + 4,096)

@@ -33,6 +33,7 @@ class Job:
     interface: Interface = IDENTITY
     max_steps: int = MAX_STEPS
     visible_only: bool = True
+    head: int = 0  # first turns that the ground truth plays
 
 
 class _Running:
@@ -49,6 +50,7 @@ class _Running:
             interface=job.interface,
             max_steps=job.max_steps,
             visible_only=job.visible_only,
+            head=job.head,
         )
 
     def advance(self, answer: Answer) -> NeedText | Trace:
@@ -73,7 +75,8 @@ class _Running:
             raise InfrastructureError(f"the state of task {self.job.task.id} is refused: {error}") from error
 
     def lost(self) -> Trace:
-        return Trace(self.job.task.id, (), "infrastructure", self.job.task.expected_turns)
+        job = self.job
+        return Trace(job.task.id, (), "infrastructure", job.task.expected_turns - job.head, head=job.head)
 
     def _answer(self, request: Request) -> Answer:
         assert self.instance is not None

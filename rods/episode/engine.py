@@ -22,6 +22,7 @@ from rods.interfaces.base import IDENTITY, Interface, Shown
 from rods.tasks import Task
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit
+PLAYED = "done"  # what a turn of a head start ends with
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +103,15 @@ class TurnTrace:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A whole episode. `turns` may be shorter than the task's when the episode ended early."""
+    """A whole episode. `turns` are the policy's own, after the first `head` ones of a head start, and may be fewer than
+    the `expected` ones when the episode ended early."""
 
     task: str
     turns: tuple[TurnTrace, ...]
     end: End
     expected: int
     messages: tuple[Message, ...] = ()
+    head: int = 0
 
     @property
     def resolved(self) -> int:
@@ -124,6 +127,7 @@ class Trace:
             "end": self.end,
             "expected": self.expected,
             "resolved": self.resolved,
+            **({"head": self.head} if self.head else {}),
             "turns": [
                 {
                     "verdict": None
@@ -167,9 +171,11 @@ def episode(
     interface: Interface = IDENTITY,
     max_steps: int = MAX_STEPS,
     visible_only: bool = True,
+    head: int = 0,
 ) -> Generator[Request, Any, Trace]:
     """Runs `task`, which belongs to `environment`, in the dialect. `max_steps` bounds replies a turn. Without
-    `visible_only` the environment answers every call, as BFCL's harness lets it, tools held out included.
+    `visible_only` the environment answers every call, as BFCL's harness lets it, tools held out included. The first
+    `head` turns are played by the ground truth, and the policy, which is shown them as its own, plays the others.
 
     Yields requests and returns the trace. Raises KeyError only when the task names a tool that the environment lacks,
     which `rods data check` refuses beforehand.
@@ -187,6 +193,11 @@ def episode(
         offered = {name: tools[name] for name in task.tools_at(turn)}
         visible = offered if visible_only else None
         now = Shown(environment, offered, so_far.results)
+        if turn < head:
+            if (yield from _played(task.calls[turn], dialect, interface, now, so_far)):
+                continue
+            end = "infrastructure"
+            break
         ended = yield from _turn(visible, dialect, interface, now, max_steps, so_far, steps)
         if ended is not None:
             so_far.turns.append(TurnTrace(tuple(steps)))
@@ -195,7 +206,22 @@ def episode(
         attempted = sum(len(step.calls) for step in steps)
         verdict = yield NeedVerdict(turn, tuple(result.text for _, result in so_far.results), attempted)
         so_far.turns.append(TurnTrace(tuple(steps), verdict))
-    return Trace(task.id, tuple(so_far.turns), end, task.expected_turns, tuple(so_far.messages))
+    return Trace(task.id, tuple(so_far.turns), end, task.expected_turns - head, tuple(so_far.messages), head)
+
+
+def _played(
+    calls: Sequence[Call], dialect: Dialect, interface: Interface, shown: Shown, so_far: _Progress
+) -> Generator[Request, Any, bool]:
+    """One turn of a head start: its ground truth, a call a reply. False when the machinery broke over it."""
+    for call in calls:
+        (result,) = yield NeedCalls((call,))
+        if result.error == "infrastructure":
+            return False
+        seen = interface.observation(shown, call, result)
+        so_far.results.append((call, result))
+        so_far.messages += [Message("assistant", dialect.write([call])), Message(*dialect.observation([call], [seen]))]
+    so_far.messages.append(Message("assistant", dialect.answer(PLAYED)))
+    return True
 
 
 def _turn(

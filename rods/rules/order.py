@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from rods.canonical import canonical, content_id
 from rods.observations import Role
+from rods.rules.tracker import Window
 
 Item = TypeVar("Item")
 
@@ -45,6 +46,15 @@ def order_hash(slots: Sequence[EpochSlot]) -> str:
 def steps_per_epoch(slots: int, batch_tasks: int) -> int:
     """How many rollout batches an epoch of `slots` slots has."""
     return -(-slots // batch_tasks)
+
+
+def head_start(turns: int, window: Window | None, last: int | None, share: float) -> int:
+    """How many first turns of a task of `turns` the ground truth plays (`rollouts.head_start` is `share`): some, where
+    its latest whole group, in `window`, was too hard. After such a group (`last` is the step of its latest group of
+    either kind) it is met whole, so that it can leave that zone."""
+    if not share or turns < 2 or window is None or window.zone != "too_hard" or window.last_step != last:
+        return 0
+    return min(turns - 1, max(1, round(share * turns)))
 
 
 def batch(items: Sequence[Item], batch_tasks: int, index: int) -> list[Item]:

@@ -216,6 +216,8 @@ class Tracker:
         """Written for speed: a start folds the whole history."""
         task, step, rollouts = record["task"], record["step"], record["rollouts"]
         self._last[task] = step
+        if record.get("head"):
+            return
         kind = record["reward"]["kind"]
         if "advantage" in rollouts[0]:
             self._count_advantages(record)

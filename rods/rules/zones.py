@@ -63,7 +63,7 @@ def counted_and_truncated(ends: Sequence[End]) -> tuple[bool, bool]:
 def group_signal(group: Group, reward: BoundaryReward) -> TaskSignal:
     """What one group says, by its progress or by its binary reward."""
     counted, truncated = counted_and_truncated([rollout.end for rollout in group.rollouts])
-    usable = counted and group.reward not in FORMAT_REWARDS
+    usable = counted and group.reward not in FORMAT_REWARDS and not group.head
     if not usable:
         return TaskSignal(group.task, None, truncated)
     estimates = [one.advantage for one in group.rollouts if one.valid and one.advantage is not None]

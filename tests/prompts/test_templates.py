@@ -3,16 +3,21 @@ thinking mode."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
 import prompts
 from daemon.authors.llm.wording import query_template
+from rods.analysis.schemas import fits
+from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from tests.environments import load
 
 NAMES = sorted(path.stem for path in prompts.FOLDER.glob("*.txt"))
+ANSWERS = {"query_fixable", "gt_unfixable", "turn_"}  # words of answers that look like names
 AGENTS = [name for name in NAMES if "system" in prompts.load(name).sections]
 
 
@@ -62,3 +67,27 @@ def test_an_environment_may_bring_its_own_query_templates() -> None:
 
     found = query_template(Speaking(), "Notes", fallback=False)  # type: ignore[arg-type]
     assert found[:2] == ("speaking Notes", "Notes: people speak of their notes.")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_every_role_has_one_worked_example_of_desk_whose_calls_are_possible(name: str) -> None:
+    system = prompts.load(name).render_sections(**dict.fromkeys(prompts.load(name).fields, ""))["system"]
+    _, mark, example = system.partition("\n\nAn example. ")
+    assert mark and "An example." not in example
+    tools, recipes = load("desk").tools(), catalogue_for(load("desk")).recipes
+    calls = [json.loads(line) for line in example.splitlines() if line.startswith('{"call"')]
+    for call in calls:
+        tool = tools[call["call"]]
+        assert call["arguments"].keys() == {each.name for each in tool.parameters if each.required}
+        assert all(fits(each.schema, call["arguments"][each.name]) for each in tool.parameters)
+        json.loads(call["result"])
+    named = {word for word in re.findall(r"[a-z]+_[a-z_]+", example) if word not in ANSWERS}
+    assert named <= {*tools, *recipes} and (calls or named or "calendar" in example)
+
+
+def test_the_judge_and_the_refinement_know_the_paper_s_patterns() -> None:
+    judge = prompts.load("judge_quality").sections["user"]
+    for pattern in ("Thought Process", "Construct Query", "Step 1:", "Step 2:", "function", "argument", "jargon"):
+        assert pattern in judge.partition("4. naturalness")[2].partition("5. structure")[0]
+    refine = prompts.load("refine_rewrite").sections
+    assert "what the calls really do" in refine["system"] and "really do" in refine["user"]

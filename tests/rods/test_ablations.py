@@ -61,6 +61,7 @@ def test_a_documented_ablation_is_one_key(name: str) -> None:
 
 def test_all_of_the_paper_s_are_listed() -> None:
     others = {"static data", "same functions", "variance instead of the proxy", "forgotten tasks", "rising difficulty"}
+    others.add("head starts")
     assert ABLATIONS.keys() - PAPER == others and ABLATIONS.keys() >= PAPER
 
 
@@ -75,20 +76,23 @@ def ablated(tmp_path_factory: pytest.TempPathFactory) -> Any:
     @cache
     def finished(name: str = "") -> Run:
         """A run with that ablation, or without any."""
-        values = {key: dict(value) if isinstance(value, dict) else value for key, value in VALUES.items()}
-        for section, keys in (setting(name) if name else {}).items():
-            values[section] = {**values.get(section, {}), **keys}
-        path = folder / (name.replace(" ", "_") or "rods")
-        config = path.with_suffix(".toml")
-        config.write_text(tomli_w.dumps(values))
-        command = [sys.executable, "-m", "console", "up", str(path), "--config", str(config)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-        assert done.returncode == 0, done.stderr
-        report = verify(path)
-        assert report.ok, list(report.lines())
-        return Run.open(path)
+        return to_the_end(folder / (name.replace(" ", "_") or "rods"), setting(name) if name else {})
 
     return finished
+
+
+def to_the_end(path: Path, changes: dict[str, Any]) -> Run:
+    values = {key: dict(value) if isinstance(value, dict) else value for key, value in VALUES.items()}
+    for section, keys in changes.items():
+        values[section] = {**values.get(section, {}), **keys} if isinstance(keys, dict) else keys
+    config = path.with_suffix(".toml")
+    config.write_text(tomli_w.dumps(values))
+    command = [sys.executable, "-m", "console", "up", str(path), "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    report = verify(path)
+    assert report.ok, list(report.lines())
+    return Run.open(path)
 
 
 def records(run: Run, log: str, kind: str) -> list[Record]:
@@ -170,6 +174,26 @@ def test_rising_difficulty_reads_no_reward_and_begins_with_few_calls(ablated: An
     assert first and max(first) <= calls[len(calls) // 2] < calls[-1]
 
 
+def test_head_starts_are_for_tasks_that_were_too_hard_and_count_for_no_zone(ablated: Any) -> None:
+    run = ablated("head starts")
+    latest: dict[str, tuple[float, bool]] = {}  # task → mean of its latest whole group, whether its latest was one
+    heads = 0
+    for step, groups in sorted(played(run).items()):
+        for task, group in groups.items():
+            found, known = moments(group, "progress"), latest.get(task)
+            assert found is not None
+            hard = known is not None and known[0] < 0.2 and known[1]
+            turns = len(run.training[task].calls) if task in run.training else group.head + group.rollouts[0].expected
+            assert (group.head > 0) == (hard and turns > 1 and group.role == "active"), step
+            assert {rollout.expected for rollout in group.rollouts} == {turns - group.head}
+            heads += group.head > 0
+            latest[task] = (known[0], False) if group.head and known else (found.mean, True)
+    assert heads and not any("head" in record for record in records(ablated(), OBSERVATIONS, "group"))
+    picked = {(one["step"], one["task"]) for one in records(run, SEEDS, "picked")}
+    assert not any(group.head for step, groups in played(run).items() for task, group in groups.items()
+                   if (step, task) in picked)  # fmt: skip
+
+
 def test_binary_accuracy_finds_the_boundary(ablated: Any) -> None:
     run = ablated("binary accuracy instead of progress")
     groups, other = played(run), 0
@@ -201,3 +225,15 @@ def test_a_static_pool_is_filled_once_and_then_frozen(ablated: Any) -> None:
 def test_the_same_functions_are_called_as_by_the_seed(ablated: Any) -> None:
     found = functions(ablated("same functions"))
     assert found and all(variant == seed for variant, seed in found)
+
+
+def test_the_paper_s_form_runs_to_its_end_without_our_own_choices(tmp_path: Path, ablated: Any) -> None:
+    """The preset with the author and the policy that need no model: what it leaves out does not happen."""
+    run = to_the_end(tmp_path / "paper", {"preset": "rods-paper", "pipeline": {"author": "procedural"}})
+    assert run.manifest["identity"]["preset"] == "rods-paper"
+    assert 'preset = "rods-paper"' in (run.path / "config.toml").read_text()
+    assert run.config.selection.max_generation == 0 and run.config.selection.seeds_per_step == 6  # the file wins
+    assert sum(counts(run, "injected")) > 0
+    assert not [one for one in records(run, OBSERVATIONS, "group") if one["role"] == "retest"]
+    generations = [max(one["why"]["generation"] for one in records(each, SEEDS, "picked")) for each in (run, ablated())]
+    assert generations[0] > 1 == generations[1], "variants of the second generation are seeds in the paper"
