@@ -1,3 +1,20 @@
-"""The shared language of RODS: tasks, calls, environments, episodes, rewards and rules. No torch; opens no run log."""
+"""The shared language of RODS: tasks, calls, environments, episodes, rewards and rules. No torch; opens no run log.
+
+The names in `__all__` are the Python API (docs/api.md). They live in `console.api`, on top of everything, and are
+fetched from there when somebody asks for them: nothing in this package uses them. Their types stand in `__init__.pyi`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
 
 __version__ = "0.1.0"
+__all__ = ["Evaluation", "Task", "Training", "evaluate", "open_training", "play", "read_state", "read_tasks"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'rods' has no attribute {name!r}")
+    importlib.import_module("rods.functions").refuse_strangers()
+    return getattr(importlib.import_module("rods.tasks" if name in ("Task", "read_tasks") else "console.api"), name)

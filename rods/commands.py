@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -17,6 +16,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 import rods
 from rods.errors import EXIT_OK, EXIT_USER, RodsError, UserError, complain, disk_error
+from rods.functions import refuse_strangers
 from rods.signals import Interrupted
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
@@ -50,7 +50,7 @@ def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted],
     """
     program, code = app.name[0], EXIT_OK
     try:
-        _refuse_strangers()
+        refuse_strangers()
         _check_names(arguments)
         found = app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
@@ -71,20 +71,6 @@ def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted],
         known = disk_error(refused, Path(refused.filename or " ".join(arguments) or "."))
         code = _said(program, str(known), known.exit_code)
     return code
-
-
-def _refuse_strangers() -> None:
-    """Our packages have plain top-level names: whatever else is called like one of them and comes first on the path
-    would be run in its place."""
-    home = Path(rods.__file__).parent.parent
-    for name in ("prompts", "worlds", "buffers", "daemon", "trainer", "evaluation", "console"):
-        found = find_spec(name)
-        place = next(iter(found.submodule_search_locations or [str(found.origin)])) if found else "nowhere"
-        if Path(place).parent.resolve() != home.resolve():
-            raise UserError(
-                f"the package {name!r} is found in {place}, but rods lies in {home}",
-                remedy="take that place off PYTHONPATH, or rename what lies there",
-            )
 
 
 def _check_names(arguments: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Functions that a configuration names: `package.module:function` or `file.py:function`."""
+"""Finds what is named: `package.module:function` or `file.py:function` of a configuration, and our own packages."""
 
 from __future__ import annotations
 
@@ -67,3 +67,17 @@ def made_by(name: str, kind: type[Any], *, where: str) -> Any:
     if not isinstance(made, kind):
         raise UserError(f"{name} makes a {type(made).__name__}, which is no {kind.__name__}", where=where)
     return made
+
+
+def refuse_strangers() -> None:
+    """Our packages have plain top-level names: whatever else is called like one of them and comes first on the path
+    would be run in its place. Raises UserError naming both places."""
+    home = Path(__file__).parent.parent
+    for name in ("prompts", "worlds", "buffers", "daemon", "trainer", "evaluation", "console"):
+        found = importlib.util.find_spec(name)
+        place = next(iter(found.submodule_search_locations or [str(found.origin)])) if found else "nowhere"
+        if Path(place).parent.resolve() != home.resolve():
+            raise UserError(
+                f"the package {name!r} is found in {place}, but rods lies in {home}",
+                remedy="take that place off PYTHONPATH, or rename what lies there",
+            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rods import dialects, interfaces
 from rods.config import Config
@@ -17,8 +17,10 @@ from rods.interfaces.base import IDENTITY, Interface
 from rods.observations import Group
 from rods.tasks import Task
 from trainer.advantages import RolloutView, turn_spans
-from trainer.engines.base import Sample
 from trainer.policy import Batch
+
+if TYPE_CHECKING:
+    from trainer.engines.base import Sample  # imports torch
 
 
 def jobs(batch: Batch, config: Config, environments: Environments) -> list[Job]:

@@ -1,0 +1,227 @@
+"""The Python API, `from rods import …`: play tasks with any policy, evaluate it, and take the trainer's part in a run.
+
+A policy is a function of the conversation so far that returns its next reply, text in the dialect's form; a coroutine
+function is awaited, many episodes at once. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from buffers.run.creation import open_or_create
+from buffers.run.run import Run
+from buffers.state import RunState
+from buffers.state import read_state as state_of
+from evaluation.scoring import Estimate, share
+from rods import dialects, interfaces
+from rods.config import Config
+from rods.environments.loading import Environments
+from rods.episode.drivers import Job, run_episode, run_lockstep
+from rods.episode.engine import MAX_STEPS, Message, NeedText, Reply, Trace
+from rods.episode.goals import SharedGroundTruth
+from rods.episode.rewards import RANGES, score
+from rods.observations import Group, Rollout
+from rods.tasks import Task, read_tasks
+from trainer.batches import jobs, scoring_jobs
+from trainer.policy import Batch, TrainingStopped
+from trainer.training_run import TrainingRun
+
+PolicyFunction = Callable[[Sequence[Message]], str | Awaitable[str]]
+DialectName = Literal["tags", "hermes", "compact"]
+AT_ONCE = 64  # episodes that wait for an asynchronous policy
+
+
+def play(
+    task: Task, policy: PolicyFunction, *, dialect: DialectName = "hermes", environments: Environments | None = None
+) -> Trace:
+    """One episode of `task`: its replies, calls, results and verdicts, turn by turn. The text of calls is in the form
+    of `dialect`, which the system message explains to the policy."""
+    return _play([_job(task, dialect, environments or Environments())], policy)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """`progress`: the share of turns resolved; `solved`: the share of rollouts with all turns resolved; both with 95 %
+    intervals over tasks. `traces` are the rollouts task by task; `broken` of them ended by an infrastructure failure
+    and do not count."""
+
+    progress: Estimate
+    solved: Estimate
+    traces: tuple[tuple[Trace, ...], ...]
+    broken: int
+
+
+def evaluate(
+    tasks: Path | str | Sequence[Task],
+    policy: PolicyFunction,
+    *,
+    rollouts: int = 1,
+    dialect: DialectName = "hermes",
+    environments: Environments | None = None,
+) -> Evaluation:
+    """Plays each task `rollouts` times. `tasks` may be a JSONL file. Raises ValueError when no rollout counts."""
+    given = list(read_tasks(Path(tasks))) if isinstance(tasks, (str, Path)) else list(tasks)
+    worlds = environments or Environments()
+    made = [_job(task, dialect, worlds) for task in given]
+    played = _play([job for job in made for _ in range(rollouts)], policy)
+    groups = tuple(tuple(played[start : start + rollouts]) for start in range(0, len(played), rollouts))
+    valid = [[score(trace, "progress") for trace in group if trace.end != "infrastructure"] for group in groups]
+    counted = [group for group in valid if group]
+    return Evaluation(
+        share([sum(each.resolved / each.expected for each in group) / len(group) for group in counted]),
+        share([sum(each.binary for each in group) / len(group) for group in counted]),
+        groups,
+        sum(trace.end == "infrastructure" for trace in played),
+    )
+
+
+class Training:
+    """The trainer's part in a run, as an iterator over its batches:
+
+        with open_training("runs/mine", policy, config="run.toml") as training:
+            for batch in training:
+                played = training.play(batch)
+                training.record(batch, played)  # on the disk before the update that it causes
+                …                               # the update
+
+    Merges, checkpoints, resumption after a kill and lockstep with the daemon are those of `rods-train`. `run` is the
+    `TrainingRun` behind it.
+    """
+
+    def __init__(self, run: TrainingRun, policy: PolicyFunction, files: _Files) -> None:
+        self.run, self._policy, self._files = run, policy, files
+
+    def __enter__(self) -> Self:
+        self.run.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.run.__exit__(kind, error, trace)
+
+    def __iter__(self) -> Iterator[Batch]:
+        self.run.begin(self._files)
+        while self.run.stopping is None:
+            try:
+                batch = self.run.next_batch()
+            except TrainingStopped:
+                return
+            yield batch
+            self.run.after_update()
+
+    @property
+    def config(self) -> Config:
+        return self.run.config
+
+    def play(self, batch: Batch) -> list[list[Trace]]:
+        """`rollouts.rollouts_per_task` episodes of each slot, with the prompt and the interface of its stage."""
+        count = self.config.rollouts.rollouts_per_task
+        traces = _play(jobs(batch, self.config, self.run.run.environments), self._policy)
+        return [traces[start : start + count] for start in range(0, len(traces), count)]
+
+    def record(self, batch: Batch, played: Sequence[Sequence[Trace | Rollout]]) -> list[Group]:
+        """Makes what the slots of `batch` earned durable, one group a slot; returns the groups, with rewards. A rollout
+        that was not played here is given as a `Rollout`."""
+        kind, interface = batch.reward, interfaces.load(batch.rules).version
+        groups = [
+            Group(
+                slot.task.id,
+                batch.stage,
+                interface,
+                kind,
+                RANGES[kind],
+                tuple(score(each, kind) if isinstance(each, Trace) else each for each in played[slot.index]),
+                slot.role,
+            )
+            for slot in batch.slots
+        ]
+        self.run.record(batch, groups)
+        return groups
+
+
+def open_training(
+    folder: Path | str,
+    policy: PolicyFunction,
+    *,
+    config: Path | str | None = None,
+    save: Callable[[Path], None] | None = None,
+    load: Callable[[Path], None] | None = None,
+    asked_to_stop: Callable[[], bool] = lambda: False,
+) -> Training:
+    """Takes the trainer's part in the run in `folder`, made from the file `config` where there is none.
+
+    `save` writes the policy's state into an empty folder at each checkpoint, `load` restores it when a run goes on;
+    without them a run can go on only with a policy that does not change. Raises UserError, and RefusedError where
+    another trainer owns the run.
+    """
+    run = Run.open(Path(folder)) if config is None else open_or_create(Path(folder), Path(config))
+    return Training(TrainingRun(run, asked_to_stop), policy, _Files(run, policy, save, load))
+
+
+def read_state(folder: Path | str) -> RunState:
+    """Where the run in `folder` stands, read from its files and nothing else: `.pool`, `.staging`, `.observations`,
+    `.task(id)`, `.gauges()`."""
+    return state_of(Run.open(Path(folder)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """`trainer.policy.Policy` for a function."""
+
+    run: Run
+    policy: PolicyFunction
+    keep: Callable[[Path], None] | None
+    restore: Callable[[Path], None] | None
+
+    def save(self, folder: Path) -> None:
+        if self.keep is not None:
+            self.keep(folder)
+
+    def load(self, folder: Path) -> None:
+        if self.restore is not None:
+            self.restore(folder)
+
+    def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+        traces = _play(scoring_jobs(tasks, self.run.config, self.run.environments), self.policy)
+        return [None if each.end == "infrastructure" else each.resolved / each.expected for each in traces]
+
+
+def _job(task: Task, dialect: DialectName, environments: Environments) -> Job:
+    environment = environments.load(task.environment.name)
+    return Job(task, environment, dialects.load(dialect), SharedGroundTruth(environment, task), max_steps=MAX_STEPS)
+
+
+def _play(made: Sequence[Job], policy: PolicyFunction) -> list[Trace]:
+    if inspect.iscoroutinefunction(policy) or inspect.iscoroutinefunction(type(policy).__call__):
+        return asyncio.run(_play_at_once(made, policy))
+
+    def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
+        return [Reply(_text(policy(need.messages))) for _, need in waiting]
+
+    return run_lockstep(made, complete)
+
+
+async def _play_at_once(made: Sequence[Job], policy: Callable[[Sequence[Message]], Any]) -> list[Trace]:
+    free = asyncio.Semaphore(AT_ONCE)
+
+    async def complete(need: NeedText) -> Reply:
+        return Reply(_text(await policy(need.messages)))
+
+    async def episode(job: Job) -> Trace:
+        async with free:
+            return await run_episode(job, complete)
+
+    return list(await asyncio.gather(*map(episode, made)))
+
+
+def _text(reply: Any) -> str:
+    if not isinstance(reply, str):
+        raise TypeError(f"the policy returned a {type(reply).__name__}; a reply is text")
+    return reply

@@ -1,0 +1,118 @@
+"""The Python API: the snippets of docs/api.md run as they stand, and what a trainer through it does is a run's."""
+
+import contextlib
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+import rods
+from rods.errors import UserError
+from worlds import desk
+
+BIN = Path(sys.executable).parent
+PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+EVALUATION, TRAINER = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    subprocess.run([BIN / "rods", "init", "library"], cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path / "library")
+    return tmp_path / "library"
+
+
+def test_the_snippets_are_as_short_as_they_should_be():
+    assert len(EVALUATION.strip().splitlines()) <= 10
+    assert len([line for line in TRAINER.splitlines() if line.strip()]) <= 16
+
+
+def test_the_evaluation_runs(library):
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(EVALUATION, {})  # noqa: S102 it is our own page
+    # Two of twelve tasks have a turn of two in which no call is right.
+    assert re.match(r"progress 0\.083 \[0\.0\d\d, 0\.\d{3}\]", said.getvalue())
+
+
+def test_the_trainer_is_a_whole_loop(library):
+    subprocess.run([BIN / "rods", "new", "runs/own", "--config", "run.toml"], check=True)
+    (library / "own.py").write_text(TRAINER)
+    daemon = subprocess.Popen([BIN / "rods-daemon", "runs/own"], stderr=subprocess.DEVNULL)
+    try:
+        subprocess.run([sys.executable, "own.py"], check=True, timeout=240)
+        daemon.terminate()
+        assert daemon.wait(60) == 0
+    finally:
+        daemon.kill()
+        daemon.wait()
+    subprocess.run([BIN / "rods", "verify", "runs/own", "--replay"], check=True)
+    status = orjson.loads(subprocess.run([BIN / "rods", "status", "runs/own", "--json"], capture_output=True).stdout)
+    assert (status["step"], status["accepted"] > 0) == (60, True)
+
+
+def test_a_run_goes_on_with_what_was_saved(library):
+    (library / "run.toml").write_text((library / "run.toml").read_text().replace('sync = "lockstep"', ""))
+    state, seen = {"skill": 0}, []
+
+    def save(folder):
+        (folder / "skill").write_text(str(state["skill"]))
+
+    def train(until):
+        with rods.open_training(
+            "runs/own",
+            lambda messages: "No.",
+            config="run.toml",
+            save=save,
+            load=lambda folder: state.update(skill=int((folder / "skill").read_text())),
+            asked_to_stop=lambda: state["skill"] >= until,
+        ) as training:
+            for batch in training:
+                seen.append(batch.step)
+                training.record(batch, training.play(batch))
+                state["skill"] += 1
+
+    train(7)
+    state["skill"] = -1
+    train(12)
+    assert seen == list(range(1, 13)) and state["skill"] == 12
+    assert rods.read_state("runs/own").last_step == 12
+
+
+async def _slowly(messages):
+    return "No."
+
+
+def test_a_coroutine_is_awaited_and_says_the_same():
+    tasks = desk.generate(7, 6, 0)
+    slow, quick = rods.evaluate(tasks, _slowly), rods.evaluate(tasks, lambda messages: "No.")
+    assert slow == quick and slow.broken == 0
+    assert len(slow.traces) == 6 and slow.progress.tasks == 6
+
+
+def test_a_policy_that_gives_no_text_is_told():
+    (task,) = desk.generate(7, 1, 0)
+    with pytest.raises(TypeError, match="returned a NoneType; a reply is text"):
+        rods.play(task, lambda messages: None)  # type: ignore[arg-type, return-value]
+
+
+def test_what_is_not_there_is_told(tmp_path):
+    with pytest.raises(UserError, match="is not a run folder"):
+        rods.open_training(tmp_path / "none", lambda messages: "No.")
+    with pytest.raises(AttributeError, match="no attribute 'player'"):
+        rods.player  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_file_called_like_a_package_of_ours_is_told_with_both_places(tmp_path):
+    (tmp_path / "trainer.py").write_text("from rods import play")
+    told = subprocess.run([sys.executable, "trainer.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert f"the package 'trainer' is found in {tmp_path / 'trainer.py'}, but rods lies in" in told.stderr
+
+
+def test_no_torch_is_loaded():
+    code = "import sys, rods; rods.play; print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
