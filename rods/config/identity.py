@@ -232,6 +232,7 @@ class Gates(Section):
     grounding: bool = True  # every value is said, shown, a default, or to be read with a visible tool
     requests: bool = True  # no call is unasked for, nothing asked for is left undone
     missing: bool = True  # what miss_param and miss_func take away cannot be had otherwise
+    fair_blanks: bool = True  # with `missing`: nothing that a turn without calls asks for can be done in it
     profile: bool = True  # same turns and depth as the root, calls a turn ±1
     profile_distance: float = Field(0.5, ge=0, le=1)  # at most, variant to root
     duplicates: bool = True  # near duplicates of pool and staging are refused
