@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 
@@ -27,7 +27,7 @@ from rods.composing.catalogue import catalogue_for
 from rods.config import Config
 from rods.environments.loading import Environments
 from rods.gates import SimilarityIndex
-from rods.tasks import Task
+from rods.tasks import TASK_TYPES, Task, TaskType
 from worlds import desk
 from worlds.bfcl import tasks
 
@@ -84,9 +84,12 @@ def _written(quick: bool) -> list[Figure]:
     ]
 
 
-def accepted(name: str, count: int, config: Config | None = None) -> list[Task]:
-    """Variants as the daemon accepts them, of training tasks in turn."""
+def accepted(
+    name: str, count: int, config: Config | None = None, types: Collection[TaskType] = TASK_TYPES
+) -> list[Task]:
+    """Variants as the daemon accepts them, of training tasks of `types` in turn."""
     seeds = [task for task in tasks() if task.split == "train"] if name == "bfcl" else desk.generate(7, 200, 0)
+    seeds = [task for task in seeds if task.type in types]
     threads = ThreadPoolExecutor(1)
     pipeline, author = (
         Pipeline(config or Config(), SimilarityIndex(), threads),

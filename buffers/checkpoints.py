@@ -123,7 +123,8 @@ class Checkpoints:
         final = self.folder / _name(position)
         temporary = final.with_name(final.name + PART)
         try:
-            (temporary / POLICY).mkdir(parents=True)
+            for folder in (self.folder, temporary, temporary / POLICY):
+                folder.mkdir(exist_ok=folder != temporary / POLICY)  # the run folder itself may have been moved
             save(temporary / POLICY)
             files = {}
             for path in sorted((temporary / POLICY).rglob("*")):

@@ -40,7 +40,7 @@ class DaemonLog:
         run.check_environments()
         self.run = run
         self._ownership = Ownership(run.path, SEEDS, PROCESS)
-        self.heartbeat = self._ownership.heartbeat
+        self.heartbeat, self.check = self._ownership.heartbeat, self._ownership.check
         self._part_bytes = run.config.operation.log_part_bytes
         try:
             self._seeds = LogWriter(run.path / SEEDS, part_bytes=self._part_bytes)

@@ -40,6 +40,11 @@ def short_logs(run: Run) -> list[ShortLog]:
     return [*_trainers(run, observations, known, pool), *_daemons(run, seeds.last_considered, pool, variant)]
 
 
+def check_fork(run: Run) -> None:
+    """Raises RefusedError when a log that tells who is active has lost its end."""
+    _refuse(run, [one for one in short_logs(run) if one.log != SEEDS])
+
+
 def check_trainers(run: Run, observations: Observations) -> None:
     """Raises RefusedError when a log that the trainer writes has lost its end. For the owner of the observations."""
     named = Checkpoints(run.path).named(lambda attempt, step: True)
@@ -58,7 +63,7 @@ def _refuse(run: Run, found: list[ShortLog]) -> None:
         raise RefusedError(
             "; ".join(one.what for one in found),
             where=str(run.path / found[0].log),
-            remedy="it was emptied, removed or cut: put it back from a copy, or begin anew with `rods fork`",
+            remedy="it was emptied, removed or cut: put it back from a copy, or begin anew with `rods new`",
         )
 
 
@@ -72,16 +77,14 @@ def _trainers(
         told = [(attempt, step, f"checkpoint {name}") for attempt, step, _, name in known]
         if pool is not None and pool["kind"] != LOST:
             told.append((pool["attempt"], pool["step"], f"record {pool['seq']} of {POOL}"))
-        for attempt, step, who in told:
-            if (attempt, step) > (start, last):
-                what = f"it ends at step {last} of start {start}"
-                found.append(ShortLog(OBSERVATIONS, f"{what}, but {who} knows of step {step} of start {attempt}"))
-                break
+        attempt, step, who = max(told, default=(0, 0, ""))
+        if (attempt, step) > (start, last):
+            what = f"it ends at step {last} of start {start}"
+            found.append(ShortLog(OBSERVATIONS, f"{what}, but {who} knows of step {step} of start {attempt}"))
     seq = 0 if pool is None else pool["seq"]
-    for _, _, pool_seq, name in known:
-        if pool_seq > seq:
-            found.append(ShortLog(POOL, f"it ends at record {seq}, but checkpoint {name} knows of record {pool_seq}"))
-            break
+    named, name = max(((pool_seq, name) for _, _, pool_seq, name in known), default=(0, ""))
+    if named > seq:
+        found.append(ShortLog(POOL, f"it ends at record {seq}, but checkpoint {name} knows of record {named}"))
     return found
 
 

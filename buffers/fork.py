@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from buffers.ends import check_fork
 from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.run.runfolder import exists
@@ -24,6 +25,7 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
     """
     if exists(new):
         raise UserError("is a run folder already", where=str(new), remedy="choose another name")
+    check_fork(run)
     state = read_state(run)
     tasks, lost = [], []
     for task_id, member in state.active.items():

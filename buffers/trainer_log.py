@@ -44,6 +44,7 @@ class TrainerLog:
         self._process = process
         self._ownership = Ownership(run.path, OBSERVATIONS, process)
         self.heartbeat = self._ownership.heartbeat
+        self.check, self.held = self._ownership.check, self._ownership.held
         try:
             self._writer = LogWriter(run.path / OBSERVATIONS, part_bytes=run.config.operation.log_part_bytes)
             with quarantine():
@@ -90,8 +91,9 @@ class TrainerLog:
                 remedy=f"give a step from 0 to {last}",
             )
         attempt = self.attempt + 1
-        self._writer.append([record("start", attempt=attempt, from_step=from_step, time=round(time.time(), 3))])
-        self.state.poll()
+        with self.held():
+            self._writer.append([record("start", attempt=attempt, from_step=from_step, time=round(time.time(), 3))])
+            self.state.poll()
         self._started = True
         return attempt
 
@@ -141,8 +143,9 @@ class TrainerLog:
             digest=mark,
             time=round(time.time(), 3),
         )
-        self._writer.append_group(records, closing)
-        self.state.observations.catch_up()  # what was just written, by the same code as at a start
+        with self.held():
+            self._writer.append_group(records, closing)
+            self.state.observations.catch_up()  # what was just written, by the same code as at a start
         return True
 
     def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None) -> Epoch:
@@ -151,10 +154,11 @@ class TrainerLog:
         DeadlineError after `operation.deadline_seconds`."""
         if not self._started:
             raise RefusedError("no attempt was started", where=str(self.run.path), remedy="call start() first")
-        if self._merger is None:
-            self._merger = Merger(self.state, self._process, self.heartbeat)
-        opened = self._merger.merge(epoch, stage, waiting)
-        self.write_tracker(force=True)
+        with self.held():
+            if self._merger is None:
+                self._merger = Merger(self.state, self._process, self.heartbeat)
+            opened = self._merger.merge(epoch, stage, waiting)
+            self.write_tracker(force=True)
         return opened
 
     def write_tracker(self, *, force: bool = False) -> bool:

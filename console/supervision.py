@@ -37,24 +37,26 @@ class SupervisedProcess:
     command: list[str]
     output: Path  # where what it prints is kept
     process: subprocess.Popen[bytes] | None = None
+    printed: IO[bytes] | None = None  # the same, wherever its folder is moved to
     started: float = 0.0
     failures: int = 0
     restart_at: float | None = None
 
     def start(self) -> None:
-        self.output.parent.mkdir(parents=True, exist_ok=True)
-        sink: IO[bytes]
-        with self.output.open("ab") as sink:
-            # A session of its own: Ctrl-C reaches this process only, which stops the children in its own order.
-            self.process = subprocess.Popen(
-                self.command,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)},
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                start_new_session=True,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
-            )
+        self.output.parent.mkdir(exist_ok=True)
+        if self.printed is not None:
+            self.printed.close()
+        self.printed = self.output.open("a+b")
+        # A session of its own: Ctrl-C reaches this process only, which stops the children in its own order.
+        self.process = subprocess.Popen(
+            self.command,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)},
+            stdin=subprocess.DEVNULL,
+            stdout=self.printed,
+            stderr=self.printed,
+            start_new_session=True,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+        )
         self.started, self.restart_at = time.monotonic(), None
 
     def ended(self) -> int | None:
@@ -64,12 +66,13 @@ class SupervisedProcess:
     def last_line(self) -> str:
         """The last line that it printed besides events (JSON lines): the error that ended it, if any. On a full disk,
         where that line could not be written, says so instead."""
+        if self.printed is None:
+            return ""
         try:
-            if shutil.disk_usage(self.output.parent).free < FULL_DISK_BYTES:
+            if shutil.disk_usage(self.printed.fileno()).free < FULL_DISK_BYTES:
                 return f"{self.output.parent}: the disk is full → free some space and start the same command again"
-            with self.output.open("rb") as file:
-                file.seek(max(0, self.output.stat().st_size - 65_536))
-                lines = file.read().decode(errors="replace").splitlines()
+            self.printed.seek(max(0, self.printed.seek(0, os.SEEK_END) - 65_536))
+            lines = self.printed.read().decode(errors="replace").splitlines()
         except OSError:
             return ""
         return next((line.strip()[:400] for line in reversed(lines) if line.strip() and line[0] != "{"), "")

@@ -89,6 +89,7 @@ class Service:
     async def _watch(self, stop: asyncio.Event) -> None:
         first, said = True, False
         while True:
+            await asyncio.to_thread(self.log.check)
             async with self.reading:
                 await self._read_on()
                 if first:

@@ -267,6 +267,7 @@ class TrainingRun:
     def _waiting(self) -> None:
         """Called while lockstep waits for the daemon. Raises TrainingStopped once the run was asked to stop."""
         self.tell("waiting for the daemon")
+        self.log.check()
         if self._asked_to_stop():
             self.stopping = "signal"
             raise TrainingStopped("signal")
@@ -305,8 +306,9 @@ class TrainingRun:
             random=self.config.random_seeds.model_dump(),
         )
         began = time.monotonic()
-        self._saved = self._checkpoints.write(position, self._policy.save)
-        self._checkpoints.prune(self.log.live)
+        with self.log.held():
+            self._saved = self._checkpoints.write(position, self._policy.save)
+            self._checkpoints.prune(self.log.live)
         seconds = round(time.monotonic() - began, 3)
         log.info("checkpoint", step=self.step, folder=self._saved.folder.name, seconds=seconds)
 

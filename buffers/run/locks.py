@@ -14,7 +14,8 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +27,7 @@ from filelock import FileLock, Timeout
 from buffers.run.heartbeat import Heartbeat, ProcessLocation, local_time, moves
 from buffers.run.runfolder import LOCKS
 from rods.deadlines import BEATS_SEEN, MERGE_LOCK, OWNER_LOOK
-from rods.errors import RefusedError, RodsError, disk_error
+from rods.errors import RefusedError, RodsError, UserError, disk_error
 from rods.files import descriptor_of, open_regular
 
 SETTLE = 0.3  # seconds after which, without flock, two that took a file at once have seen each other
@@ -102,6 +103,33 @@ class Ownership:
             os.fsync(self._descriptor)  # a network file system shows it to other machines no sooner
         except OSError as error:
             raise disk_error(error, self.path) from error
+
+    def check(self) -> None:
+        """Raises UserError when the run folder is not where it was any more, RefusedError when another process has
+        recorded itself as the owner (a machine that slept longer than its heartbeat is believed)."""
+        try:
+            with open_regular(self.path) as file:
+                present = _read_owner(file.fileno())
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise UserError(
+                "the run folder was moved or removed, or its locks were, while this process was at work",
+                where=str(self.path.parent.parent),
+                remedy="start the same command again, with the folder's present name",
+            ) from error
+        except OSError:
+            return  # a disk that fails now and then: the logs will say so
+        if present != self._record:
+            raise _refused(self.path.parent.parent, self.path.name.removesuffix(".owner"), present)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """For work on the run folder: `check` before it, and where it fails, since that may be why."""
+        self.check()
+        try:
+            yield
+        except (RodsError, OSError):
+            self.check()
+            raise
 
     def release(self) -> None:
         if self._descriptor < 0:

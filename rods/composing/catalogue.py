@@ -271,8 +271,6 @@ class Catalogue:
     - `present(state)`: the API classes whose tools are shown, in order, whether a call uses them or not.
     - `common`: tools that a variant may share with its seed as it likes (going to a folder, logging in).
     - `repeated`: how much likelier a recipe is that the plan already has (1: as likely as any).
-    - `missing_first`: what is held out or blurred belongs to the first request of its turn where it can, so that
-      nothing of that turn can be done before it is there; and what is blurred is rather something that no tool shows.
     - `misjudged(task, results)`: (turn, call, why) of each call that runs here and that the environment's official
       checker would hold against its own ground truth.
     """
@@ -296,7 +294,6 @@ class Catalogue:
     present: Callable[[Mapping[str, Any]], Collection[str]] = _none
     common: frozenset[str] = frozenset()
     repeated: float = 1.0
-    missing_first: bool = False
     misjudged: Callable[[Task, Results], Iterable[tuple[int, int, str]]] = _all_judged
 
     def family(self, domain: str) -> str:

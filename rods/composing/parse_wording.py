@@ -100,7 +100,8 @@ class _Reader:
         asked, self.vague = task.script[turn], False
         if turn and not task.calls[turn - 1]:
             self.vague = asked != RETURN_SENTENCE
-            asked = task.script[turn - 1]
+            rest = _after_supply(catalogue, asked) if self.vague else ""
+            asked = f"{task.script[turn - 1]} {rest}".rstrip()
         self.text = plain(asked)
         self.narrative: Mapping[str, str] = task.provenance.get("plan", {}).get("narrative", {})
         self.furthest = 0
@@ -252,6 +253,18 @@ def _common_words(catalogue: Catalogue) -> frozenset[str]:
     texts = [*book.links, *(frame for frames in book.frames.values() for frame in frames)]
     texts += [text for story in book.stories for part in (story.opening, story.later, story.closing) for text in part]
     return frozenset(word for text in texts for word in WORD.findall(re.sub(r"\{[^}]*\}", " ", plain(text))))
+
+
+@lru_cache(maxsize=64)
+def _supply(catalogue: Catalogue) -> re.Pattern[str]:
+    lines = sorted({line for lines in catalogue.book.supply.values() for line in lines})
+    return re.compile("|".join(re.escape(line).replace(r"\{value\}", ".+?") + r"(?= |$)" for line in lines) or "(?!)")
+
+
+def _after_supply(catalogue: Catalogue, text: str) -> str:
+    """What `text` says after a sentence of the phrase book that supplies a value; "" where it does not begin so."""
+    found = _supply(catalogue).match(text)
+    return text[found.end() :].strip() if found else ""
 
 
 def plain(text: str) -> str:

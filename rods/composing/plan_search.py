@@ -110,7 +110,7 @@ class Table:
 
 @dataclass(slots=True)
 class Filling:
-    """One random filling of a shape. `avoid` are functions to keep away from."""
+    """One random filling of a shape. `avoid` are functions to keep away from; `fair` as in `deniable`."""
 
     catalogue: Catalogue
     groups: Mapping[str, str]  # the API class of each tool
@@ -118,6 +118,7 @@ class Filling:
     type: TaskType
     avoid: frozenset[str]
     rng: random.Random
+    fair: bool = True
     turns: list[Turn] = field(default_factory=list)
     table: Table = field(default_factory=Table)
     seeks_depth: bool = False  # weighs down recipes that bring none
@@ -176,7 +177,7 @@ class Filling:
             return None
         if len(chosen) > 1 and sum(recipe.words + JOIN for recipe in chosen) > self.catalogue.book.longest:
             return None
-        if after_blank and not deniable(self.catalogue, chosen, self.type, before):
+        if after_blank and not deniable(self.catalogue, chosen, self.type, before, fair=self.fair):
             return None
         return tuple(chosen)
 
@@ -297,12 +298,21 @@ def _flow(source: Source, start: tuple[int, int], things: Mapping[str, Flow]) ->
     return things[source.kind] if isinstance(source, Known) else Flow("user")
 
 
-def deniable(catalogue: Catalogue, chosen: Sequence[Recipe], type: TaskType, used: frozenset[str]) -> bool:
+def deniable(
+    catalogue: Catalogue, chosen: Sequence[Recipe], type: TaskType, used: frozenset[str], *, fair: bool = True
+) -> bool:
     """Whether a turn without calls can precede a turn of these recipes: for miss_func it calls a tool that no earlier
-    turn `used`, for miss_param the user says a value that the phrase book can blur. Other types have no such turns."""
+    turn `used`, for miss_param the user says a value that the phrase book can blur. Where nothing of the turn may be
+    possible before (`fair`), each recipe has such a tool or takes up what another one of the turn gives, and such a
+    value belongs to the first. Other types have no such turns."""
     if type == "miss_func":
-        return any(tool not in used for recipe in chosen for tool in recipe.tools)
+        new = [any(tool not in used for tool in recipe.tools) for recipe in chosen]
+        if not fair:
+            return any(new)
+        given = [frozenset[str]().union(*(each.gives for each in chosen[:index])) for index in range(len(chosen))]
+        return all(own or recipe.needs & had for own, recipe, had in zip(new, chosen, given, strict=True))
     if type == "miss_param":
         vague = catalogue.book.vague
-        return any(catalogue.family(domain) in vague for recipe in chosen for domain in recipe.says.values())
+        said = chosen[:1] if fair else chosen
+        return any(catalogue.family(domain) in vague for recipe in said for domain in recipe.says.values())
     return False

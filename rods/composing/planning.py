@@ -88,13 +88,15 @@ def sketch(
     root: Profile | None = None,
     limits: Gates | None = None,
     narrative: bool = True,
+    fair: bool = True,
     tries: int = TRIES,
     rng: random.Random,
 ) -> Plan:
     """A plan of the given shape, without a seed: the cheapest of `tries` random fillings.
 
     `avoid` are functions to keep away from, `other` a multiset of functions that must not come out again, `usable` the
-    API classes to choose from (None: all), `root` a profile to come close to, within `limits` (None: however near).
+    API classes to choose from (None: all), `root` a profile to come close to, within `limits` (None: however near);
+    `fair` as in `plan_search.deniable`.
     Raises ComposeError("no_pattern") when no filling fits.
     """
     groups = _groups(environment)
@@ -112,7 +114,7 @@ def sketch(
     for number in range(LONGER * tries if possible else 0):
         if len(found) >= ENOUGH if root is not None and number < tries else found and number >= tries:
             break
-        candidate = Filling(catalogue, groups, shape, type, avoid, rng, seeks_depth=number >= tries)
+        candidate = Filling(catalogue, groups, shape, type, avoid, rng, fair, seeks_depth=number >= tries)
         if number == tries:  # chance alone has not reached the depth: from now on it is sought
             deep = [recipe for recipe in recipes if own_depth(recipe) == shape.depth]
         if number >= tries:  # nor all edges

@@ -2,9 +2,10 @@
 
 - base: as it is.
 - long_context: the state is padded with many more entries and the calls run again, so that listings are long.
-- miss_func: in a turn without right calls a tool that its request needs is held out; in the next turn the fixed
-  sentence says that it is back, and the calls follow.
-- miss_param: in a turn without right calls one value of the request is blurred; the next turn supplies it.
+- miss_func: in a turn without right calls a tool that its request needs is held out, one for each part of it that
+  could be done otherwise; in the next turn the fixed sentence says that they are back, and the calls follow.
+- miss_param: in a turn without right calls one value of the request is blurred; the next turn supplies it, and asks for
+  whatever else it serves.
 
 The plan decides which turns have no calls. The provenance of the task:
 
@@ -28,9 +29,10 @@ from typing import Any
 from rods.analysis.flows import Flow
 from rods.analysis.plausible_calls import shows
 from rods.analysis.says import Text, says
+from rods.composing import wording
 from rods.composing.catalogue import Catalogue, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.environments.base import Environment, reference
+from rods.environments.base import Environment, Tool, reference
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
 
@@ -41,8 +43,11 @@ def apply(
     texts: Sequence[str],
     type: TaskType,
     rng: random.Random,
+    *,
+    fair: bool = True,
 ) -> Task:
-    """The finished task. `texts` has one text a turn, "" where no call is right.
+    """The finished task. `texts` has one text a turn, "" where no call is right. With `fair`, nothing that is asked for
+    there shall be possible there; without, one tool is held out, or one value blurred, wherever it stands.
 
     Raises ComposeError: `no_pattern` when the draft has not the turns that `type` needs, or no value can be blurred;
     `vm_exec_failed` when a call fails in the padded state; `conversation_construct_failed` for texts that do not fit.
@@ -53,13 +58,16 @@ def apply(
     for turn in blanks(draft, texts, type):
         script[turn] = script[turn + 1]
         if type == "miss_func":
-            tool = rng.choice(missable(catalogue, draft, turn + 1))
-            held_out[turn + 1] = (tool,)
+            choices = removable(catalogue, draft, turn + 1) if fair else [missable(catalogue, draft, turn + 1)]
+            held_out[turn + 1] = tuple(rng.choice(tools) for tools in choices)
             script[turn + 1] = RETURN_SENTENCE
-            missing.append({"turn": turn, "tool": tool})
+            missing += [{"turn": turn, "tool": tool} for tool in held_out[turn + 1]]
         else:
-            blurred, supplied, gap = _blurred(catalogue, environment, draft, turn + 1, script, rng)
-            script[turn], script[turn + 1] = blurred, supplied
+            rest = ""
+            if fair:
+                script[turn + 1], rest = wording.parted(catalogue, draft, turn + 1, script[turn + 1], rng)
+            blurred, supplied, gap = _blurred(catalogue, environment, draft, turn + 1, script, rng, fair=fair)
+            script[turn], script[turn + 1] = blurred, f"{supplied} {rest}".rstrip()
             missing.append({"turn": turn, **gap})
     return finished(catalogue, environment, draft, script, type, rng, held_out=held_out, missing=missing)
 
@@ -119,17 +127,45 @@ def finished(
 
 def missable(catalogue: Catalogue, draft: Draft, turn: int) -> list[str]:
     """The tools of `turn` that may be held out until it: no earlier turn uses them; rather those that act than those
-    that only read, and where the catalogue says so those of the first request. Raises ComposeError("no_pattern") when
-    there is none."""
+    that only read. Raises ComposeError("no_pattern") when there is none."""
     before = {bound.call.name for calls in draft.turns[:turn] for bound in calls}
-    calls = draft.turns[turn]
-    tools = sorted({bound.call.name for bound in calls} - before)
+    tools = sorted({bound.call.name for bound in draft.turns[turn]} - before)
     if not tools:
         raise ComposeError("no_pattern", "every tool of the turn is needed earlier", turn=turn)
-    if catalogue.missing_first:
-        first = {bound.call.name for bound in calls if bound.recipe == calls[0].recipe}
-        tools = [tool for tool in tools if tool in first] or tools
     return [tool for tool in tools if tool not in catalogue.lookups] or tools
+
+
+def removable(catalogue: Catalogue, draft: Draft, turn: int) -> list[list[str]]:
+    """The tools to hold out until `turn` so that nothing of it can be done before, one of each list. A recipe whose
+    first acting call takes a result that is not to be had, or needs a tool that is held out already, has no list.
+
+    The tool is that of the recipe's first acting call, else of a look-up before it, or of any where all only look up;
+    no earlier turn uses it. Raises ComposeError("no_pattern") when a recipe has none.
+    """
+    before = {bound.call.name for calls in draft.turns[:turn] for bound in calls}
+    calls, idle = draft.turns[turn], catalogue.lookups | catalogue.common
+    lost: set[int] = set()  # calls that nobody can make before
+    found: list[list[str]] = []
+    for start, bound in _firsts(catalogue, calls):
+        places = range(start, start + len(catalogue.recipes[bound.recipe].steps))
+        acting = next((place for place in places if calls[place].call.name not in idle), None)
+        needed = places if acting is None else range(start, acting + 1)
+        held = {tool for tools in found if len(tools) == 1 for tool in tools}
+        fed = {
+            place
+            for place in needed
+            for flow in calls[place].flows.values()
+            if flow.origin is not None and flow.origin[0] == turn and flow.origin[1] in lost
+        }
+        if not fed and not held & {calls[place].call.name for place in needed}:
+            named = dict.fromkeys(calls[place].call.name for place in needed)
+            tools = [tool for tool in named if tool not in before]
+            if not tools:
+                detail = f"every tool of {bound.recipe} is needed earlier"
+                raise ComposeError("no_pattern", detail, function=bound.recipe, turn=turn)
+            found.append([tool for tool in tools if tool not in idle] or tools)
+        lost.update(places if acting is None else range(acting, places.stop))
+    return found
 
 
 def _blurred(
@@ -139,13 +175,17 @@ def _blurred(
     turn: int,
     script: Sequence[str],
     rng: random.Random,
+    *,
+    fair: bool,
 ) -> tuple[str, str, dict[str, Any]]:
-    """The request with one said value blurred, the sentence that supplies it, and what was taken away."""
+    """The request with one said value blurred, the sentence that supplies it, and what was taken away: with `fair` a
+    value of its first recipe, of the earliest call that has one, that no tool shows."""
     request = script[turn]
     earlier = " ".join(script[: turn - 1])
     results = [bound.result.text for calls in draft.turns[:turn] for bound in calls]
     choices: list[tuple[int, Slot, BoundCall, str]] = []
-    for offset, bound in _firsts(catalogue, draft.turns[turn]):
+    firsts = _firsts(catalogue, draft.turns[turn])
+    for offset, bound in firsts[:1] if fair else firsts:
         for slot in bound.slots.values():
             if slot.thing or catalogue.family(slot.domain) not in catalogue.book.vague or not slot.fills:
                 continue
@@ -154,12 +194,15 @@ def _blurred(
             if len(pattern.findall(request)) == 1 and not had:
                 step, parameter = slot.fills[0]
                 choices.append((offset, slot, draft.turns[turn][offset + step], parameter))
+    if fair:
+        usable = _usable(environment, draft)
+        hidden = [each for each in choices if not _shown_before(environment, draft, turn, script, usable, *each[2:])]
+        choices = hidden or (choices if len(usable) > catalogue.shown else [])  # the tool may not be among those shown
+        earliest = min((slot.fills[0][0] for _, slot, _, _ in choices), default=0)
+        choices = [each for each in choices if each[1].fills[0][0] == earliest]
     if not choices:
-        raise ComposeError("no_pattern", "no value of the request can be blurred", turn=turn)
-    if catalogue.missing_first:
-        hidden = [each for each in choices if not _shown_before(environment, draft, turn, script, *each[2:])]
-        choices = hidden or choices
-        choices = [each for each in choices if each[0] == choices[0][0]]
+        first = draft.turns[turn][0].recipe if fair else None
+        raise ComposeError("no_pattern", "no value of the request can be blurred", function=first, turn=turn)
     _, slot, bound, parameter = rng.choice(choices)
     family = catalogue.family(slot.domain)
     vague = rng.choice(catalogue.book.vague[family])
@@ -169,14 +212,24 @@ def _blurred(
     return blurred, supplied, {"argument": parameter, "value": value, "domain": family}
 
 
-def _shown_before(
-    environment: Environment, draft: Draft, turn: int, script: Sequence[str], bound: BoundCall, parameter: str
-) -> bool:
-    """Whether a tool of the classes in use shows the value before `turn`, so that it would not be missing."""
+def _usable(environment: Environment, draft: Draft) -> list[Tool]:
+    """The tools of the classes in use."""
     tools = environment.tools()
     groups = {tools[each.call.name].group for calls in draft.turns for each in calls}
+    return [tool for tool in tools.values() if tool.group in groups]
+
+
+def _shown_before(
+    environment: Environment,
+    draft: Draft,
+    turn: int,
+    script: Sequence[str],
+    usable: Sequence[Tool],
+    bound: BoundCall,
+    parameter: str,
+) -> bool:
+    """Whether a tool that is `usable` shows the value before `turn`, so that it would not be missing."""
     calls = [each.call for calls in draft.turns[:turn] for each in calls]
-    usable = [tool for tool in tools.values() if tool.group in groups]
     value = bound.call.arguments[parameter]
     return shows(environment, draft.state, calls, script[: turn - 1], usable, parameter, value)
 

@@ -90,6 +90,20 @@ def rewrite(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.
     return tuple(texts)
 
 
+def parted(catalogue: Catalogue, draft: Draft, turn: int, text: str, rng: random.Random) -> tuple[str, str]:
+    """The `text` of a turn as two: what its first recipe asks for, with the lead of `text`, and the rest ("" where
+    there is none). Both are worded anew, without back references, where there is a rest."""
+    asked = requests(catalogue, draft.turns[turn])
+    if len(asked) == 1:
+        return text, ""
+    story = _story(catalogue.book, draft)
+    leads = [*catalogue.book.links, *(() if story is None else (*story.opening, *story.later, *story.closing))]
+    told = [lead.format_map(draft.plan.narrative) for lead in leads]
+    lead = max((lead for lead in told if text.casefold().startswith(lead.casefold())), key=len, default="")
+    first = _turn(catalogue, asked[:1], lead, holistic=False, rng=rng)
+    return first, _turn(catalogue, asked[1:], "", holistic=False, rng=rng)
+
+
 def _story(book: PhraseBook, draft: Draft) -> Story | None:
     wanted = draft.plan.narrative.get("story")
     return next((story for story in book.stories if story.name == wanted), None)

@@ -232,6 +232,7 @@ class Gates(Section):
     grounding: bool = True  # every value is said, shown, a default, or to be read with a visible tool
     requests: bool = True  # no call is unasked for, nothing asked for is left undone
     missing: bool = True  # what miss_param and miss_func take away cannot be had otherwise
+    fair_blanks: bool = True  # with `missing`: nothing that a turn without calls asks for can be done in it
     profile: bool = True  # same turns and API classes as the root, calls a turn ±1, within the four limits below
     profile_depth: int = Field(0, ge=0)  # of the longest chain of results, at most so many calls more or less
     profile_edges: int = Field(1, ge=0)  # from turn to turn, at most so many that only root or variant has

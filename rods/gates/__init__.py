@@ -7,6 +7,7 @@ paper's order and with the switches of the configuration (`[gates]`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from rods.analysis.profile import Profile, isomorphic
 from rods.analysis.profile import profile as profile_of
@@ -62,7 +63,11 @@ def check(
     nearly repeat, `held_out` those that it must not teach. Raises InfrastructureError when the run broke for reasons
     that are not the task's.
     """
-    reads: list[tuple[Gate, Reading]] = [("grounding", grounding), ("requests", requests), ("missing", missing)]
+    reads: list[tuple[Gate, Reading]] = [
+        ("grounding", grounding),
+        ("requests", requests),
+        ("missing", partial(missing, fair=gates.fair_blanks)),
+    ]
     results, unsound = replayed(environment, task)
     known = all(call.name in environment.tools() for turn in task.calls for call in turn)
     shape = profile_of(environment, task, results) if results is not None and known else None

@@ -6,6 +6,9 @@
   such a tool does: reaches the same state or, when that call only reads, brings the same information. The sequences are
   executed, with plausible arguments (`plausible_calls`), in forks of the world as it is before that call; second calls
   follow only those first ones that come nearer to the state, or bring something that the first world did not show.
+- both, where blanks are to be *fair*: nothing else that the turn asks for can be done in it. The calls of the next turn
+  are executed in their order, each whose tool is visible and whose values are at hand; what goes through is a request
+  that a policy would have carried out, and abstaining would have been rewarded for leaving it.
 
 The search is bounded: `FIRST` calls a tool, `NEAR` worlds with `SECOND` calls a tool.
 """
@@ -14,21 +17,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import KnownValues, Tried, attempts, plausible, shows, visible
-from rods.analysis.says import Text, is_small, key_of, leaves
+from rods.analysis.says import Text, is_small, key_of, leaves, stems
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Result, Results, Tool
+from rods.gates.lexicon import lexicon
 from rods.gates.records import Reason
-from rods.tasks import Task
+from rods.tasks import RETURN_SENTENCE, Task
 
 FIRST, NEAR, SECOND = 24, 4, 12
 
 
-def missing(environment: Environment, task: Task, results: Results) -> list[Reason]:
-    """Why a turn without calls could be served after all, or why nothing shows what it lacks; empty when it cannot."""
+def missing(environment: Environment, task: Task, results: Results, *, fair: bool = True) -> list[Reason]:
+    """Why a turn without calls could be served after all, or why nothing shows what it lacks; with `fair`, also what
+    else of it could be done. Empty when nothing can."""
     if task.type not in ("miss_func", "miss_param"):
         return []
     blanks = [turn for turn, calls in enumerate(task.calls) if not calls]
@@ -36,67 +43,206 @@ def missing(environment: Environment, task: Task, results: Results) -> list[Reas
     for turn in blanks:
         if turn + 1 >= len(task.calls) or not task.calls[turn + 1]:
             reasons.append(Reason("a request is made in vain and nothing follows", turn))
-        elif task.type == "miss_param":
-            reasons += _given(environment, task, results, turn + 1)
-        else:
-            reasons += _replaced(environment, task, turn + 1)
+            continue
+        served = _Served(environment, task, results, turn + 1)
+        found = served.given() if task.type == "miss_param" else served.replaced()
+        if fair and not found:
+            found = [
+                Reason(f"{task.calls[turn + 1][index]} can be made in the turn that is to be declined", turn + 1, index)
+                for index in served.possible()
+            ]
+        reasons += found
     if not blanks:
         reasons.append(Reason(f"a {task.type} task without a turn in which no call is right"))
     return reasons
 
 
-def _given(environment: Environment, task: Task, results: Results, turn: int) -> list[Reason]:
-    """Why nothing that `turn` supplies was missing before; empty when something was."""
-    now = Text.of(task.script[turn])
-    before = [Text.of(text) for text in task.script[:turn]]
-    outputs = [
-        Output((number, index), call, results[number][index])
-        for number in range(turn)
-        for index, call in enumerate(task.calls[number])
-    ]
-    calls = [call for number in range(turn) for call in task.calls[number]]
-    tools = visible(environment, task, turn - 1)
-    had = []
-    for call in task.calls[turn]:
-        parameters = {parameter.name: parameter for parameter in environment.tools()[call.name].parameters}
-        for name, value in call.arguments.items():
-            if isinstance(value, bool) or not now.tells(value) or any(text.tells(value) for text in before):
+def unfair(environment: Environment, task: Task, results: Results) -> list[bool | None]:
+    """For each turn without calls whether something that it asks for can be done in it; None where nothing is found
+    that it lacks, so that nobody can tell."""
+    found: list[bool | None] = []
+    for turn, calls in enumerate(task.calls):
+        if not calls and turn + 1 < len(task.calls) and task.calls[turn + 1]:
+            served = _Served(environment, task, results, turn + 1)
+            found.append(bool(served.possible()) if served.lacking else None)
+    return found
+
+
+@dataclass(frozen=True)
+class _Served:
+    """The turn `turn`, whose request was made in vain in the turn before it."""
+
+    environment: Environment
+    task: Task
+    results: Results
+    turn: int
+
+    @cached_property
+    def before(self) -> list[Text]:
+        return [Text.of(text) for text in self.task.script[: self.turn]]
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """All earlier calls."""
+        return [call for calls in self.task.calls[: self.turn] for call in calls]
+
+    @cached_property
+    def outputs(self) -> list[Output]:
+        """What they gave."""
+        return [self._output(number, index) for number in range(self.turn) for index in self._places(number)]
+
+    @cached_property
+    def tools(self) -> list[Tool]:
+        """What is visible in the turn without calls."""
+        return visible(self.environment, self.task, self.turn - 1)
+
+    @cached_property
+    def lacking(self) -> frozenset[int]:
+        """The calls that cannot be made in the turn without calls: their tool is held out, or this turn supplies a
+        value of theirs."""
+        names = {tool.name for tool in self.tools}
+        return frozenset(
+            index
+            for index, call in enumerate(self.task.calls[self.turn])
+            if call.name not in names or any(not had for had in self._supplied(call))
+        )
+
+    def given(self) -> list[Reason]:
+        """Why nothing that this turn supplies was missing before; empty when something was."""
+        had = []
+        for call in self.task.calls[self.turn]:
+            for way in self._supplied(call):
+                if not way:
+                    return []
+                had.append(way)
+        return [Reason("supplies nothing that was missing" + (f" ({'; '.join(had)})" if had else ""), self.turn)]
+
+    def replaced(self) -> list[Reason]:
+        """Which other calls do what the first call of each tool that returns does; empty when none do."""
+        calls = self.task.calls[self.turn]
+        places = [
+            next((index for index, call in enumerate(calls) if call.name == name), None)
+            for name in self.task.held_out.get(self.turn, ())
+        ]
+        used = [place for place in places if place is not None]
+        if not used:
+            return [Reason("needs none of the tools that return in it", self.turn)]
+        if not self.environment.features.fork:
+            return []
+        return [
+            Reason(f"{calls[place]} can be done without it: {way}", self.turn)
+            for place in used
+            for way in self._search(place).ways()
+        ]
+
+    def possible(self) -> list[int]:
+        """The calls of this turn that a policy can make in the turn without calls, and that its text asks for. Whatever
+        only prepares a call that it cannot make is left out: it leaves the world as it is, and that call takes
+        something from its result or does not go through without it."""
+        calls = self.task.calls[self.turn]
+        world = self._world()
+        stopped: list[int] = []
+        made: list[tuple[int, bool]] = []  # and whether it left the world as it was
+        for index, call in enumerate(calls):
+            later = world.fork() if self.environment.features.fork else world
+            if (
+                index in self.lacking
+                or self._fed(call, stopped, [place for place, _ in made])
+                or later.call(call).error is not None
+            ):
+                stopped.append(index)
                 continue
-            if any(output.brought(name, value) or output.mentions(value) for output in outputs):
-                had.append(f"{name}={value!r} is in an earlier result")
+            made.append((index, later is not world and world.same_state(later)))
+            world = later
+        preparing = set(stopped)
+        for index, reads in reversed(made):
+            if reads and any(self._prepares(index, other) for other in preparing):
+                preparing.add(index)
+        return [index for index, _ in made if index not in preparing and self._asked_before(index)]
+
+    def _supplied(self, call: Call) -> Iterator[str]:
+        """For each value of `call` that this turn's text is the first to say: how it could be had before all the same,
+        "" where it could not."""
+        now = Text.of(self.task.script[self.turn])
+        parameters = {parameter.name: parameter for parameter in self.environment.tools()[call.name].parameters}
+        for name, value in call.arguments.items():
+            if isinstance(value, bool) or not now.tells(value) or any(text.tells(value) for text in self.before):
+                continue
+            if any(output.brought(name, value) or output.mentions(value) for output in self.outputs):
+                yield f"{name}={value!r} is in an earlier result"
             elif (parameter := parameters.get(name)) is not None and value == parameter.default:
-                had.append(f"{name}={value!r} is the default")
-            elif shows(environment, task.state, calls, task.script[:turn], tools, name, value):
-                had.append(f"a visible tool shows {name}={value!r}")
+                yield f"{name}={value!r} is the default"
+            elif self._shown(name, value):
+                yield f"a visible tool shows {name}={value!r}"
             else:
-                return []
-    return [Reason("supplies nothing that was missing" + (f" ({'; '.join(had)})" if had else ""), turn)]
+                yield ""
 
+    def _shown(self, name: str, value: Any) -> bool:
+        texts = self.task.script[: self.turn]
+        return shows(self.environment, self.task.state, self.calls, texts, self.tools, name, value)
 
-def _replaced(environment: Environment, task: Task, turn: int) -> list[Reason]:
-    """Which other calls do what the first call of a tool that returns in `turn` does; empty when none do."""
-    names = set(task.held_out.get(turn, ()))
-    place = next((index for index, call in enumerate(task.calls[turn]) if call.name in names), None)
-    if place is None:
-        return [Reason("needs none of the tools that return in it", turn)]
-    if not environment.features.fork:
-        return []
-    world = environment.reset(task.state)
-    known = KnownValues()
-    call = task.calls[turn][place]
-    known.add_arguments(call.arguments)
-    for number in range(turn + 1):
-        known.add_text(task.script[number])
-        for earlier in task.calls[number][: None if number < turn else place]:
-            known.add_arguments(earlier.arguments)
-            known.add_result(world.call(earlier))
-    for later in task.calls[turn][place:]:
-        known.add_arguments(later.arguments)
-    target = world.fork()
-    result = target.call(call)
-    tools = visible(environment, task, turn - 1)
-    search = _Search(environment, tools, known, world, target, _information(call, result))
-    return [Reason(f"{call} can be done without it: {way}", turn) for way in search.ways()]
+    def _fed(self, call: Call, stopped: Sequence[int], made: Sequence[int]) -> bool:
+        """Whether `call` takes a value from a call of this turn that was `stopped`, and from nowhere else."""
+        lost = [self._output(self.turn, index) for index in stopped]
+        known = [*self.outputs, *(self._output(self.turn, index) for index in made)]
+        return any(
+            any(output.brought(name, value) or output.mentions(value) for output in lost)
+            and not any(text.tells(value) for text in self.before)
+            and not any(output.brought(name, value) or output.mentions(value) for output in known)
+            for name, value in call.arguments.items()
+        )
+
+    def _prepares(self, index: int, other: int) -> bool:
+        """Whether call `other` takes something from the result of call `index`, or fails or gives something else
+        without it."""
+        if other < index:
+            return False
+        calls, output = self.task.calls[self.turn], self._output(self.turn, index)
+        if any(output.brought(name, value) or output.mentions(value) for name, value in calls[other].arguments.items()):
+            return True
+        world = self._world()
+        results = {place: world.call(call) for place, call in enumerate(calls[: other + 1]) if place != index}
+        return results[other].text != self.results[self.turn][other].text
+
+    def _asked_before(self, index: int) -> bool:
+        """Whether the turn without calls asks for a call of this turn, rather than this turn itself: its text says one
+        of the call's values, or means its tool no less."""
+        call, (asked, now) = self.task.calls[self.turn][index], self.task.script[self.turn - 1 : self.turn + 1]
+        values = [leaf for _, leaf in leaves(dict(call.arguments)) if not is_small(leaf)]
+        if now == RETURN_SENTENCE or any(Text.of(asked).tells(value) for value in values):
+            return True
+        names = [each.name for each in self.task.calls[self.turn]]
+        book = lexicon(self.environment)
+        return book.asks(stems(asked), names)[call.name] >= book.asks(stems(now), names)[call.name]
+
+    def _world(self) -> Instance:
+        """The world in which the turn begins."""
+        world = self.environment.reset(self.task.state)
+        for call in self.calls:
+            world.call(call)
+        return world
+
+    def _output(self, turn: int, index: int) -> Output:
+        return Output((turn, index), self.task.calls[turn][index], self.results[turn][index])
+
+    def _places(self, turn: int) -> range:
+        return range(len(self.task.calls[turn]))
+
+    def _search(self, place: int) -> _Search:
+        """The search for what does the same as call `place`."""
+        world, calls = self._world(), self.task.calls[self.turn]
+        known = KnownValues()
+        known.add_arguments(calls[place].arguments)
+        for number in range(self.turn + 1):
+            known.add_text(self.task.script[number])
+            for index, earlier in enumerate(self.task.calls[number][: None if number < self.turn else place]):
+                known.add_arguments(earlier.arguments)
+                known.add_result(world.call(earlier) if number == self.turn else self.results[number][index])
+        for later in calls[place:]:
+            known.add_arguments(later.arguments)
+        target = world.fork()
+        result = target.call(calls[place])
+        return _Search(self.environment, self.tools, known, world, target, _information(calls[place], result))
 
 
 class _Search:

@@ -68,6 +68,8 @@ def test_a_kill_before_the_rename_leaves_nothing_that_counts(tmp_path: Path) -> 
 @pytest.mark.parametrize("damage", ["change", "no manifest", "killed while it was copied"])
 def test_a_fork_never_begins_without_the_policy_that_it_took_along(tmp_path: Path, damage: str) -> None:
     checkpoints = Checkpoints(tmp_path / "child")
+    for name in ("parent", "child"):
+        (tmp_path / name).mkdir()
     taken = checkpoints.adopt(Checkpoints(tmp_path / "parent").write(at(5), saving("five")))
     if damage == "change":
         (taken.policy / "deep" / "weights").write_text("nina")

@@ -65,3 +65,23 @@ def test_its_writer_refuses_to_go_on_and_verify_says_so(
 def test_a_sound_run_is_gone_on_with(run_copy: Path) -> None:
     assert rods("verify", run_copy).returncode == EXIT_OK
     assert start("trainer", run_copy).returncode == EXIT_OK
+
+
+@pytest.mark.parametrize("harm", [emptied, removed, cut])
+@pytest.mark.parametrize("log", [OBSERVATIONS, POOL, EXPANDED])
+def test_a_fork_is_not_made_of_what_is_left(
+    run_copy: Path, tmp_path: Path, log: str, harm: Callable[[list[Path]], None]
+) -> None:
+    harm(segments(run_copy / log))
+    done = rods("fork", run_copy, tmp_path / "next")
+    assert done.returncode == EXIT_REFUSED and "Traceback" not in done.stderr, done
+    assert log in done.stderr and "put it back from a copy" in done.stderr, done.stderr
+    assert not (tmp_path / "next").exists()
+
+
+def test_the_furthest_checkpoint_is_named(run_copy: Path) -> None:
+    emptied(segments(run_copy / OBSERVATIONS))
+    (run_copy / POOL).unlink()
+    said = start("trainer", run_copy).stderr
+    assert "it ends at step 0 of start 0, but checkpoint step_00000014.a1 knows of step 14 of start 1" in said
+    assert "it ends at record 0, but checkpoint step_00000014.a1 knows of record" in said

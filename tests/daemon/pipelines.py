@@ -109,7 +109,8 @@ class Recorded:
 
 
 def tells(draft: Draft, values: int = 1) -> bool:
-    """Whether the user says so many values of his own in a turn that serves a request made in vain, or in any turn."""
+    """Whether the user says so many values of his own for a call of a turn that serves a request made in vain, or of any
+    turn."""
     served = [turn for before, turn in pairwise(draft.turns) if not before] or draft.turns
     tools = load("desk").tools()
 
@@ -117,11 +118,12 @@ def tells(draft: Draft, values: int = 1) -> bool:
         schemas = {parameter.name: parameter.schema for parameter in tools[bound.call.name].parameters}
         return sum(flow.source == "user" and "enum" not in schemas[name] for name, flow in bound.flows.items())
 
-    return any(sum(map(free, turn)) >= values for turn in served)
+    return any(free(bound) >= values for turn in served for bound in turn)
 
 
 async def steady(task: Task) -> Recorded:
-    """An author whose candidates for `task` always pass, and who has the user say what stands in no tool's document."""
+    """An author whose candidates for `task` always pass, and who has the user say what stands in no tool's document.
+    Raises LookupError for a task of which forty jobs give none."""
     for pick in range(40):
         who = listening(author())
         bench = Bench()
@@ -130,7 +132,7 @@ async def steady(task: Task) -> Recorded:
             given, draft, _, _ = list(who.arguments("form"))[-1]
             if tells(draft):
                 return Recorded(who, given, draft)
-    raise AssertionError("no job of forty went well at once")
+    raise LookupError("no job of forty went well at once")
 
 
 class Listening:

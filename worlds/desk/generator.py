@@ -113,6 +113,7 @@ def _compose(
         SHAPES[size](type, rng),
         type,
         usable=usable,
+        fair=False,  # as the originals have always been: their ids are hashes of what they are
         tries=TRIES,
         rng=rng,
     )
@@ -130,7 +131,7 @@ def _compose(
     if not any(slot.repeats for calls in draft.turns[1:] for bound in calls for slot in bound.slots.values()):
         raise ComposeError("no_pattern", "no turn refers back to an earlier one")
     texts = wording.rewrite(book, draft, narrative=True, rng=rng)
-    return task_types.apply(book, environment, draft, texts, type, rng), draft
+    return task_types.apply(book, environment, draft, texts, type, rng, fair=False), draft
 
 
 def _shape(type: TaskType, rng: random.Random) -> PlanShape:

@@ -1,15 +1,16 @@
 """Stage V: the draft in the form of its type (004 §3.3, Appendix P).
 
 - base, long_context: rules alone (padding a world needs no model).
-- miss_func: a model chooses the function that is taken away in a turn in which no call is right; in the next turn the
-  fixed sentence says that it is back.
-- miss_param: a model chooses a value, leaves it vague, and writes the sentence that supplies it in the next turn.
+- miss_func: a model chooses the function that is taken away in a turn in which no call is right, or one for each part
+  of the request that could be done otherwise; in the next turn the fixed sentence says that they are back.
+- miss_param: a model chooses a value, asks for what needs it and leaves it vague; in the next turn it supplies the
+  value and asks for the rest.
 
-Rules decide what may be chosen, so that a weak model cannot choose badly: a function that nothing earlier needs and
+Rules decide what may be chosen, so that a weak model cannot choose badly: functions that nothing earlier needs and
 that no others replace; a value that the request says and that nothing earlier tells or shows. The gate `missing` is
-asked about each. In the paper's form (`pipeline.calls = "per_turn"`) a choice is verified by a question that does not
-show the calls: can it be done, is it known? A choice that fails leads to one other, where there is one. In the joint
-form the judge looks at that, too.
+asked about each, and about the two texts. In the paper's form (`pipeline.calls = "per_turn"`) a choice is verified by a
+question that does not show the calls: can it be done, is it known? A choice that fails leads to one other, where there
+is one. In the joint form the judge looks at that, too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, product
 from typing import Any
 
 from daemon.authors.base import Assignment, Texts
@@ -31,17 +33,18 @@ from rods.gates import missing
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
 CHOICES = 2  # so many are tried in a turn
+TOGETHER = 12  # sets of functions that are looked at
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What a turn without calls lacks: the text that asks in vain, the text of the turn after, the tool that is held
-    out between them ("" for a value), and what the provenance says of it."""
+    """What a turn without calls lacks: the text that asks in vain, the text of the turn after, the tools that are held
+    out between them (none for a value), and what the provenance says of it."""
 
     request: str
     supply: str
-    missing: dict[str, Any]
-    tool: str = ""
+    missing: tuple[dict[str, Any], ...]
+    tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +75,10 @@ class PartialTask:
         short = showing.within(self.draft, room, range(self.turn))
         return showing.turns(replace(short, turns=short.turns[: self.turn]), self.script) or "(nothing yet)"
 
-    def tools(self, without: str = "") -> str:
+    def tools(self, without: Sequence[str] = ()) -> str:
         """The tools of the task, as prompts show them."""
         tools = self.given.environment.tools()
-        return showing.signatures(tools[name] for name in self.shown if name != without)
+        return showing.signatures(tools[name] for name in self.shown if name not in without)
 
     def fields(self, choices: str, room: int) -> dict[str, str]:
         """The fields of a prompt that asks what to take away, with `room` characters for results."""
@@ -103,30 +106,34 @@ class PartialTask:
             self.script,
             self.type,
             self.given.rng(f"form {self.type}"),
-            held_out={gap.missing["turn"] + 1: (gap.tool,) for gap in self.gaps if gap.tool},
-            missing=[gap.missing for gap in self.gaps],
+            held_out={gap.missing[0]["turn"] + 1: gap.tools for gap in self.gaps if gap.tools},
+            missing=[told for gap in self.gaps for told in gap.missing],
         )
 
-    def lacks(self, gap: Gap) -> bool:
-        """Whether nothing at hand in the turn does or shows what `gap` takes away."""
+    def served(self, gap: Gap, *, fair: bool = True) -> list[str]:
+        """How the turn could be served without what `gap` takes away; with `fair`, any part of it."""
         results = [[bound.result for bound in calls] for calls in self.draft.turns]
-        blamed = missing(self.given.environment, self.with_gap(gap).task(), results)
-        return not any(reason.turn == self.turn + 1 for reason in blamed)
+        blamed = missing(self.given.environment, self.with_gap(gap).task(), results, fair=fair)
+        return [reason.text for reason in blamed if reason.turn == self.turn + 1]
 
     def removable_functions(self) -> list[Gap]:
-        """What each function leaves behind that may be taken away. Raises ComposeError("no_pattern") when there is
-        none."""
-        tools = task_types.missable(self.catalogue, self.draft, self.turn + 1)
-        gaps = [Gap(self.request, RETURN_SENTENCE, {"turn": self.turn, "tool": tool}, tool) for tool in tools]
-        found = [gap for gap in gaps if self.lacks(gap)]
+        """What the functions leave behind that may be taken away together. Raises ComposeError("no_pattern") when there
+        are none."""
+        choices = task_types.removable(self.catalogue, self.draft, self.turn + 1)
+        gaps = [
+            Gap(self.request, RETURN_SENTENCE, tuple({"turn": self.turn, "tool": tool} for tool in tools), tools)
+            for tools in islice(product(*choices), TOGETHER)
+        ]
+        found = [gap for gap in gaps if not self.served(gap)]
         if not found:
+            tools = dict.fromkeys(tool for gap in gaps for tool in gap.tools)
             detail = f"turn {self.turn + 2} can be done without {' and '.join(tools)}: choose others there"
             raise ComposeError("no_pattern", detail, turn=self.turn + 1)
         return found
 
     def omissible_values(self) -> list[UserValue]:
-        """The values that may be left open; rather not an option that the tool lists, and of the first request where
-        the catalogue wants that. Raises ComposeError("no_pattern") when there is none."""
+        """The values that may be left open; rather not an option that the tool lists, and of the first request. Raises
+        ComposeError("no_pattern") when there is none."""
         earlier = [*self.script[: self.turn]]
         earlier += [bound.result.text for calls in self.draft.turns[: self.turn] for bound in calls]
         every = wording.user_values(self.given.environment.tools(), self.calls)
@@ -135,19 +142,19 @@ class PartialTask:
         found = []
         for one in own:  # as rules see the request before a model has found other words
             silent = re.sub(re.escape(one.slot.text), "", self.request, flags=re.IGNORECASE)
-            if self.lacks(self.value_gap(one, silent, one.slot.text)):
+            if not self.served(self.value_gap(one, silent, one.slot.text), fair=False):
                 found.append(one)
         if not found:
             detail = f"turn {self.turn + 2} needs nothing that only its user can know: choose functions there that do"
             raise ComposeError("no_pattern", detail, turn=self.turn + 1)
         found = [one for one in found if not one.free] or found
         first = [one for one in found if one.bound.recipe == self.calls[0].recipe]
-        return first if first and self.catalogue.missing_first else found
+        return first or found
 
     def value_gap(self, one: UserValue, request: str, supply: str) -> Gap:
         domain = self.catalogue.family(one.slot.domain)
         told = {"turn": self.turn, "argument": one.argument, "value": one.value, "domain": domain}
-        return Gap(request, supply, told)
+        return Gap(request, supply, (told,))
 
 
 async def form(context: Context, given: Assignment, draft: Draft, texts: Texts, type: TaskType) -> Task:
@@ -200,7 +207,7 @@ async def _gap(context: Context, partial: PartialTask) -> Gap:
 
 
 async def _chosen_function(context: Context, partial: PartialTask, gaps: Sequence[Gap]) -> int:
-    names = [gap.tool for gap in gaps]
+    names = [" and ".join(gap.tools) for gap in gaps]
     return await context.asker.ask(
         partial.given,
         "miss_func",
@@ -230,13 +237,20 @@ async def _chosen_value(context: Context, partial: PartialTask, choices: Sequenc
                 raise Unreadable(f"{name}: {'; '.join(reasons)}")
         why, told = "", showing.compact(chosen.slot.text)
         others = [one for one in every if one.value != chosen.value and one.said_in([partial.request])]
+        texts = [request, supply]
         if chosen.said_in([request]) or not chosen.said_in([supply]):
             why = f"request must not say {told}, and supply must say it word for word"
-        elif lost := [showing.compact(one.slot.text) for one in others if not one.said_in([request])]:
-            why = f"request must still say {', '.join(lost)}"
+        elif lost := [showing.compact(one.slot.text) for one in others if not one.said_in(texts)]:
+            why = f"request, or supply after the value, must still say {', '.join(lost)}"
         if why:
             raise Unreadable(why, error="query_verify_failed")
         return answer["choice"] - 1, request, supply
+
+    async def check(made: tuple[int, str, str]) -> None:
+        gap = partial.value_gap(choices[made[0]], *made[1:])
+        if ways := await context.compute(lambda: partial.served(gap)):
+            why = f"request must ask for nothing that can be done before supply is said: {'; '.join(ways)}"
+            raise Unreadable(why, error="query_verify_failed")
 
     return await context.asker.ask(
         partial.given,
@@ -251,6 +265,7 @@ async def _chosen_value(context: Context, partial: PartialTask, choices: Sequenc
             }
         ),
         read=read,
+        check=check,
         error="query_gen_failed",
         turn=partial.turn,
     )
@@ -267,7 +282,7 @@ async def _verified(context: Context, partial: PartialTask, gap: Gap, field: str
         fields={
             "before": partial.before(context.asker.roles.adversarial_verification.results),
             "query": gap.request,
-            "tools": partial.tools(without=gap.tool),
+            "tools": partial.tools(without=gap.tools),
         },
         form=AnswerForm({field: {"type": "string", "enum": ["yes", "no"]}}),
         read=lambda found: found[field],

@@ -240,9 +240,12 @@ class _Check:
 
     def _deniable(self, turn: int) -> None:
         """What turn `turn` does can be asked for in the turn before, where it cannot be served."""
-        tools, before = set(self._tools(self.chosen[turn : turn + 1])), set(self._tools(self.chosen[:turn]))
-        if self.given.seed.type == "miss_func" and tools <= before:
-            raise Unreadable(f"turn {turn + 1} must call a tool that no earlier turn calls")
+        before = set(self._tools(self.chosen[:turn]))
+        given: set[str] = set()
+        for recipe in map(self.catalogue.recipes.__getitem__, self.chosen[turn]):
+            if self.given.seed.type == "miss_func" and before.issuperset(recipe.tools) and not given & recipe.needs:
+                raise Unreadable(f"turn {turn + 1}: {recipe.name} calls only tools that earlier turns call")
+            given.update(recipe.gives)
         says = any(self.catalogue.recipes[name].says for name in self.chosen[turn])
         if self.given.seed.type == "miss_param" and not says:
             raise Unreadable(f"turn {turn + 1} must need a value that only the user can say")

@@ -17,7 +17,7 @@ import pytest
 from buffers.run.heartbeat import Heartbeat, ProcessLocation, moves, read_heartbeat
 from buffers.run.locks import Owner, Ownership, buffer_lock, owner
 from buffers.run.runfolder import LOCKS
-from rods.errors import RefusedError
+from rods.errors import RefusedError, UserError
 
 HOLD = """
 import sys, time
@@ -152,3 +152,25 @@ def test_a_lock_that_outlived_its_machine_is_told_apart(tmp_path: Path, monkeypa
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(RefusedError, match=r"whose heartbeat has stopped → .*rods recover"):
             Ownership(tmp_path, "pool.jsonl", "trainer")
+
+
+def test_an_owner_that_was_given_up_for_dead_notices_it(tmp_path: Path) -> None:
+    """As a machine does that slept while another one took over."""
+    with Ownership(tmp_path, "pool.jsonl", "trainer") as held:
+        held.check()
+        elsewhere(tmp_path)
+        with (
+            pytest.raises(RefusedError, match=r"pool\.jsonl is being written by trainer \(pid 4711 on node9"),
+            held.held(),
+        ):
+            raise AssertionError("it must not work on")
+
+
+def test_what_fails_because_the_folder_is_gone_says_so(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with Ownership(tmp_path / "run", "pool.jsonl", "trainer") as held:
+        with pytest.raises(UserError, match=r"/run: the run folder was moved or removed"), held.held():
+            (tmp_path / "run").rename(tmp_path / "moved")
+            (tmp_path / "run" / "tracker.json").write_text("")
+        with pytest.raises(UserError, match="moved or removed"):
+            held.check()

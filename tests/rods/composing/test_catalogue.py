@@ -13,6 +13,8 @@ from rods.composing.plan_search import PlanShape
 from rods.composing.recipes import source
 from rods.composing.records import ComposeError
 from rods.gates import drafts
+from rods.gates.ground_truth import run
+from rods.gates.missing import unfair
 from rods.tasks import TASK_TYPES
 from tests.environments import load
 from tests.rods.composing.drafts import desk
@@ -114,6 +116,7 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
         except ComposeError:
             continue
         accepted += not drafts.judge(catalogue, environment, task, draft)
+        assert True not in unfair(environment, task, run(environment, task)), (task.script, task.calls)
     assert accepted >= 6
 
 

@@ -9,6 +9,7 @@ import pytest
 from rods.analysis.says import says
 from rods.composing import task_types, wording
 from rods.composing.records import ComposeError
+from rods.gates import drafts
 from rods.tasks import RETURN_SENTENCE, TaskType
 from tests.rods.composing.drafts import DESK, STATE, desk, drafted, made, planned
 
@@ -66,6 +67,28 @@ def test_miss_param_blurs_one_value_and_supplies_it_in_the_next_turn() -> None:
         assert task.provenance["flows"][2][0][gap["argument"]] == {"source": "user"}
         blurred.add(gap["argument"])
     assert blurred == {"amount", "source", "target"}
+
+
+def test_miss_func_holds_out_a_tool_for_each_request_that_could_be_served_without_the_others() -> None:
+    for seed in range(8):
+        task, draft = made(planned(["see_day"], [], ["pay_vendor", "see_team"]), "miss_func", seed)
+        assert task_types.removable(desk(), draft, 2) == [["pay_bill"], ["list_team"]]
+        assert task.held_out == {2: ("pay_bill", "list_team")}
+        assert task.provenance["missing"] == [{"turn": 1, "tool": "pay_bill"}, {"turn": 1, "tool": "list_team"}]
+    task, draft = made(planned(["see_day"], [], ["plan_event", "invite_to_it"]), "miss_func")
+    assert task_types.removable(desk(), draft, 2) == [["create_event"]]  # nobody can be invited to what is not there
+    texts = wording.rewrite(desk(), draft, narrative=True, rng=random.Random(0))
+    whole = task_types.apply(desk(), DESK, draft, texts, "miss_func", random.Random(0), fair=False)
+    assert len(whole.held_out[2]) == 1
+
+
+def test_miss_param_asks_for_the_rest_once_the_value_is_supplied() -> None:
+    for seed in range(8):
+        task, draft = made(planned(["see_day"], [], ["move_money", "see_team"]), "miss_param", seed)
+        team, gap = task.calls[2][1].arguments["team"], task.provenance["missing"][0]
+        assert any(vague in task.script[1] for vague in desk().book.vague[gap["domain"]])
+        assert not says(task.script[1], team) and says(task.script[2], team) and says(task.script[2], gap["value"])
+        assert drafts.judge(desk(), DESK, task, draft) == []
 
 
 def test_value_that_was_said_before_is_never_the_missing_one() -> None:

@@ -8,6 +8,8 @@ from evaluation.bfcl.parity import official
 from rods.analysis.profile import edges_apart, isomorphic, profile
 from rods.config import Gates
 from rods.environments.workers.worker import Worker
+from rods.gates.ground_truth import run
+from rods.gates.missing import unfair
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task
 from tests.environments import load
 from tests.worlds.bfcl.writing import seeds, variant, variants, written
@@ -75,6 +77,11 @@ def test_a_missing_tool_or_value_is_there_in_the_next_turn() -> None:
                 assert any(call.name == gap["tool"] for call in made.calls[turn + 1])
             else:
                 assert any(call.arguments.get(gap["argument"]) == gap["value"] for call in made.calls[turn + 1])
+
+
+def test_nothing_that_a_turn_without_calls_asks_for_can_be_done_in_it() -> None:
+    blanks = [unfair(load("bfcl"), made, run(load("bfcl"), made)) for _, made in variants()]
+    assert sum(map(len, blanks)) > 10 and not any(True in each for each in blanks)
 
 
 def test_the_official_checker_accepts_every_ground_truth_and_refuses_it_with_a_turn_left_out() -> None:

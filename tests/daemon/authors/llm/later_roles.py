@@ -25,8 +25,8 @@ def role(request: dict[str, Any]) -> str:
         "Does the sample pass": "judge_quality",
         "A judge has rejected": "refine_classify",
         "anew:": "refine_rewrite",
-        "one function that the request needs is taken away": "miss_func",
-        "Can the request be served in full": "miss_func_verify",
+        "a function that the request needs is taken away": "miss_func",
+        "or any part of it, be served": "miss_func_verify",
         "leaves one needed value open": "miss_param",
         "know, or can it find out": "miss_param_verify",
     }
@@ -79,7 +79,7 @@ def good_fields(request: dict[str, Any]) -> Fields:
     if name == "refine_classify":
         return {"fault": "query_fixable", "turn": 1}
     if name == "miss_func":
-        choices = re.findall(r"^Choose the function to take away: (.*)$", asked, re.MULTILINE)
+        choices = re.findall(r"^Choose what to take away, one of these: (.*)$", asked, re.MULTILINE)
         return {"function": choices[0].split(", ")[0]}
     if name == "miss_param":
         return left_open(asked)
@@ -87,12 +87,31 @@ def good_fields(request: dict[str, Any]) -> Fields:
 
 
 def left_open(asked: str, choice: int = 1) -> Fields:
-    """The request with a value left open, and the sentence that supplies it."""
+    """The call that takes the value, asked for with that value left open; and the sentence that supplies it, with the
+    turn's other calls."""
     lines = re.findall(r"^\d+\. .*?: (.*)$", asked, re.MULTILINE)
-    said = spoken(json.loads(lines[choice - 1]))
+    value = json.loads(lines[choice - 1])
+    part = asked.partition("The calls that serve it:")[2].partition("All functions:")[0]
+    calls = [json.loads(line) for line in part.splitlines() if line.startswith('{"call"')]
+    own = next((call for call in calls if value in call["arguments"].values()), None)
     query = re.findall(r"^The request of turn \d+:\n(.*)$", asked, re.MULTILINE)[0]
-    vague = re.sub(rf"(?<!\w){re.escape(said)}(?!\w)", "something suitable", query, flags=re.IGNORECASE)
-    return {"choice": choice, "request": vague, "supply": f"It is {said}."}
+    vague = re.sub(rf"(?<!\w){re.escape(spoken(value))}(?!\w)", "something suitable", query, flags=re.IGNORECASE)
+    if own is None or len(calls) == 1:
+        return {"choice": choice, "request": vague, "supply": f"It is {spoken(value)}."}
+    does = dict(re.findall(r"^(\w+)\(.*\): (.*?)\.?$", asked, re.MULTILINE))
+    doing, rest = (
+        "; ".join(
+            dict.fromkeys(does.get(call["call"], call["call"]).lower() for call in calls if (call is own) == mine)
+        )
+        for mine in (True, False)
+    )
+    said = re.findall(r"(?: with |, then )((?:(?!, then ).)+?)(?=, then |\.$)", vague)
+    others = [each for each in said if each != "something suitable"]
+    return {
+        "choice": choice,
+        "request": f"Please see to this matter ({doing}) with something suitable.",
+        "supply": f"It is {spoken(value)}. {sentence(others, f'Please see to this matter ({rest})')}",
+    }
 
 
 def written(request: dict[str, Any], fields: Fields) -> str:
@@ -244,10 +263,10 @@ def no_refusals(request: dict[str, Any]) -> str:
     return written(request, fields)
 
 
-def cancels_elsewhere(request: dict[str, Any]) -> str:
-    """A verifier who sees another way to cancel an event."""
+def lists_elsewhere(request: dict[str, Any]) -> str:
+    """A verifier who sees another way to list a folder."""
     fields = good_fields(request)
-    if role(request) == "miss_func_verify" and "cancel_event(" not in question(request):
+    if role(request) == "miss_func_verify" and "list_folder(" not in question(request):
         fields = {"served": "yes"}
     return written(request, fields)
 

@@ -21,6 +21,7 @@ from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.world import assignment
 from tests.daemon.pipelines import seed, steady, tasks, tells
 from tests.environments import load
+from worlds import desk
 from worlds.bfcl import wheel
 from worlds.bfcl.tasks import tasks as bfcl_tasks
 
@@ -113,7 +114,7 @@ async def test_what_can_be_served_without_what_is_missing_is_dropped(stub: Stub,
         ("batched", "good", ["adversarial"]),
         ("per_turn", "good", ["adversarial", "adversarial_verification"]),
         # the second choice is the only one left, so nobody needs to choose it
-        ("per_turn", "cancels_elsewhere", ["adversarial", "adversarial_verification", "adversarial_verification"]),
+        ("per_turn", "lists_elsewhere", ["adversarial", "adversarial_verification", "adversarial_verification"]),
     ],
 )
 async def test_a_model_chooses_among_the_functions_that_may_go_and_another_goes_when_the_first_is_not_missed(
@@ -124,18 +125,18 @@ async def test_a_model_chooses_among_the_functions_that_may_go_and_another_goes_
         variant = await it.bench.variant(root, it.author)
     check_form(variant)
     assert it.stages() == ["rewrite", "judge", *asked, "judge"]
-    assert list(variant.held_out.values()) == [(choices[habit == "cancels_elsewhere"],)]
+    assert list(variant.held_out.values()) == [(choices[habit == "lists_elsewhere"],)]
 
 
 async def two_to_choose_from() -> tuple[Task, list[str]]:
-    """A seed with two functions that may be taken away, the first of them cancel_event."""
-    for task in tasks():
-        if task.type == "miss_func" and task.split == "train":
+    """A seed with two functions of which one is to be taken away, the first of them list_folder."""
+    for task in desk.generate(5, 120, 0):
+        if task.type == "miss_func":
             draft = (await steady(task)).draft
             turn = next(turn for turn, calls in enumerate(draft.turns) if not calls)
-            choices = task_types.missable(catalogue_for(load("desk")), draft, turn + 1)
-            if len(choices) == 2 and choices[0] == "cancel_event":
-                return task, choices
+            choices = task_types.removable(catalogue_for(load("desk")), draft, turn + 1)
+            if len(choices) == 1 and choices[0][0] == "list_folder" and len(choices[0]) == 2:
+                return task, choices[0]
     raise AssertionError("no seed has two functions to choose from")
 
 

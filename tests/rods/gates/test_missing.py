@@ -1,0 +1,113 @@
+"""What a turn without calls asks for cannot be done in it, not even in part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rods.calls import Call
+from rods.config import Gates
+from rods.environments.base import reference
+from rods.gates import missing
+from rods.gates.ground_truth import run
+from rods.gates.missing import unfair
+from rods.tasks import RETURN_SENTENCE, Task, TaskType
+from tests.environments import load
+from worlds.bfcl import environment, fetch
+
+CAR: dict[str, Any] = {
+    "classes": ["VehicleControlAPI"],
+    "config": {"VehicleControlAPI": {"random_seed": 7, "fuelLevel": 20.0, "engine_state": "stopped"}},
+    "long_context": False,
+}
+DESK: dict[str, Any] = {
+    "today": "monday",
+    "contacts": {"ada": {"address": "box12", "team": "sales"}},
+    "calendar": {
+        "events": {"e1": {"title": "picnic", "day": "friday", "hour": 9, "room": "", "guests": []}},
+        "next": 2,
+    },
+    "ledger": {"accounts": {"cash": 500, "office": 200}, "bills": {}, "next": 1},
+}
+LITERS, AUTO = Call("gallon_to_liter", {"gallon": 21}), Call("setHeadlights", {"mode": "auto"})
+SPEED = Call("get_current_speed")
+ADDRESS, CANCEL = Call("find_contact", {"name": "ada"}), Call("cancel_event", {"event": "e1"})
+FIND = Call("find_event", {"title": "picnic"})
+HEADLIGHTS = "set the headlights to auto"
+
+
+def task(type: TaskType, texts: tuple[str, str], calls: Sequence[Call], held: Sequence[str] = ()) -> Task:
+    """The first turn asks in vain for what the second serves."""
+    name = "bfcl" if calls[0].name in environment().tools() else "desk"
+    world = load(name)
+    return Task(
+        environment=reference(world),
+        type=type,
+        script=texts,
+        calls=((), tuple(calls)),
+        tools=environment().tools_of(CAR["classes"]) if name == "bfcl" else tuple(world.tools()),
+        held_out={1: tuple(held)} if held else {},
+        state=CAR if name == "bfcl" else DESK,
+    )
+
+
+def found(one: Task, *, fair: bool = True) -> list[str]:
+    world = load(one.environment.name)
+    return [reason.text for reason in missing(world, one, run(world, one), fair=fair)]
+
+
+@pytest.fixture(autouse=True)
+def wheel() -> None:
+    fetch()
+
+
+def test_a_request_that_is_fully_specified_beside_the_vague_one_is_refused() -> None:
+    asked = f"Tell me how many liters some gallons are. Then {HEADLIGHTS}."
+    both = task("miss_param", (asked, "I mean 21."), (LITERS, AUTO))
+    assert found(both) == ["setHeadlights(mode='auto') can be made in the turn that is to be declined"]
+    assert found(both, fair=False) == []
+    assert unfair(load("bfcl"), both, run(load("bfcl"), both)) == [True]
+
+
+def test_what_is_asked_for_only_after_the_value_is_no_part_of_the_blank() -> None:
+    vague = "Tell me how many liters some gallons are."
+    apart = task("miss_param", (vague, f"I mean 21. Then {HEADLIGHTS}."), (LITERS, AUTO))
+    assert found(apart) == []
+    assert unfair(load("bfcl"), apart, run(load("bfcl"), apart)) == [False]
+    for texts in ((f"{vague} Check my current speed.", "I mean 21."), (vague, "I mean 21. Check my current speed.")):
+        speed = found(task("miss_param", texts, (LITERS, SPEED)))
+        assert bool(speed) == ("speed" in texts[0]), speed
+
+
+def test_each_part_of_a_request_needs_a_function_that_is_held_out() -> None:
+    asked = "Tell me how many liters 21 gallons are. Then lock the driver's door."
+    calls = (LITERS, Call("lockDoors", {"unlock": False, "door": ["driver"]}))
+    (reason,) = found(task("miss_func", (asked, RETURN_SENTENCE), calls, ("gallon_to_liter",)))
+    assert reason.startswith("lockDoors(")
+    assert found(task("miss_func", (asked, RETURN_SENTENCE), calls, ("gallon_to_liter", "lockDoors"))) == []
+
+
+def test_every_function_that_is_held_out_must_be_irreplaceable() -> None:
+    moving = Call("transfer_money", {"amount": 80, "source": "cash", "target": "office"})
+    texts = ("Find out where ada gets mail. Also move 80 from cash to office.", RETURN_SENTENCE)
+    (reason,) = found(task("miss_func", texts, (ADDRESS, moving), ("find_contact", "transfer_money")))
+    assert reason.startswith("transfer_money(") and "can be done without it" in reason
+
+
+def test_a_look_up_that_only_serves_what_cannot_be_done_is_none_of_the_user_s_requests() -> None:
+    cancel = ("Cancel the picnic.", RETURN_SENTENCE)
+    assert found(task("miss_func", cancel, (FIND, CANCEL), ("cancel_event",))) == []
+    for_itself = ("Cancel the picnic. Find out where ada gets mail.", RETURN_SENTENCE)
+    (reason,) = found(task("miss_func", for_itself, (FIND, CANCEL, ADDRESS), ("cancel_event",)))
+    assert reason.startswith("find_contact(")
+
+
+def test_what_takes_its_value_from_a_call_that_cannot_be_made_cannot_be_made_either() -> None:
+    texts = ("Find the picnic and cancel it.", RETURN_SENTENCE)
+    assert found(task("miss_func", texts, (FIND, CANCEL), ("find_event",))) == []
+
+
+def test_the_default_asks_for_fair_blanks() -> None:
+    assert Gates().missing and Gates().fair_blanks
