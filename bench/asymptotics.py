@@ -38,7 +38,7 @@ from rods.rules.zones import TaskSignal
 from rods.tasks import TASK_TYPES, EnvironmentRef, Task
 from trainer import simulated
 
-VISITS, SMALLER = 320_000, 32  # the quick run is so much smaller in all
+VISITS, SMALLER = 320_000, 32  # the quick run is so much smaller in all, and the policy learns so much faster
 GROWTH = 3e-4  # skill a step whose groups all have variance
 CONDITIONS: dict[str, dict[str, dict[str, Any]]] = {
     "RODS": {},
@@ -86,12 +86,12 @@ def measure(quick: bool) -> list[Figure]:
 
 def compare(asked: int, smaller: int = 1) -> list[Figure]:
     """All conditions with `asked` originals."""
-    visits, originals = VISITS // smaller, asked // smaller
-    anchor = Loop(CONDITIONS["static data"], originals, originals).play(visits)
+    visits, originals, growth = VISITS // smaller, asked // smaller, GROWTH * smaller
+    anchor = Loop(CONDITIONS["static data"], originals, originals, growth).play(visits)
     figures = []
     for name in ORIGINALS[asked]:
         variants = FEW if name == FEWER else originals
-        spans = anchor if name == "static data" else Loop(CONDITIONS[name], originals, variants).play(visits)
+        spans = anchor if name == "static data" else Loop(CONDITIONS[name], originals, variants, growth).play(visits)
         figures += [_figure(originals, name, *pair) for pair in zip(spans, anchor, strict=True)]
         print(*figures[-len(PARTS) :], sep="\n", file=sys.stderr, flush=True)
     return figures
@@ -124,9 +124,11 @@ class Everything(Admission):
 class Loop:
     """A run of the rules in memory."""
 
-    def __init__(self, changes: Mapping[str, Mapping[str, Any]], originals: int, variants: int) -> None:
+    def __init__(
+        self, changes: Mapping[str, Mapping[str, Any]], originals: int, variants: int, growth: float = GROWTH
+    ) -> None:
         pool = {"max_generated": variants, **changes.get("pool", {})}
-        policy = {"kind": "simulated", "growth": GROWTH}
+        policy = {"kind": "simulated", "growth": growth}
         self.config = parse_config({**changes, "policy": policy, "pool": pool}, where="bench.asymptotics")
         self.policy = simulated.SimulatedPolicy(self.config)
         self.tracker = Tracker(self.config.zones, self.config.selection.boundary)

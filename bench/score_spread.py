@@ -80,15 +80,14 @@ def measure(quick: bool, weights: str = "", tasks: str = "") -> list[Figure]:
     engine = LocalEngine.load_alone(folder, limits, Operation(threads=1), "transformers" if weights else "nano")
     held_out = [task for task in load_tasks(config.data, DEMO.parent) if task.split != "train"]
     held_out = held_out[: int(tasks or (8 if quick else 100))]
-    seeds = range(1, 3 if quick else SEEDS + 1)
-    scores = {
-        (prompt, history, seed): score(engine, limits, dialect, HISTORIES[history], held_out, seed)
-        for (prompt, dialect), history, seed in product(_prompts(bool(weights)).items(), HISTORIES, seeds)
+    prompts, seeds = _prompts(bool(weights)), 2 if quick else SEEDS
+    first = next(iter(prompts))
+    cells = {
+        (prompt, history): scores(engine, limits, prompts[prompt], HISTORIES[history], held_out, seeds)
+        for prompt, history in product(prompts, HISTORIES)
     }
-    prompts = list(_prompts(bool(weights)))
-    cells = {cell: [scores[*cell, seed] for seed in seeds] for cell in product(prompts, HISTORIES)}
     means = {cell: fmean(found) for cell, found in cells.items()}
-    trained = means[prompts[0], "whole"]
+    trained = means[first, "whole"]
     by_prompt = [_extent([means[prompt, history] for prompt in prompts]) for history in HISTORIES]
     by_history = [_extent([means[prompt, history] for history in HISTORIES]) for prompt in prompts]
     return [
@@ -101,18 +100,19 @@ def measure(quick: bool, weights: str = "", tasks: str = "") -> list[Figure]:
             for what, found in (
                 ("three prompts", by_prompt),
                 ("two histories", by_history),
-                (f"{len(seeds)} random seeds", list(map(_extent, cells.values()))),
-                (f"all {len(scores)} scores", [_extent(list(scores.values()))]),
+                (f"{seeds} random seeds", list(map(_extent, cells.values()))),
+                (f"all {len(cells) * seeds} scores", [_extent([one for found in cells.values() for one in found])]),
             )
         ),
         Figure("standard deviation between random seeds, on average", fmean(map(stdev, cells.values())), ""),
     ]
 
 
-def score(
-    engine: LocalEngine, limits: Rollouts, dialect: Dialect, history: History, tasks: Sequence[Task], seed: int
-) -> float:
-    """The mean progress of `tasks`, one episode each, every reply asked for with the history rendered anew."""
+def scores(
+    engine: LocalEngine, limits: Rollouts, dialect: Dialect, history: History, tasks: Sequence[Task], seeds: int
+) -> list[float]:
+    """The mean progress of `tasks` by random seed, one episode each, every reply asked for with the history rendered
+    anew. Seeds are played together; a draw is keyed by its episode's place, so each seed has draws of its own."""
     environments = Environments(Sandbox())
     jobs = []
     for task in tasks:
@@ -124,12 +124,12 @@ def score(
     def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
         nonlocal asked
         asked += 1
-        key = keyed_random(seed, "score spread", asked).getrandbits(63)
+        key = keyed_random(0, "score spread", asked).getrandbits(63)
         needs = {place: NeedText(history(need.messages), 0) for place, need in waiting}
         return engine.replies(needs, random_seed=key)
 
-    traces = run_lockstep(jobs, complete)
-    return fmean(trace.resolved / trace.expected for trace in traces)
+    earned = [trace.resolved / trace.expected for trace in run_lockstep(jobs * seeds, complete)]
+    return [fmean(earned[first : first + len(tasks)]) for first in range(0, len(earned), len(tasks))]
 
 
 def _prompts(other: bool) -> dict[str, Dialect]:

@@ -12,12 +12,14 @@ import sys
 from pathlib import Path
 
 from console.output import estimated
+from evaluation.card import different
 from evaluation.heldout import per_task, score_run
 from evaluation.scoring import paired, share
 
 
 def main(folders: list[Path]) -> int:
-    ends = {folder: per_task(Path(score_run(folder, "end")["file"]))["progress"] for folder in folders}
+    scored = {folder: score_run(folder, "end") for folder in folders}
+    ends = {folder: per_task(Path(found["file"]))["progress"] for folder, found in scored.items()}
     first, *others = folders
     for folder, scores in ends.items():
         print(f"{folder.name}: {estimated(share(list(scores.values())).as_json())} on {len(scores)} held-out tasks")
@@ -28,6 +30,8 @@ def main(folders: list[Path]) -> int:
             continue
         old, new = ({task: ends[folder][task] for task in common} for folder in (other, first))
         print(f"{first.name} over {other.name}: {estimated(paired(old, new).as_json(), '+')}")
+        if fields := different(scored[first]["card"], scored[other]["card"]):
+            print(f"  NOT ALIKE: the cards of the two scores differ in {', '.join(fields)}")
     return 0
 
 

@@ -234,15 +234,15 @@ for place in needed:
         if not folder.stat().st_mode & 1:
             hidden.setdefault(folder, []).append(place)
             break
+held = {place: home / f'held{number}' for number, place in enumerate(needed)}
 for folder, places in hidden.items():
-    for number, place in enumerate(places):
-        held = home / f'held{number}'
-        held.mkdir()
-        mount(bytes(place), bytes(held), None, 0x5000, None)
+    for place in places:
+        held[place].mkdir()
+        mount(bytes(place), bytes(held[place]), None, 0x5000, None)
     mount(b'none', bytes(folder), b'tmpfs', 0, b'mode=755')
-    for number, place in enumerate(places):
-        place.mkdir(parents=True)
-        mount(bytes(home / f'held{number}'), bytes(place), None, 0x5000, None)
+    for place in places:
+        place.mkdir(parents=True, exist_ok=True)
+        mount(bytes(held[place]), bytes(place), None, 0x5000, None)
 os.setgroups([])
 os.setgid(user)
 os.setuid(user)
@@ -255,17 +255,19 @@ def test_the_attacks_are_stopped_for_the_other_kind_of_user_too() -> None:
     root = os.geteuid() == 0
     with tempfile.TemporaryDirectory() as home:
         pytest_command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--basetemp", f"{home}/tests"]
-        command = [*pytest_command, "-k", "an_attack_is or no_call_but", str(Path(__file__).relative_to(Path.cwd()))]
+        command = [*pytest_command, "-k", "an_attack_is or no_call_but", str(Path(__file__))]
         if root:
             os.chown(home, OTHER_USER, OTHER_USER)
-            needed = ":".join({sys.prefix, sys.base_prefix, str(Path.cwd())})
+            needed = ":".join({sys.prefix, sys.base_prefix, str(PAGE.parents[1])})
             command = [sys.executable, "-c", AS_ANOTHER_USER, str(OTHER_USER), home, needed, *command]
         else:
             command = ["sudo", "-n", "PYTHONDONTWRITEBYTECODE=1", *command]
         environment = os.environ | {"HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("PYTEST_ADDOPTS", None)
         try:
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+            done = subprocess.run(
+                command, cwd=PAGE.parents[1], env=environment, capture_output=True, text=True, timeout=900, check=False
+            )
             said = done.stdout[-4_000:] + done.stderr[-2_000:]
         except FileNotFoundError as error:
             done, said = None, str(error)

@@ -66,7 +66,7 @@ def confine(order: dict[str, Any], memory: int) -> None:
     if not _have_threads_counted(order["threads"]):
         _limit(resource.RLIMIT_NPROC, PROCESSES)
     if seccomp.available():
-        # A world of its own has its files read-only by mount, and may cut off those in its /tmp.
+        # What has a world of its own, with a /tmp, has the other files read-only by mount.
         seccomp.restrict(cutting=landlock_version() >= _SEES_CUTTING or "/tmp" in order["writable"])
 
 

@@ -85,10 +85,11 @@ _PARTLY: tuple[tuple[str, tuple[int, int], Mapping[int, tuple[int, ...] | str | 
     ("clock_getres", (229, 114), {0: _CLOCKS}),
     ("clock_nanosleep", (230, 115), {0: _CLOCKS}),
 )  # fmt: skip
-# Calls of which those with a flag are refused: name, numbers, place of the flags, flag. MAP_HUGETLB: huge pages are the
-# whole machine's. O_TRUNC, where asked for: it cuts a file off that is opened to be read.
-_WITHOUT = (("mmap", (9, 222), 3, 0x40000),)
-_WITHOUT_CUTTING = (("open", (2, -1), 1, 0x200), ("openat", (257, 56), 2, 0x200))
+# Calls of which those with a flag are refused: name, numbers, place of the flags, flag, flags with which it is allowed
+# all the same. MAP_HUGETLB: huge pages are the whole machine's. O_TRUNC, where asked for: it cuts off a file that is
+# opened to be read; with O_WRONLY or O_RDWR Landlock looks.
+_WITHOUT = (("mmap", (9, 222), 3, 0x40000, 0),)
+_WITHOUT_CUTTING = (("open", (2, -1), 1, 0x200, 3), ("openat", (257, 56), 2, 0x200, 3))
 # From here on every machine has the same numbers, and a C library that meets one of these calls in vain takes an older
 # one if it is told that there is none (clone3, whose flags cannot be seen, for one). On x86-64 the calls of the other
 # set (x32) are above it too.
@@ -123,8 +124,8 @@ def listen_for_threads() -> int:
 
 
 def restrict(*, cutting: bool) -> None:
-    """Installs the filter, for this process and for good. `cutting`: whether a file may be cut off as it is opened.
-    Needs `no_new_privs`. Raises OSError when it cannot."""
+    """Installs the filter, for this process and for good. `cutting`: whether a file may be cut off as it is opened for
+    reading. Needs `no_new_privs`. Raises OSError when it cannot."""
     _install(_program(cutting), 0)
 
 
@@ -156,9 +157,10 @@ def _program(cutting: bool) -> list[_Instruction]:
     for _, numbers, arguments in _PARTLY:
         checks = [check for place, values in arguments.items() for check in _checks(place, values)]
         program += [(_JUMP_EQUAL, 0, len(checks) + 1, numbers[column]), *checks, allow]
-    for _, numbers, place, flag in without:
+    for _, numbers, place, flag, unless in without:
         if numbers[column] >= 0:
-            check = [(_LOAD, 0, 0, _ARGUMENTS + 8 * place), (_JUMP_ANY_OF, 0, 1, flag), refuse, allow]
+            flags = (_LOAD, 0, 0, _ARGUMENTS + 8 * place)
+            check = [flags, (_JUMP_ANY_OF, 0, 2, flag), (_JUMP_ANY_OF, 1, 0, unless), refuse, allow]
             program += [(_JUMP_EQUAL, 0, len(check), numbers[column]), *check]
     return [*program, (_JUMP_AT_LEAST, 0, 1, _NEWER), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS), refuse]
 

@@ -107,4 +107,5 @@ def test_the_filter_allows_what_is_listed_and_nothing_else_on_both_machines(
         assert verdict(program, audit, partly[name], *illegal) == refuse, name
     uncut = seccomp._program(False)
     openat = seccomp._ALLOWED["openat"][column]
-    assert verdict(uncut, audit, openat, 0, 0, 0x200) == refuse and verdict(uncut, audit, openat, 0, 0, 0) == allow
+    assert verdict(uncut, audit, openat, 0, 0, 0x200) == refuse
+    assert all(verdict(uncut, audit, openat, 0, 0, flags) == allow for flags in (0, 0x241, 0x202))
