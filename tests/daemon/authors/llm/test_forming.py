@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -147,6 +148,32 @@ async def test_a_value_left_open_is_gone_and_the_others_stay(stub: Stub, habit: 
     (rejection,) = it.bench.rejections
     assert rejection.stage == "adversarial" and told in rejection.evidence["detail"]
     assert it.stages() == ["rewrite", "judge", *["adversarial"] * 3]
+
+
+async def test_a_request_that_asks_for_more_than_needs_the_value_is_refused_and_told(stub: Stub) -> None:
+    root = await two_requests()
+    async with later(stub, "asking_at_once", of=root) as it:
+        assert await it.bench.write(root, it.author) == "query_verify_failed"
+    (rejection,) = it.bench.rejections
+    assert rejection.stage == "adversarial" and "can be made in the turn" in rejection.evidence["detail"]
+    async with later(stub, of=root) as it:
+        check_form(await it.bench.variant(root, it.author))
+
+
+async def two_requests() -> Task:
+    """A miss_param seed whose variant asks for two things that do not depend on each other."""
+    for task in desk.generate(5, 120, 0):
+        if task.type == "miss_param":
+            draft = (await steady(task)).draft
+            turn = next(turn for turn, calls in enumerate(draft.turns) if not calls)
+            with contextlib.suppress(ComposeError):
+                if (
+                    len(task_types.removable(catalogue_for(load("desk")), draft, turn + 1))
+                    == len(draft.turns[turn + 1])
+                    == 2
+                ):
+                    return task
+    raise AssertionError("no seed asks for two things")
 
 
 async def test_a_judge_looks_at_the_adversarial_form_too_and_refines_it_no_more(stub: Stub) -> None:
