@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from rods import model_json
+from rods import logs, model_json
 from rods.config import Endpoint
 from rods.errors import Finding, InfrastructureError, UserError
 from rods.llm.client import Client
@@ -152,6 +152,7 @@ def _no_address(endpoint: Endpoint) -> Finding:
 
 def check_endpoints(endpoints: tuple[Endpoint, ...]) -> dict[str, list[Finding]]:
     """The findings about several endpoints, by name, asked at the same time."""
+    logs.configure("rods", "error")  # a finding says it all
 
     async def ask() -> dict[str, list[Finding]]:
         found = await asyncio.gather(*(check_endpoint(endpoint) for endpoint in endpoints))
