@@ -21,7 +21,7 @@ def test_every_command_runs_and_variants_come_of_it(tmp_path):
     folder = carry_out(BIN, tmp_path)
 
     def told(*verb: str) -> Any:
-        command = [BIN / "rods", *verb, "--json"]
+        command = [str(BIN / "rods"), *verb, "--json"]
         return orjson.loads(subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout)
 
     assert told("status", "runs/first")["injected"] >= 10
