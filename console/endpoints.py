@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from rods import model_json
+from rods import logs, model_json
 from rods.config import Config, Endpoint
 from rods.errors import Finding, InfrastructureError, UserError
 from rods.llm.client import Client
@@ -190,6 +190,7 @@ def check_endpoints(config: Config) -> dict[str, list[Finding]]:
         *(("endpoint", one, None) for one in config.operation.endpoints),
         *(("rollout server", one, config) for one in config.operation.rollout_servers),
     ]
+    logs.configure("rods", "error")  # a finding says it all
 
     async def ask() -> dict[str, list[Finding]]:
         found = await asyncio.gather(*(check_endpoint(endpoint, whole) for _, endpoint, whole in asked))

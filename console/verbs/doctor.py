@@ -44,7 +44,7 @@ def doctor(
     keep: Keep = Path("runs"),
     as_json: Json = False,
 ) -> int:
-    """Check the installation, the file system of a run folder and, with a configuration, its endpoints and rollout server.
+    """Check the installation, the file system of a run folder and, with a configuration, its model servers.
 
     Exits 1 when something needs mending. With --synthesis a language model writes variants, which takes a while: exits
     1 when the model is not fit to be asked, or none of its variants was accepted.
