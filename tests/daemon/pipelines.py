@@ -108,9 +108,9 @@ class Recorded:
         return Judgement("fine")
 
 
-def tells(draft: Draft, values: int = 1) -> bool:
-    """Whether the user says so many values of his own for a call of a turn that serves a request made in vain, or of any
-    turn."""
+def tells(draft: Draft, values: int = 1, calls: int = 100) -> bool:
+    """Whether the user says so many values of his own in a turn of at most so many calls that serves a request made in
+    vain, or in any turn."""
     served = [turn for before, turn in pairwise(draft.turns) if not before] or draft.turns
     tools = load("desk").tools()
 
@@ -118,7 +118,7 @@ def tells(draft: Draft, values: int = 1) -> bool:
         schemas = {parameter.name: parameter.schema for parameter in tools[bound.call.name].parameters}
         return sum(flow.source == "user" and "enum" not in schemas[name] for name, flow in bound.flows.items())
 
-    return any(free(bound) >= values for turn in served for bound in turn)
+    return any(sum(map(free, turn)) >= values for turn in served if len(turn) <= calls)
 
 
 async def steady(task: Task) -> Recorded:
