@@ -28,6 +28,7 @@ EXPECTED = {
     "observe": (["RUN"], ["--from-step", "--json"]),
     "merge": (["RUN"], ["--epoch", "--stage", "--json"]),
     "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--json"]),
+    "stub-endpoint": ([], ["--environment", "--port", "--url-file"]),
     "data check": (["FILE"], ["--json"]),
     "data rehash": (["FILE"], ["--out", "--json"]),
     "data audit": (["FILE"], ["--against", "--json"]),

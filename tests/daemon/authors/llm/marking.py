@@ -7,8 +7,7 @@ from typing import Any
 from zlib import crc32
 
 from bench.fixtures.llm_stub import roles
-from bench.fixtures.llm_stub.roles.judging import CRITERIA
-from bench.fixtures.llm_stub.roles.reading import read, written
+from console.stub_model import CRITERIA, read, written
 
 MARK = "zzmark"
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from bench.fixtures.llm_stub.roles.planning import STORY
 from bench.fixtures.synthesis import Ended, make_run, seeds, synthesise
+from console.stub_model import STORY
 from prompts import load
 from tests.daemon.authors.llm.marking import MARK
 
