@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from buffers.ends import check_daemons
 from buffers.folds.seeds import Seeds, Unfinished
 from buffers.log.commit import GroupCommit
 from buffers.log.disk import sync_file
@@ -33,7 +34,7 @@ class DaemonLog:
     """Owns seeds.jsonl, the expanded log and rejected.jsonl. Opening folds them; picks whose variants are all in the
     expanded log are finished at once, the others wait in `state.unfinished` for the caller.
 
-    Raises RefusedError when another process owns them.
+    Raises RefusedError when another process owns them, or when one has lost its end: nothing is written then.
     """
 
     def __init__(self, run: Run) -> None:
@@ -50,6 +51,7 @@ class DaemonLog:
             with quarantine():
                 self.state = Seeds(run.path, strict=True)
                 self.state.poll()  # from here on it learns what is written by applying it
+            check_daemons(run, self.state.last_considered)
             self._finish_complete()
             self._picks = GroupCommit(lambda: self._seeds)
             self._variants = GroupCommit(self._current_part)

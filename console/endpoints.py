@@ -1,4 +1,5 @@
-"""Asks an endpoint whether it is fit for work: address, key, model, room for prompts, constrained answers, speed.
+"""Asks an endpoint whether it is fit for work: address, key, model, room for prompts, constrained answers, speed; a
+rollout server whether it gives token ids with log-probabilities and takes weights.
 
 Every question is a `Finding`; the first that fails usually explains the rest, so what depends on it is not asked.
 """
@@ -12,8 +13,8 @@ from typing import Any
 import aiohttp
 import orjson
 
-from rods import model_json
-from rods.config import Endpoint
+from rods import logs, model_json
+from rods.config import Config, Endpoint
 from rods.errors import Finding, InfrastructureError, UserError
 from rods.llm.client import Client
 from rods.llm.connections import read_key, read_reply, reason
@@ -29,8 +30,9 @@ SCHEMA = {
 }
 
 
-async def check_endpoint(endpoint: Endpoint) -> list[Finding]:
-    """Findings about one endpoint, in the order of the questions. Sends three short requests. Raises nothing."""
+async def check_endpoint(endpoint: Endpoint, rolls_out: Config | None = None) -> list[Finding]:
+    """Findings about one endpoint, in the order of the questions; with `rolls_out` about the rollout server of that
+    configuration. Sends three short requests. Raises nothing."""
     findings: list[Finding] = []
     try:
         await read_key(endpoint)
@@ -42,16 +44,18 @@ async def check_endpoint(endpoint: Endpoint) -> list[Finding]:
             if not servers:
                 return [_no_address(endpoint)]
             for base in servers:
-                findings += await _models(endpoint, base)
+                findings += await _models(endpoint, base, rolls_out)
             if all(finding.ok is not False for finding in findings):
-                findings += await _answers(client)
+                findings += await (_answers(client) if rolls_out is None else _tokens(client))
+                if rolls_out is not None and rolls_out.operation.weight_transfer == "disk":
+                    findings += [await _weights(base) for base in servers]
                 findings += await _queue(servers)
     except UserError as error:
         findings.append(Finding("settings", False, error.what, error.remedy))
     return findings
 
 
-async def _models(endpoint: Endpoint, base: str) -> list[Finding]:
+async def _models(endpoint: Endpoint, base: str, rolls_out: Config | None) -> list[Finding]:
     """What /models says: whether someone answers, which models, how long a prompt may be."""
     key = await read_key(endpoint)
     began = time.monotonic()
@@ -76,7 +80,10 @@ async def _models(endpoint: Endpoint, base: str) -> list[Finding]:
     room = models[endpoint.model].get("max_model_len")
     if not isinstance(room, int):
         return [*found, Finding("context", None, "the server does not say how long a prompt may be")]
-    enough = room >= ENOUGH_CONTEXT
+    if rolls_out is not None and room < (needed := rolls_out.rollouts.max_context_tokens):
+        text = f"{room} tokens: fewer than rollouts.max_context_tokens"
+        return [*found, Finding("context", False, text, f"serve with --max-model-len {needed}")]
+    enough = rolls_out is not None or room >= ENOUGH_CONTEXT
     text = f"{room} tokens" + ("" if enough else ": short, so tools are shown by signature only")
     return [*found, Finding("context", True if enough else None, text)]
 
@@ -97,6 +104,32 @@ async def _answers(client: Client) -> list[Finding]:
     asked = Request("probe", _say("Name a colour and a count."), schema=SCHEMA, max_tokens=64)
     bound = await _asked(client, asked)
     return [*found, _structured(bound)]
+
+
+async def _tokens(client: Client) -> list[Finding]:
+    """Whether token ids are taken and given, with the log-probabilities that the loss is corrected by."""
+    extra = {"return_token_ids": True, "stop_token_ids": [], "logprobs": 0}
+    answer = await _asked(client, Request("probe", prompt=[1, 2, 3], max_tokens=8, temperature=1.0, extra=extra))
+    if isinstance(answer, str):
+        return [Finding("tokens", False, answer, "see the server's log")]
+    if not answer.token_ids or len(answer.token_ids) != len(answer.logprobs):
+        return [Finding("tokens", False, "no token ids with their log-probabilities", "serve with vLLM 0.22 or later")]
+    return [Finding("tokens", True, f"{len(answer.token_ids)} with log-probabilities in {answer.seconds:.2f} s")]
+
+
+async def _weights(base: str) -> Finding:
+    """Whether weights can be loaded in place. Nothing is loaded."""
+    server = base.removesuffix("/v1")
+    try:
+        version, _ = await _get(f"{server}/weight_info", None, {})
+        loads, _ = (version, b"") if version == 200 else await _get(f"{server}/collective_rpc", None, {})
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        return Finding("weights", False, f"{server}: {reason(error)}", "see the server's log")
+    if version == 200:
+        return Finding("weights", True, f"{server} takes them, and says which it has")
+    if loads == 404:
+        return Finding("weights", False, f"{server} does not take them", "start it with VLLM_SERVER_DEV_MODE=1")
+    return Finding("weights", None, f"{server} takes them; an older vLLM, so that its restart goes unnoticed")
 
 
 def _structured(bound: Completion | str) -> Finding:
@@ -150,11 +183,18 @@ def _no_address(endpoint: Endpoint) -> Finding:
     return Finding("address", False, f"none in {endpoint.url_file}", "write the server's address into that file")
 
 
-def check_endpoints(endpoints: tuple[Endpoint, ...]) -> dict[str, list[Finding]]:
-    """The findings about several endpoints, by name, asked at the same time."""
+def check_endpoints(config: Config) -> dict[str, list[Finding]]:
+    """The findings about the endpoints of `config`, those that write and those that roll out, by kind and name, asked
+    at the same time."""
+    asked: list[tuple[str, Endpoint, Config | None]] = [
+        *(("endpoint", one, None) for one in config.operation.endpoints),
+        *(("rollout server", one, config) for one in config.operation.rollout_servers),
+    ]
+    logs.configure("rods", "error")  # a finding says it all
 
     async def ask() -> dict[str, list[Finding]]:
-        found = await asyncio.gather(*(check_endpoint(endpoint) for endpoint in endpoints))
-        return {endpoint.name or endpoint.model: findings for endpoint, findings in zip(endpoints, found, strict=True)}
+        found = await asyncio.gather(*(check_endpoint(endpoint, whole) for _, endpoint, whole in asked))
+        names = [f"{kind} {endpoint.name or endpoint.model}" for kind, endpoint, _ in asked]
+        return dict(zip(names, found, strict=True))
 
     return asyncio.run(ask())

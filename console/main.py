@@ -32,6 +32,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "observe": ("foreign_trainer:observe", "Play the trainer: write groups of rollouts from standard input."),
     "merge": ("foreign_trainer:merge", "Play the trainer: merge staging into the pool and print the epoch's tasks."),
     "doctor": ("doctor:doctor", "Check the installation and the language models of a configuration."),
+    "stub-endpoint": ("stub_endpoint:stub_endpoint", "Serve a stand-in for a language model, to try the LLM author."),
     "data check": ("data:check_tasks", "Check a file of tasks line by line."),
     "data rehash": ("data:rehash_tasks", "Renew tasks after their environment changed."),
     "data audit": ("data:audit_tasks", "List near duplicates and leaks between splits."),

@@ -127,7 +127,8 @@ async def rehearse(
     order = list(Roles.model_fields)
     for attempt in range(1, ATTEMPTS + 1):
         asker.questions, missing = [], list[str]()
-        given = Assignment(environment, seed, root, shape, (config.random_seeds.daemon, "rehearsal", 0, attempt))
+        key = (config.random_seeds.daemon, "rehearsal", 0, attempt)
+        given = Assignment(environment, seed, root, shape, key, config.gates)
         try:
             draft = await _drafted(author, given)
             missing += await _later(author, asker, given, draft, feedback=config.pipeline.feedback)
@@ -192,9 +193,7 @@ async def _later(
 def _words(context: Context, given: Assignment, draft: Draft) -> Texts:
     """A text a turn: from the phrase book, with all values that have to be said."""
     tools, texts = given.environment.tools(), []
-    for text, calls in zip(
-        phrases.word(context.catalogue, draft, narrative=False, rng=given.rng("words")), draft.turns, strict=True
-    ):
+    for text, calls in zip(phrases.word(context.catalogue, draft, given.rng("words")), draft.turns, strict=True):
         unsaid = [one.slot.text for one in wording.user_values(tools, calls) if not one.said_in([text])]
         texts.append(f"{text} It is about {', '.join(map(str, unsaid))}." if unsaid else text)
     return tuple(texts)

@@ -15,7 +15,6 @@ from concurrent.futures import Executor
 import structlog
 
 from buffers.daemon_log import DaemonLog
-from buffers.ends import check_daemons
 from buffers.run.run import Run
 from daemon.candidates import Rejection, VariantJob
 from daemon.filling import BARREN, Filling, choose
@@ -25,7 +24,6 @@ from daemon.queue import SeedQueue, Waiting
 from daemon.watching import TrainerLife, Watch
 from daemon.writers import Writers
 from rods.composing.records import ComposeError
-from rods.errors import RefusedError
 from rods.gates import held_out_index
 from rods.rules.selection import Pick, select
 from rods.tasks import Task
@@ -35,18 +33,13 @@ log = structlog.get_logger()
 
 
 class Service:
-    """One run's daemon. Raises RefusedError when another daemon owns the logs, UserError when nobody can write."""
+    """One run's daemon. Raises RefusedError as DaemonLog does, UserError when nobody can write."""
 
     def __init__(self, run: Run, threads: Executor) -> None:
         self.run, self.threads, self.config = run, threads, run.config
         self.lockstep, self.static = run.config.sync == "lockstep", run.config.pool.static
         self.writers = Writers(run, threads)
         self.log = DaemonLog(run)
-        try:
-            check_daemons(run, self.log.state.last_considered)
-        except RefusedError:
-            self.log.close()
-            raise
         self.watch = Watch(run)
         bound = 0 if self.lockstep or self.static else run.config.selection.queue_steps
         self.queue = SeedQueue(bound or None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -19,16 +20,27 @@ def blocks(kind: str) -> list[str]:
 
 
 def carry_out(commands: Path, folder: Path) -> Path:
-    """Runs every command of the page, those of `commands` first on the path, one after the other as a reader would.
-    Raises CalledProcessError for the first that fails. Returns the folder in which the page ends."""
+    """Runs every command of the page, those of `commands` first on the path, one after the other as a reader would; one
+    that ends in "&" runs until the page ends. Raises CalledProcessError for the first that fails. Returns the folder in
+    which the page ends."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["PATH"] = f"{commands}:{environment['PATH']}"
-    for line in "".join(blocks("sh")).splitlines():
-        if line.startswith("cd "):
-            folder = folder / line.removeprefix("cd ")
-            continue
-        print(f"$ {line}", flush=True)
-        subprocess.run(line.split(), cwd=folder, env=environment, check=True, timeout=600)
+    with contextlib.ExitStack() as ended:
+        for line in "".join(blocks("sh")).splitlines():
+            if line.startswith("cd "):
+                folder = folder / line.removeprefix("cd ")
+                continue
+            print(f"$ {line}", flush=True)
+            if line.endswith(" &"):
+                words = line.removesuffix(" &").split()
+                process = ended.enter_context(
+                    subprocess.Popen(words, cwd=folder, env=environment, stdout=subprocess.PIPE)
+                )
+                ended.callback(process.terminate)
+                assert process.stdout is not None
+                print(process.stdout.readline().decode(), end="")  # it is up when it says something
+            else:
+                subprocess.run(line.split(), cwd=folder, env=environment, check=True, timeout=600)
     return folder
 
 

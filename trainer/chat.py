@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 
 from rods.episode.engine import Message
 from rods.errors import UserError
+from trainer.plan import no_model
 
 transformers_logging.disable_progress_bar()
 DUMMY = (Message("user", "a"), Message("assistant", "b"))
@@ -43,13 +44,9 @@ class Chat:
 
     @staticmethod
     def load(folder: Path) -> Chat:
-        """Raises UserError when `folder` holds no tokenizer or no chat template."""
+        """Raises UserError when there is no `folder`, or no tokenizer or chat template in it."""
         if not folder.is_dir():
-            raise UserError(
-                "there is no such folder",
-                where=str(folder),
-                remedy="policy.model must be a folder with a model in it; if it has moved, say where to with --config",
-            )
+            raise no_model(folder)
         return Chat(_loaded("tokenizer", AutoTokenizer, folder), folder)
 
     def load_model(self) -> Any:

@@ -66,6 +66,9 @@ def _start(
     accelerate: Annotated[
         Path | None, Parameter(help="with --dry-run: the configuration for `accelerate launch`")
     ] = None,
+    config_json: Annotated[
+        Path | None, Parameter(help="with --dry-run: the config.json of a model that is not here yet")
+    ] = None,
 ) -> int:
     if accelerate and not dry_run:
         raise UserError(
@@ -73,15 +76,18 @@ def _start(
             where="--accelerate",
             remedy=f"accelerate launch --config_file {accelerate} -m trainer {run} …",
         )
+    if config_json and not (dry_run and config_json.is_file()):
+        why = "there is no such file" if dry_run else "a model is planned with, not trained, by its config.json"
+        raise UserError(why, where=f"--config-json {config_json}", remedy="give the file, together with --dry-run")
     if dry_run:
-        return _dry_run(run, config, accelerate)
+        return _dry_run(run, config, accelerate, config_json)
     with StopRequest() as request:
         return _train(open_run(run, config), request)
 
 
-def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None) -> int:
+def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None, config_json: Path | None) -> int:
     """Prints what this command would do without --dry-run, in the processes that `accelerate` describes."""
-    from trainer.plan import Launch, launched, lines, plan
+    from trainer.plan import Launch, launched, lines, no_model, plan
 
     if runfolder.exists(path):
         known = open_run(path, config_file)
@@ -93,10 +99,11 @@ def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None) -> i
         tasks = load_tasks(config.data, config_file.parent)
         warnings = check(config, tasks, Environments(config.operation.sandbox))
     launch = launched(accelerate) if accelerate else Launch(int(os.environ.get("WORLD_SIZE", "1")))
-    for line in lines(plan(path, config, tasks, warnings, launch)):
+    for line in lines(plan(path, config, tasks, warnings, launch, config_json)):
         print(line)
-    if config.policy.kind == "transformers" and not (Path(config.policy.model) / "config.json").exists():
-        raise UserError("there is no model", where=config.policy.model, remedy="put its files there before the start")
+    folder = Path(config.policy.model)
+    if config.policy.kind == "transformers" and not config_json and not (folder / "config.json").exists():
+        raise no_model(folder)
     return EXIT_OK
 
 

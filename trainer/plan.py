@@ -13,6 +13,7 @@ with a measurement.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from buffers.checkpoints import KEEP
 from buffers.run import runfolder
 from rods.config import Config
 from rods.errors import UserError
+from rods.files import read_regular
 from rods.tasks import Task
 
 FLOAT, HALF = 4, 2  # bytes
@@ -47,7 +49,7 @@ def launched(file: Path) -> Launch:
     import yaml  # late: only the plan of a launch needs it
 
     try:
-        known = yaml.safe_load(file.read_text(encoding="utf-8"))
+        known = yaml.safe_load(read_regular(file))
         kind = known["distributed_type"]
         sharding: Sharding = "whole"
         if kind == "FSDP":
@@ -92,13 +94,22 @@ def split(config: Config, processes: int) -> tuple[int, int]:
     return sequences, micro_batch
 
 
-def plan(path: Path, config: Config, tasks: Sequence[Task], warnings: Sequence[str], launch: Launch) -> dict[str, Any]:
-    """The plan as JSON. `tasks` and `warnings` have passed `buffers.run.creation.check`."""
+def plan(
+    path: Path,
+    config: Config,
+    tasks: Sequence[Task],
+    warnings: Sequence[str],
+    launch: Launch,
+    config_json: Path | None = None,
+) -> dict[str, Any]:
+    """The plan as JSON. `tasks` and `warnings` have passed `buffers.run.creation.check`. The policy's shape is read
+    from `config_json` where it is given, else from its folder; what needs one is left out where there is none."""
     training, rollouts = config.training, config.rollouts
     sequences, micro_batch = split(config, launch.processes)
     train = [task for task in tasks if task.split == "train"]
     first = [task for task in train if task.type in config.curriculum.stages[0].types]
-    shape = model_shape(Path(config.policy.model)) if config.policy.kind == "transformers" else None
+    folder = Path(config.policy.model)
+    shape = model_shape(folder, config_json) if config.policy.kind == "transformers" else None
     return {
         "run": {"folder": str(path), "exists": runfolder.exists(path), "sync": config.sync},
         "tasks": {
@@ -217,11 +228,21 @@ class ModelShape:
         return 8 * self.hidden + 3 * self.queries + 4 * self.keys + 4 * self.inner
 
 
-def model_shape(folder: Path) -> ModelShape | None:
-    """The model in `folder`, from its config and the headers of its weights; None where there is none. Without weights
-    the parameters are those of the config."""
+def no_model(folder: Path) -> UserError:
+    """That no model is in `folder`. Where it may be a name of the Hugging Face hub, read as a path like any other
+    (`owner/name`, and no folder `owner`), the remedy is the command that fetches it."""
+    name = f"{folder.parent.name}/{folder.name}"
+    hub = not folder.parent.exists() and re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", name)
+    fetch = f"policy.model is a folder, not a name on the Hugging Face hub: `hf download {name} --local-dir {folder}`"
+    put = "policy.model must be a folder with a model in it; if it has moved, say where to with --config"
+    return UserError("there is no model", where=str(folder), remedy=fetch if hub else put)
+
+
+def model_shape(folder: Path, config_json: Path | None = None) -> ModelShape | None:
+    """The model in `folder`, from its config (or `config_json`) and the headers of its weights; None where there is no
+    config. Without weights the parameters are those of the config."""
     try:
-        known = orjson.loads((folder / "config.json").read_bytes())
+        known = orjson.loads(read_regular(config_json or folder / "config.json"))
         hidden, heads = int(known["hidden_size"]), int(known["num_attention_heads"])
         size = int(known.get("head_dim") or hidden // heads)
         found = ModelShape(

@@ -44,7 +44,7 @@ def doctor(
     keep: Keep = Path("runs"),
     as_json: Json = False,
 ) -> int:
-    """Check the installation, the file system of a run folder and, with a configuration, its endpoints.
+    """Check the installation, the file system of a run folder and, with a configuration, its model servers.
 
     Exits 1 when something needs mending. With --synthesis a language model writes variants, which takes a while: exits
     1 when the model is not fit to be asked, or none of its variants was accepted.
@@ -63,9 +63,8 @@ def doctor(
         parts[f"run folder {run}"] = check_folder(run)
     if config is not None:
         wanted = read_config(config)
-        operation = wanted.operation
-        parts |= {f"endpoint {name}": found for name, found in check_endpoints(operation.endpoints).items()}
-        if not operation.endpoints:
+        parts |= check_endpoints(wanted)
+        if not wanted.operation.endpoints:
             needed = wanted.pipeline.author == "llm"
             text = "none, and a language model is to write" if needed else "none: only a model that writes needs one"
             remedy = "name one (docs/endpoints.md)" if needed else ""

@@ -46,6 +46,7 @@ class ProceduralAuthor:
                 given.environment,
                 given.seed,
                 given.profile,
+                limits=given.limits,
                 blocked=given.blocked,
                 functions=functions,
                 narrative=narrative,
@@ -69,10 +70,7 @@ class ProceduralAuthor:
         return await self._compute(lambda: states.repair(self.catalogue, state, error, given.rng("mend")))
 
     async def queries(self, given: Assignment, draft: Draft) -> Texts:
-        narrative = bool(draft.plan.narrative)
-        return await self._compute(
-            lambda: wording.word(self.catalogue, draft, narrative=narrative, rng=given.rng("queries"))
-        )
+        return await self._compute(lambda: wording.word(self.catalogue, draft, given.rng("queries")))
 
     async def rewrite(self, given: Assignment, draft: Draft) -> Texts:
         narrative = bool(draft.plan.narrative)
@@ -82,9 +80,7 @@ class ProceduralAuthor:
 
     async def reword(self, given: Assignment, draft: Draft, texts: Texts, defect: Defect) -> Texts:
         """The turn at fault in plain words: worded for itself, without story or back reference."""
-        anew = await self._compute(
-            lambda: wording.word(self.catalogue, draft, narrative=False, rng=given.rng("reword"))
-        )
+        anew = await self._compute(lambda: wording.word(self.catalogue, draft, given.rng("reword")))
         turn = defect.turn or 0
         return (*texts[:turn], anew[turn], *texts[turn + 1 :])
 

@@ -2,12 +2,13 @@
 
 Two ways, so that the pipeline's `rewrite` switch changes something real (004 §3.3 and Appendix R):
 
-- `word` writes turn by turn (Stage II): every turn names everything anew, as if it stood alone.
+- `word` writes turn by turn (Stage II): every turn names everything anew, without a story, as if it stood alone.
 - `rewrite` renders the whole conversation at once (Stage III): turns are linked, and what an earlier turn mentioned is
   referred back to ("it", "the same account").
 
-With `narrative` the plan's story is told; without, there is no connecting story. A turn in which no call is right has
-the text "" here: `task_types.apply` moves the request of the following turn into it. No tool or parameter is named.
+With `narrative` a rewrite tells the plan's story; without, there is no connecting story. A turn in which no call is
+right has the text "" here: `task_types.apply` moves the request of the following turn into it. No tool or parameter is
+named.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from rods.composing.records import BoundCall, ComposeError, Draft
 
 BACK = 0.75  # probability that a holistic rewrite refers back where it clearly can
 SHORTER = 6  # wordings of a turn, until one is short enough
-MENTION = 0.4  # probability that a turn worded alone mentions the story's topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,12 @@ def requests(catalogue: Catalogue, turn: Sequence[BoundCall]) -> list[RecipeRequ
     return found
 
 
-def word(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.Random) -> tuple[str, ...]:
-    """One text a turn, each written by itself: no back references, at most a mention of the story's topic.
+def word(catalogue: Catalogue, draft: Draft, rng: random.Random) -> tuple[str, ...]:
+    """One text a turn, each written by itself: no story and no back references.
 
     Raises ComposeError("query_gen_failed") when a phrase lacks a field.
     """
-    book = catalogue.book
-    story = _story(book, draft) if narrative else None
-    texts = []
-    for turn in draft.turns:
-        lead = ""
-        if story is not None and turn and rng.random() < MENTION:
-            lead = rng.choice(story.opening).format_map(draft.plan.narrative)
-        texts.append(_turn(catalogue, requests(catalogue, turn), lead, holistic=False, rng=rng))
-    return tuple(texts)
+    return tuple(_turn(catalogue, requests(catalogue, turn), "", holistic=False, rng=rng) for turn in draft.turns)
 
 
 def rewrite(catalogue: Catalogue, draft: Draft, *, narrative: bool, rng: random.Random) -> tuple[str, ...]:

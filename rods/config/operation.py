@@ -85,7 +85,7 @@ class Operation(Section):
     precision: Literal["auto", "float32", "bf16"] = "auto"
     micro_batch: int = Field(0, ge=0)  # sequences a backward pass; 0: the whole batch at once
     endpoints: tuple[Endpoint, ...] = ()  # the language models that write
-    # the vLLM server that rolls out the policy, at most one (several urls are replicas); none: the trainer itself does
+    # the vLLM server that rolls out the policy, at most one (several addresses are replicas); none: the trainer does
     rollout_servers: tuple[Endpoint, ...] = ()
     # how that server gets each step's weights: a folder, or NCCL between GPUs (needs vLLM beside the trainer too)
     weight_transfer: Literal["disk", "nccl"] = "disk"
@@ -102,12 +102,10 @@ class Operation(Section):
             raise ValueError("two endpoints have the same name: give each its own `name`")
         if len(self.rollout_servers) > 1:
             raise ValueError("one rollout server at most: replicas share its table, as several urls")
-        if any(server.url_file for server in self.rollout_servers):
-            raise ValueError("a rollout server needs urls: weights are sent to each of them")
         if self.colocated and self.rollout_servers:
             raise ValueError("colocated and rollout_servers exclude each other: vLLM is here or there")
         if self.weight_transfer == "nccl" and sum(len(server.urls) for server in self.rollout_servers) != 1:
-            raise ValueError("weight_transfer = nccl needs one rollout server with one address")
+            raise ValueError("weight_transfer = nccl needs one rollout server with one address in urls")
         return self
 
 

@@ -10,7 +10,10 @@ import pytest
 from bench.fixtures.llm_stub import Script, Stub
 from console.endpoints import check_endpoint
 from console.main import run
+from rods.config import parse_config
 from tests.rods.llm.conftest import endpoint
+from tests.trainer.nano_parts import engine
+from tests.trainer.served_stub import served
 
 
 async def verdicts(stub: Stub, **settings: object) -> dict[str, bool | None]:
@@ -77,3 +80,28 @@ def test_the_verb_prints_findings_and_exits_1_when_something_is_wrong(
         "open files",
         "sandbox",
     }
+
+
+def test_rollout_servers_are_asked_for_tokens_and_whether_they_take_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "run.toml"
+    with served(engine().model.eval()) as state:
+        config.write_text(
+            "[rollouts]\nmax_context_tokens = 4096\n[[operation.rollout_servers]]\n"
+            f'model = "nano"\nurls = ["{state.url}"]\n'
+        )
+        assert run(["doctor", "--config", str(config), "--json"]) == 0
+        found = {one["name"]: one["ok"] for one in json.loads(capsys.readouterr().out)["rollout server nano"]}
+        assert found.items() >= {"model": True, "context": True, "tokens": True, "weights": True}.items()
+        assert not state.loaded  # nothing was changed by asking
+        state.room = 2048
+        assert run(["doctor", "--config", str(config)]) == 1
+        assert "rollouts.max_context_tokens → serve with --max-model-len 4096" in capsys.readouterr().out
+
+
+async def test_a_server_that_gives_no_tokens_cannot_roll_out(stub: Stub) -> None:
+    found = await check_endpoint(endpoint(stub), parse_config({"rollouts": {"max_context_tokens": 4096}}, where="test"))
+    told = {finding.name: str(finding) for finding in found}
+    assert "FAIL tokens" in told["tokens"]
+    assert "VLLM_SERVER_DEV_MODE=1" in told["weights"]

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -18,13 +19,16 @@ TEMPLATE = Path(console.__file__).parent / "new_world"
 
 def test_every_command_runs_and_variants_come_of_it(tmp_path):
     folder = carry_out(BIN, tmp_path)
-    status = orjson.loads(
-        subprocess.run(
-            [BIN / "rods", "status", "runs/first", "--json"], cwd=folder, check=True, capture_output=True
-        ).stdout
-    )
-    assert status["injected"] >= 10, status
+
+    def told(*verb: str) -> Any:
+        command = [str(BIN / "rods"), *verb, "--json"]
+        return orjson.loads(subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout)
+
+    assert told("status", "runs/first")["injected"] >= 10
     assert (folder / "runs/first/report/index.html").exists()
+    assert told("status", "runs/second")["injected"] >= 5
+    by_model = told("cost", "runs/second")
+    assert by_model["accepted"] >= 5 and list(by_model["endpoints"]) == ["stub-no-model"]
 
 
 def test_folders_of_the_user_s_may_be_called_like_packages_of_ours(tmp_path):
@@ -38,11 +42,11 @@ def test_folders_of_the_user_s_may_be_called_like_packages_of_ours(tmp_path):
 
 
 def test_every_excerpt_stands_in_the_folder_s_files():
-    world, catalogue = ((TEMPLATE / name).read_text() for name in ("world.py", "catalogue.toml"))
+    world, catalogue, asking = ((TEMPLATE / name).read_text() for name in ("world.py", "catalogue.toml", "llm.toml"))
     python, toml = blocks("python"), blocks("toml")
     assert len(python) == 4 and all(excerpt in world for excerpt in python)
-    recipe, policy = toml
-    assert recipe in catalogue
+    recipe, policy, endpoint = toml
+    assert recipe in catalogue and endpoint in asking
     assert PolicySettings(**tomllib.loads(policy)["policy"]).model == "models/my-model"
 
 

@@ -7,13 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from buffers.run.heartbeat import read_heartbeat
 from console.main import run as rods
+from rods.config import Endpoint, addresses
 from tests.trainer.runs import write_config
+from trainer.engines.served import VllmServers
 
 SCRIPTS = Path(__file__).parents[2] / "experiments" / "slurm"
 
@@ -105,8 +108,69 @@ def test_bad_input_ends_the_job(slurm: dict[str, str], tmp_path: Path) -> None:
     assert not (tmp_path / "scontrol.txt").exists()
 
 
-@pytest.mark.parametrize("name", ["trainer.sbatch", "daemon.sbatch"])
-def test_slurm_s_own_lines_stand_before_the_first_command(name: str) -> None:
+VLLM = """#!{python}
+# What a job sees of `vllm serve`: a server that answers after a moment, at the address of the command line.
+import sys, time, os
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"ok")
+given = dict(zip(sys.argv, sys.argv[1:]))
+with open("{folder}/asked.txt", "a") as file:
+    print(os.environ.get("VLLM_SERVER_DEV_MODE", "0"), *sys.argv[1:], file=file)
+time.sleep(0.5)
+HTTPServer((given["--host"], int(given["--port"])), Handler).serve_forever()
+"""
+
+
+def named(file: Path, count: int, *jobs: subprocess.Popen[str]) -> list[str]:
+    """The addresses in `file`, once they are `count`."""
+    deadline = time.monotonic() + 60
+    while True:
+        found = addresses(file.read_text()) if file.exists() else []
+        if len(found) == count:
+            return found
+        assert time.monotonic() < deadline and all(job.poll() is None for job in jobs)
+        time.sleep(0.1)
+
+
+def test_model_servers_write_their_addresses_where_the_run_reads_them(slurm: dict[str, str], tmp_path: Path) -> None:
+    """Two jobs on one node share the file; a warned one leaves it and is requeued, a server that dies leaves it too."""
+    program, file = tmp_path / "bin" / "vllm", tmp_path / "policy.url"
+    program.write_text(VLLM.format(python=sys.executable, folder=tmp_path))
+    program.chmod(0o755)
+    environment = {**slurm, "MODEL": "/models/a b", "ADDRESS": str(file), "HOST": "127.0.0.1", "ROLLOUTS": "yes"}
+    command = ["bash", str(SCRIPTS / "vllm.sbatch"), "--max-model-len", "4096"]
+    first = subprocess.Popen(command, env={**environment, "NAME": "policy"}, stdout=subprocess.PIPE, text=True)
+    (one,) = named(file, 1, first)
+    with urllib.request.urlopen(f"{one.removesuffix('/v1')}/health", timeout=10) as answer:
+        assert answer.status == 200
+    second = subprocess.Popen(command, env={**environment, "ROLLOUTS": ""}, stdout=subprocess.PIPE, text=True)
+    _, two = named(file, 2, first, second)
+    assert one != two  # the port of the first was taken
+    endpoint = Endpoint(model="policy", url_file=str(file))
+    assert [f"{base}/v1" for base in VllmServers(endpoint).bases()] == [one, two]
+    first.send_signal(signal.SIGUSR1)
+    said, _ = first.communicate(timeout=60)
+    assert first.returncode == 0 and f"{one} serves policy" in said
+    assert (tmp_path / "scontrol.txt").read_text() == "requeue 4711\n"
+    assert named(file, 1, second) == [two]
+    (server,) = Path(f"/proc/{second.pid}/task/{second.pid}/children").read_text().split()[:1]
+    os.kill(int(server), signal.SIGKILL)
+    second.communicate(timeout=60)
+    assert second.returncode == 128 + signal.SIGKILL and named(file, 0) == []
+    assert (tmp_path / "scontrol.txt").read_text() == "requeue 4711\n"
+    rolls, writes = (tmp_path / "asked.txt").read_text().splitlines()
+    assert rolls.startswith("1 serve /models/a b --host 127.0.0.1") and "--served-model-name policy" in rolls
+    assert "--logprobs-mode processed_logprobs --max-model-len 4096" in rolls
+    assert writes.startswith("0 serve") and "--logprobs-mode" not in writes
+
+
+@pytest.mark.parametrize("name", ["trainer.sbatch", "daemon.sbatch", "vllm.sbatch"])
+def test_bash_reads_a_script_and_slurm_s_own_lines_stand_before_its_first_command(name: str) -> None:
+    subprocess.run(["bash", "-n", SCRIPTS / name], check=True)
     lines = (SCRIPTS / name).read_text().splitlines()
     first = next(number for number, line in enumerate(lines) if line and line[0] != "#")
     options = [number for number, line in enumerate(lines) if line.startswith("#SBATCH ")]

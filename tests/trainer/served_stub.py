@@ -28,6 +28,7 @@ class Served:
         self.mark = "default"
         self.restart_before = -1
         self.busy = 0
+        self.room = 4096  # tokens of a context
         self.asked: list[dict[str, Any]] = []
         self.loaded: list[str] = []
         self.sizes: list[int] = []  # bytes of the weights that were loaded
@@ -47,6 +48,8 @@ class Served:
         if path == "/update_weight_version":
             self.mark = body["new_version"]
             return {"success": True}
+        if path == "/v1/models":
+            return {"data": [{"id": "nano", "max_model_len": self.room}]}
         if path == "/weight_info":
             return {"weight_version": self.mark}
         if not path.endswith("/completions"):

@@ -98,6 +98,7 @@ def test_what_deepspeed_remembers_stays_behind_too(tmp_path: Path) -> None:
     (source.policy / PARTITIONS).mkdir(parents=True)
     for file in (OPTIMIZER, "model.safetensors"):
         (source.policy / file).write_bytes(b"")
+    (tmp_path / "child").mkdir()
     taken = Checkpoints(tmp_path / "child").adopt(source)
     assert {path.name for path in taken.policy.iterdir()} == {"model.safetensors", ADOPTED}
 

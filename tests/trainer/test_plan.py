@@ -34,6 +34,41 @@ def test_a_dry_run_refuses_what_the_start_would_refuse(tmp_path: Path, capsys: p
     assert "there is no model" in capsys.readouterr().err
 
 
+def test_a_dry_run_needs_no_weights_and_without_a_model_says_what_needs_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`config.json` alone, in the policy's folder or anywhere, gives parameters and memory."""
+    folder, apart = tmp_path / "model", tmp_path / "config.json"
+    network.fresh(chat().tokenizer, 1).config.save_pretrained(folder)
+    apart.write_bytes((folder / "config.json").read_bytes())
+    config = write_config(tmp_path / "c.toml", {"policy.kind": "transformers", "policy.model": "model"})
+    command = [str(tmp_path / "run"), "--config", str(config), "--dry-run"]
+    assert run(command) == EXIT_OK
+    whole = capsys.readouterr().out
+    assert ", parameters " in whole and "memory gb a process: weights" in whole
+    (folder / "config.json").unlink()
+    assert run([*command, "--config-json", str(apart)]) == EXIT_OK
+    assert capsys.readouterr().out == whole
+    assert run(command) == EXIT_USER
+    said = capsys.readouterr()
+    assert "rollouts a step" in said.out and "memory gb" not in said.out
+    assert "there is no model → policy.model must be" in said.err and "hf download" not in said.err
+    for wrong in ([*command, "--config-json", str(tmp_path / "none")], [*command[:-1], "--config-json", str(apart)]):
+        assert run(wrong) == EXIT_USER
+        assert "--dry-run" in capsys.readouterr().err
+
+
+def test_a_name_on_the_hub_is_recognised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = write_config(tmp_path / "c.toml", {"policy.kind": "transformers", "policy.model": "Qwen/Qwen3-4B"})
+    fetch = f"`hf download Qwen/Qwen3-4B --local-dir {tmp_path / 'Qwen' / 'Qwen3-4B'}`"
+    for more in (["--dry-run"], []):
+        assert run([str(tmp_path / "run"), "--config", str(config), *more]) == EXIT_USER
+        assert fetch in capsys.readouterr().err
+    (tmp_path / "Qwen").mkdir()
+    assert run([str(tmp_path / "run"), "--config", str(config), "--dry-run"]) == EXIT_USER
+    assert "hf download" not in capsys.readouterr().err
+
+
 def test_memory_is_counted_from_the_model_itself(tmp_path: Path) -> None:
     made = network.fresh(chat().tokenizer, 1)
     made.save_pretrained(tmp_path / "model")

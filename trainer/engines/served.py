@@ -23,7 +23,7 @@ from typing import Any
 import aiohttp
 
 from rods.canonical import keyed_random
-from rods.config import Endpoint, Rollouts
+from rods.config import Endpoint, Rollouts, addresses
 from rods.deadlines import SERVER_ANSWER, WEIGHTS_LOADED
 from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import NeedText, Reply
@@ -47,7 +47,7 @@ class ServedEngine:
         # a server that is gone ends rollouts; without patience, calls would wait for it for ever
         patience = endpoint.patience_seconds or max(1.0, endpoint.retry_seconds)
         self.endpoint = endpoint.model_copy(update={"patience_seconds": patience})
-        self.servers = VllmServers(endpoint.urls, endpoint.retry_seconds)
+        self.servers = VllmServers(endpoint)
         self.version = ""
 
     def rollouts(self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> list[Sample]:
@@ -128,24 +128,41 @@ WAIT_SECONDS = 1.0  # between attempts
 
 
 class VllmServers:
-    """The servers at `urls`, replicas of one policy. One that is gone is waited for during `patience` seconds."""
+    """The servers of `endpoint`, replicas of one policy. One that is gone, or whose address is not in the file yet, is
+    waited for during `retry_seconds`."""
 
-    def __init__(self, urls: Sequence[str], patience: float) -> None:
-        self.bases = [url.removesuffix("/").removesuffix("/v1") for url in urls]
-        self.patience = patience
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint, self.patience = endpoint, endpoint.retry_seconds
+
+    def bases(self) -> list[str]:
+        """Their addresses without `/v1`. A file is read each time: a server that was requeued may be elsewhere. Raises
+        Unreachable for a file that names none."""
+        found: Sequence[str] = self.endpoint.urls
+        if self.endpoint.url_file:
+            try:
+                found = addresses(Path(self.endpoint.url_file).expanduser().read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                raise Unreachable(f"{self.endpoint.url_file}: {error}") from error
+            if not found:
+                raise Unreachable(f"{self.endpoint.url_file} names no address")
+        return [url.removesuffix("/").removesuffix("/v1") for url in found]
 
     def load(self, folder: Path) -> str:
         """Has every server load the weights in `folder` in place and drop its cached prefixes; returns the new weight
-        version. Raises InfrastructureError."""
-        return asyncio.run(self._each(lambda session, base, version: self._load(session, base, folder, version)))
+        version, "" where one of them keeps none. Raises InfrastructureError."""
+        return asyncio.run(self._load(folder))
 
     def set_version(self) -> str:
         """Sets and returns a new version of weights that were given in another way. Raises InfrastructureError."""
-        return asyncio.run(self._each(_set_version))
+        return asyncio.run(self._set_versions())
 
     async def have(self, session: aiohttp.ClientSession, version: str) -> bool:
         """Whether every server that answers still has `version`, or none was set."""
-        for base in self.bases if version else ():
+        try:
+            bases = self.bases() if version else []
+        except Unreachable:
+            return True  # as for one that is gone
+        for base in bases:
             try:
                 found = await _ask(session, "GET", f"{base}/weight_info", SERVER_ANSWER)
             except InfrastructureError:
@@ -154,37 +171,47 @@ class VllmServers:
                 return False
         return True
 
-    async def _each(self, work: Any) -> str:
+    async def _set_versions(self) -> str:
         version = secrets.token_hex(8)
         async with aiohttp.ClientSession(trust_env=False) as session:
-            known = [await work(session, base, version) for base in self.bases]
+            known = [await _set_version(session, base, version) for base in self.bases()]
         return version if all(known) else ""
 
-    async def _load(self, session: aiohttp.ClientSession, base: str, folder: Path, version: str) -> bool:
-        deadline = time.monotonic() + self.patience
-        while True:
-            try:
-                order = {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}}
-                _allowed(await _ask(session, "POST", f"{base}/collective_rpc", WEIGHTS_LOADED, json=order), base)
-                found = _allowed(await _ask(session, "POST", f"{base}/reset_prefix_cache", SERVER_ANSWER), base)
-                if found.get("success", True):
-                    return await _set_version(session, base, version)
-                why = InfrastructureError(f"{base} keeps prefixes of older weights: it is still answering someone")
-            except Unreachable as gone:
-                why = gone
-            if time.monotonic() > deadline:
-                raise why
-            await asyncio.sleep(WAIT_SECONDS)
+    async def _load(self, folder: Path) -> str:
+        deadline, version = time.monotonic() + self.patience, secrets.token_hex(8)
+        known: dict[str, bool] = {}  # the servers that have them, and whether they keep versions
+        async with aiohttp.ClientSession(trust_env=False) as session:
+            while True:
+                try:
+                    bases = self.bases()
+                    for base in bases:
+                        if base not in known:
+                            known[base] = await _give(session, base, folder, version)
+                    return version if all(known[base] for base in bases) else ""
+                except Unreachable:
+                    if time.monotonic() > deadline:
+                        raise
+                await asyncio.sleep(WAIT_SECONDS)
 
 
 class Unreachable(InfrastructureError):
-    """Nobody answers at an address at the moment."""
+    """Nobody answers at an address at the moment, or not with these weights yet."""
 
 
 def _allowed(answer: dict[str, Any] | None, base: str) -> dict[str, Any]:
     if answer is None:
         raise InfrastructureError(f"{base} does not take weights: start the server with VLLM_SERVER_DEV_MODE=1")
     return answer
+
+
+async def _give(session: aiohttp.ClientSession, base: str, folder: Path, version: str) -> bool:
+    """Whether the server at `base`, which has the weights in `folder` now, keeps weight versions."""
+    order = {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}}
+    _allowed(await _ask(session, "POST", f"{base}/collective_rpc", WEIGHTS_LOADED, json=order), base)
+    found = _allowed(await _ask(session, "POST", f"{base}/reset_prefix_cache", SERVER_ANSWER), base)
+    if not found.get("success", True):
+        raise Unreachable(f"{base} keeps prefixes of older weights: it is still answering someone")
+    return await _set_version(session, base, version)
 
 
 async def _set_version(session: aiohttp.ClientSession, base: str, version: str) -> bool:

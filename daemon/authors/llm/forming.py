@@ -73,7 +73,7 @@ class PartialTask:
     def before(self, room: int) -> str:
         """The conversation before the turn, as prompts show it, with `room` characters for results."""
         short = showing.within(self.draft, room, range(self.turn))
-        return showing.turns(replace(short, turns=short.turns[: self.turn]), self.script) or "(nothing yet)"
+        return showing.turns(short, self.script, range(self.turn)) or "(nothing yet)"
 
     def tools(self, without: Sequence[str] = ()) -> str:
         """The tools of the task, as prompts show them."""

@@ -78,7 +78,7 @@ async def _verdict(
             "type": task.type,
             "meaning": meaning(given, task),
             "state": showing.state(task.state, role.world),
-            "functions": showing.functions(given.environment.tools(), draft),
+            "functions": showing.functions(given.environment.tools(), draft, range(len(draft.turns))),
             "story": showing.narrative(draft.plan.narrative),
             "conversation": conversation(draft, task, role.results),
             **(_class_fields(asker, "\n", " Also:") if joint else dict.fromkeys(CLASS_FIELDS, "")),
@@ -122,7 +122,7 @@ def conversation(draft: Draft, task: Task, room: int) -> str:
                 tuple(replace(one, result=one.result._replace(text=text)) for one, text in turn) for turn in given
             ),
         )
-    return showing.turns(showing.within(draft, room), task.script)
+    return showing.turns(showing.within(draft, room), task.script, range(len(draft.turns)))
 
 
 def meaning(given: Assignment, task: Task) -> str:

@@ -132,18 +132,19 @@ def state(state: Any, room: int) -> str:
     return _cut(shown, room)
 
 
-def functions(tools: Mapping[str, Tool], draft: Draft) -> str:
-    """The signatures of the functions that a draft uses."""
-    used = {bound.call.name for calls in draft.turns for bound in calls}
+def functions(tools: Mapping[str, Tool], draft: Draft, shown: Iterable[int]) -> str:
+    """The signatures of the functions that a draft uses in the turns `shown`."""
+    used = {bound.call.name for turn in shown for bound in draft.turns[turn]}
     return signatures(tool for name, tool in tools.items() if name in used)
 
 
-def turns(draft: Draft, texts: Sequence[str] = ()) -> str:
-    """All turns of a draft under headings "Turn 1:", with their texts where there are any."""
+def turns(draft: Draft, texts: Sequence[str], shown: Iterable[int]) -> str:
+    """The turns `shown` of a draft under headings "Turn 1:", with their texts where there are any."""
     parts = []
-    for number, calls in enumerate(draft.turns):
-        text = f"\nuser: {texts[number]}" if texts and texts[number] else ""
-        parts.append(f"Turn {number + 1}:{text}\n{turn_lines(calls) or '(no call is right in this turn)'}")
+    for number in shown:
+        text = f"\nuser: {texts[number]}" if texts[number] else ""
+        called = turn_lines(draft.turns[number]) or "(no call is right in this turn)"
+        parts.append(f"Turn {number + 1}:{text}\n{called}")
     return "\n".join(parts)
 
 

@@ -74,7 +74,7 @@ async def rewrite(context: Context, given: Assignment, draft: Draft, worded: Tex
             "look_ups": await look_ups(context, given),
             "narrative": showing.narrative(draft.plan.narrative),
             "count": str(count),
-            "functions": showing.functions(tools, draft),
+            "functions": showing.functions(tools, draft, range(count)),
             "voices": _query_templates(context, given.environment, draft.turns),
             "turns": "\n\n".join(shown(turn, calls) for turn, calls in enumerate(short.turns)),
             "longest": str(LONGEST),
@@ -89,7 +89,9 @@ async def rewrite(context: Context, given: Assignment, draft: Draft, worded: Tex
 async def reword(context: Context, given: Assignment, draft: Draft, texts: Texts, defect: Defect) -> Texts:
     """The turn of `defect` in new words, the others as they are. Raises ComposeError as `rewrite` does."""
     turn, tools = defect.turn or 0, given.environment.tools()
-    short = showing.within(draft, context.asker.roles.refine.results)
+    # Without the rewrite a turn is mended as it was written: for itself (004 Appendix R).
+    shown = range(len(draft.turns)) if context.settings.rewrite else [turn]
+    short = showing.within(draft, context.asker.roles.refine.results, shown)
 
     def read(answer: dict[str, Any]) -> Texts:
         mended = (*texts[:turn], answer["query"].strip(), *texts[turn + 1 :])
@@ -102,11 +104,11 @@ async def reword(context: Context, given: Assignment, draft: Draft, texts: Texts
         stage="refine",
         fields={
             "look_ups": await look_ups(context, given),
-            "conversation": showing.turns(short, texts),
+            "conversation": showing.turns(short, texts, shown),
             "turn": str(turn + 1),
             "query": texts[turn],
             "issue": defect.reason,
-            "functions": showing.functions(tools, draft),
+            "functions": showing.functions(tools, draft, shown),
             "voices": _query_templates(context, given.environment, draft.turns[turn : turn + 1]),
             "calls": with_values(tools, short.turns[turn]),
             "longest": str(LONGEST),

@@ -17,8 +17,8 @@ PLAN = planned(["plan_event"], ["room_for_it", "see_balance"], ["take_in"])
 FRESH = [draft for _, draft in itertools.islice(desk_environment.fresh_tasks(5, "wording"), 80)]
 
 
-def _word(draft: Draft, seed: int, narrative: bool = True) -> tuple[str, ...]:
-    return wording.word(desk(), draft, narrative=narrative, rng=random.Random(seed))
+def _word(draft: Draft, seed: int) -> tuple[str, ...]:
+    return wording.word(desk(), draft, random.Random(seed))
 
 
 def _rewrite(draft: Draft, seed: int, narrative: bool = True) -> tuple[str, ...]:
@@ -58,9 +58,7 @@ def test_story_runs_through_a_rewrite_and_only_there() -> None:
         opened += any(texts[0].startswith(lead.format(**STORY)) for lead in story.opening)
         closed += any(texts[2].startswith(lead.format(**STORY)) for lead in story.closing)
     assert opened > 15 and closed > 15  # leads are dropped where a turn would grow too long
-    plain = [
-        text for seed in range(20) for text in (*_rewrite(draft, seed, narrative=False), *_word(draft, seed, False))
-    ]
+    plain = [text for seed in range(20) for text in (*_rewrite(draft, seed, narrative=False), *_word(draft, seed))]
     leads = [lead.format(**STORY) for part in (story.opening, story.later, story.closing) for lead in part]
     assert not any(lead in text for text in plain for lead in leads)
 

@@ -118,6 +118,28 @@ def test_a_dead_server_is_never_the_policys_failure(tmp_path: Path) -> None:
         by_disk(local, through_server, tmp_path / "weights")
 
 
+def test_a_server_that_moves_is_found_by_the_file_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may not have started yet, and come back elsewhere."""
+    monkeypatch.setattr(served_engine, "WAIT_SECONDS", 0.05)
+    local, file = engine(), tmp_path / "policy.url"
+    moving = ServedEngine(local.chat, local.limits, Endpoint(model="nano", url_file=str(file), retry_seconds=20.0))
+    for _ in range(2):
+        with served(deepcopy(local.model).eval()) as state:
+            late = threading.Timer(0.3, file.write_text, (f"# of the job\n{state.url}\n",))
+            late.start()
+            moving.version = by_disk(local, moving, tmp_path / "weights")
+            late.join()
+            found = moving.rollouts(jobs()[:2], random_seed=1, greedy=True)
+        assert found == local.rollouts(jobs()[:2], random_seed=1, greedy=True)
+        assert len(state.loaded) == 1
+    file.write_text("")
+    nowhere = ServedEngine(local.chat, local.limits, Endpoint(model="nano", url_file=str(file), retry_seconds=0.0))
+    with pytest.raises(InfrastructureError, match="names no address"):
+        by_disk(local, nowhere, tmp_path / "weights")
+
+
 def test_what_a_restarted_server_says_is_not_taken_for_the_policys(tmp_path: Path) -> None:
     local = engine()
     with served(deepcopy(local.model).eval()) as state:

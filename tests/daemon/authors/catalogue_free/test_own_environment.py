@@ -41,13 +41,14 @@ def root(factory: str, type: TaskType) -> Task:
     return Task(reference(environment), type, script, calls, tuple(environment.tools()), held_out, STATE)
 
 
+@pytest.mark.parametrize("habit", ["good", "bench.fixtures.llm_stub.roles:answer"])
 @pytest.mark.parametrize("factory", ["environment", "modest"])
 @pytest.mark.parametrize("type", TASK_TYPES)
 async def test_tools_and_schemas_are_enough_for_variants_of_every_type(
-    stub: Stub, factory: str, type: TaskType
+    stub: Stub, factory: str, type: TaskType, habit: str
 ) -> None:
     seed = root(factory, type)
-    async with early(stub, "good", f"{TOY}:{factory}") as who:
+    async with early(stub, habit, f"{TOY}:{factory}") as who:
         outcomes = [await who.write(seed, pick=f"{number}-x") for number in range(4)]
     variants = [one for one in outcomes if isinstance(one, Task)]
     assert len(variants) >= 2, (outcomes, [(one.error, one.evidence) for one in who.bench.rejections])

@@ -42,9 +42,9 @@ class Early:
 async def early(
     stub: Stub, habit: str, environment: str = "desk", *, structured: bool = True, tries: int = 3, **pipeline: Any
 ) -> AsyncIterator[Early]:
-    """An author with one habit of `early_habits`, or of `early_roles`."""
+    """An author with one habit of `early_habits`, or of `early_roles`, or `module:function`."""
     module = "early_roles" if habit == "good" else "early_habits"
-    stub.use(playing(f"tests.daemon.authors.llm.{module}:{habit}"))
+    stub.use(playing(habit if ":" in habit else f"tests.daemon.authors.llm.{module}:{habit}"))
     config = settings(pipeline=pipeline)
     calls: list[Usage] = []
     async with asker_at(stub, calls=calls, structured=structured) as asker:

@@ -235,6 +235,17 @@ def telling(request: dict[str, Any]) -> str:
     return written(request, fields)
 
 
+def asking_at_once(request: dict[str, Any]) -> str:
+    """One that asks for the whole turn before the value is supplied."""
+    fields = good_fields(request)
+    if role(request) == "miss_param":
+        said = fields["supply"].partition(". ")[0].removeprefix("It is ").rstrip(".")
+        query = re.findall(r"^The request of turn \d+:\n(.*)$", question(request), re.MULTILINE)[0]
+        vague = re.sub(rf"(?<!\w){re.escape(said)}(?!\w)", "something suitable", query, flags=re.IGNORECASE)
+        fields = fields | {"request": vague, "supply": f"It is {said}."}
+    return written(request, fields)
+
+
 def dropping(request: dict[str, Any]) -> str:
     """One that forgets all other values of the request with the one that is left open."""
     fields = good_fields(request)
@@ -263,10 +274,10 @@ def no_refusals(request: dict[str, Any]) -> str:
     return written(request, fields)
 
 
-def lists_elsewhere(request: dict[str, Any]) -> str:
-    """A verifier who sees another way to list a folder."""
+def searches_elsewhere(request: dict[str, Any]) -> str:
+    """A verifier who sees another way to search the mail."""
     fields = good_fields(request)
-    if role(request) == "miss_func_verify" and "list_folder(" not in question(request):
+    if role(request) == "miss_func_verify" and "search_mail(" not in question(request):
         fields = {"served": "yes"}
     return written(request, fields)
 

@@ -7,14 +7,13 @@ from typing import Any
 from zlib import crc32
 
 from bench.fixtures.llm_stub import roles
-from bench.fixtures.llm_stub.roles.reading import read, written
+from console.stub_model import CRITERIA, read, written
 
 MARK = "zzmark"
 
 
 def answer(request: dict[str, Any]) -> str:
-    """As the roles of the stub say; every third answer is unreadable, or a verification that objects, or a value that
-    is not to be had."""
+    """As the roles of the stub say; every third answer is unreadable, or a verification or a judge that objects."""
     chance = crc32(json.dumps(request, sort_keys=True).encode())
     asked = read(request)
     if asked is None or chance % 3:
@@ -23,4 +22,8 @@ def answer(request: dict[str, Any]) -> str:
     if asked.template == "query_verification":
         count = int(asked.fields["count"])
         return written({"verdict": ["misaligned"] * count, "problem": f"{mark} is asked for"}, constrained=constrained)
+    if asked.template == "judge_quality":
+        fault = {"fault": "gt_unfixable", "turn": 1} if asked.fields["diagnosis"] else {}
+        found = {**dict.fromkeys(CRITERIA, "pass"), "consistency": "fail", "issue": f"{mark} is wrong", **fault}
+        return written(found, constrained=constrained)
     return f"{mark} is all that I can say"

@@ -11,6 +11,7 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from bench.fixtures.synthesis import Ended, make_run, seeds, synthesise
+from console.stub_model import STORY
 from prompts import load
 from tests.daemon.authors.llm.marking import MARK
 
@@ -44,12 +45,27 @@ async def test_without_the_rewrite_each_turn_is_asked_for_by_itself_and_without_
     assert len(ended.variants) > 4 and any(len(task.script) > 1 for task in ended.variants), ended.whys()
     queries = [*of("query", prompts), *of("query_verification", prompts)]
     assert len(queries) > 2 * len(ended.variants) and not any(call["stage"] == "rewrite" for call in ended.calls)
+    refined = of("refine_rewrite", prompts)
+    assert refined, "a judge had something to mend"
+    queries += refined
     assert {len(turns(prompt)) for prompt in queries} == {1}
     stories = {task.provenance["narrative"]["story"] for task in ended.variants}
     assert any(story in prompt for story in stories for prompt in prompts), "the executor is shown it"
     for prompt in queries:
         assert not any(story in prompt for story in stories) and "The story:" not in prompt
         assert "Said before:" not in prompt
+
+
+async def test_without_narrative_no_prompt_asks_for_a_story_or_has_one(tmp_path: Path) -> None:
+    for narrative in (True, False):
+        path = tmp_path / str(narrative)
+        path.mkdir()
+        ended, prompts = await written(path, Script(answer=ROLES), 8, narrative=narrative, calls="per_turn")
+        assert ended.variants and all(bool(task.provenance["narrative"]) == narrative for task in ended.variants)
+        asked = of("planner", prompts)
+        assert asked and all((load("planner").sections["story"] in prompt) == narrative for prompt in asked)
+        told = [re.findall(r"^The story(?: behind it)?: (.*)", prompt, re.MULTILINE)[-1:] for prompt in prompts]
+        assert {story for one in told for story in one} == {STORY if narrative else "(none)"}
 
 
 async def test_in_the_paper_s_form_queries_are_shown_the_story_before_the_rewrite(tmp_path: Path) -> None:
@@ -60,8 +76,9 @@ async def test_in_the_paper_s_form_queries_are_shown_the_story_before_the_rewrit
 
 @pytest.mark.parametrize("calls", ["batched", "per_turn"])
 async def test_blind_retry_shows_no_prompt_what_went_wrong_before(tmp_path: Path, calls: str) -> None:
-    """Marks stand in unreadable answers and in what a verification objects to. The refinement is told what the judge
-    holds against a text in either case: it has a switch of its own (`refine_cycles`)."""
+    """Marks stand in unreadable answers and in what verification and judge object to; what a world answered to a call
+    that failed is looked for, too. The refinement is told what the judge holds against a text in either case: it has a
+    switch of its own (`refine_cycles`)."""
     for feedback in (True, False):
         path = tmp_path / str(feedback)
         path.mkdir()
@@ -69,7 +86,13 @@ async def test_blind_retry_shows_no_prompt_what_went_wrong_before(tmp_path: Path
             path, Script(answer=MARKING), 24, feedback=feedback, rewrite=calls == "batched", calls=calls
         )
         assert len(ended.rejected) > 8
-        told = [prompt for prompt in prompts if MARK in prompt]
+        refining = {*of("refine_classify", prompts), *of("refine_rewrite", prompts)}
+        errors = {
+            one["evidence"]["detail"] for one in ended.rejected if one["error"] in ("vm_exec_failed", "no_pattern")
+        }
+        told = [
+            prompt for prompt in prompts if any(said in prompt for said in (MARK, *errors)) and prompt not in refining
+        ]
         assert bool(told) == feedback, told[:1]
         again = [prompt for prompt in prompts if "not again" in prompt or "That answer cannot be used" in prompt]
         assert bool(again) == feedback

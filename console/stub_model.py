@@ -1,0 +1,405 @@
+"""A stand-in for a language model that plays every role of the author, for any environment (`rods stub-endpoint`).
+
+It is no model. A request of the daemon is read back into its template and fields and answered by rule: plans and
+values are drawn from what the request offers, words come from the phrase book of a named environment's catalogue or,
+without one, from what the request says of its tools; verdicts are good, but for a few. Chance hangs on the request
+alone, so the same question has the same answer. Nothing is shared with the code that asks but the templates and the way
+in which it shows calls. So the path from prompt to variant can be tried without a model; what comes of it is evidence
+for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from prompts import FOLDER, Template, load
+from rods.analysis.sampling import WORDS, Sampler
+from rods.analysis.says import Text
+from rods.composing.catalogue import Catalogue, Implied, Known, Recipe, Said, catalogue_for
+from rods.composing.records import ComposeError
+from rods.environments.base import Environment
+
+NAME = "stub-no-model"  # stands in the records of a run as what wrote its variants
+OBJECTS = 0.06  # share of samples that the judge rejects, so that the refinement has something to do
+FIXABLE = 0.7  # of these, whose fault lies in the words
+CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
+STORY = "Somebody puts things in order before a short journey and wants nothing to be forgotten."
+VAGUE = ("one of mine", "the usual one", "the one we spoke of")
+ENDINGS = ("", "field", "wood", "ton")  # of new names, after WORDS
+
+FIELD = re.compile(r"\{(\w+)\}")
+PLACES = re.compile(r"^turn (\d+): (\[\[.*\]\])$", re.MULTILINE)
+VALUE = re.compile(r"^(\S+) \((\S+) of \S+\): (\{.*\})$", re.MULTILINE)
+CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
+TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
+MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
+SIGNATURE = re.compile(r"^(\w+)\(.*\): (.+)$", re.MULTILINE)
+SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
+NAMED = re.compile(r"[A-Z][^\W\d_]+|[^\W\d_]+(?:['’]?[^\W\d_]* [^\W\d_]+)+")  # a name, or several words
+
+Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call
+Answer = dict[str, Any]  # an answer's fields
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request: `template` by name, its `fields` as texts, the whole `question`, the `schema` of a constrained answer
+    or None for tags, and the chance that hangs on it."""
+
+    template: str
+    fields: dict[str, str]
+    question: str
+    schema: dict[str, Any] | None
+    chance: random.Random
+
+
+def read(request: Mapping[str, Any]) -> Asked | None:
+    """The body of a chat request. None for one that comes from no template of the project."""
+    messages = request.get("messages", [])
+    if len(messages) < 2 or messages[0]["role"] != "system":
+        return None
+    schema = _schema(request)
+    way = "tagged" if schema is None else "constrained"
+    question = messages[1]["content"]
+    for name, system, patterns in _known():
+        if system == messages[0]["content"] and (match := patterns[way].fullmatch(question)):
+            return Asked(name, match.groupdict(""), question, schema, _chance(request))
+    return None
+
+
+def written(fields: Answer, *, constrained: bool) -> str:
+    """`fields` as one JSON object, or each between tags of its name, a list element by element."""
+    reasoned = {"reason": "It follows from what is shown.", **fields}
+    if constrained:
+        return json.dumps(reasoned)
+    return "\n".join(
+        f"<{name}>{item if isinstance(item, str) else json.dumps(item)}</{name}>"
+        for name, value in reasoned.items()
+        for item in (value if isinstance(value, list) else [value])
+    )
+
+
+class StubModel:
+    """`environments` are those whose catalogues lend their phrases; all others are worded from their requests."""
+
+    def __init__(self, environments: Sequence[Environment] = ()) -> None:
+        self.catalogues: list[tuple[frozenset[str], Catalogue]] = []
+        self.options: set[Any] = set()  # values that tools list, which are no names
+        for environment in environments:
+            tools = environment.tools()
+            self.options |= {
+                str(value)
+                for tool in tools.values()
+                for parameter in tool.parameters
+                for value in parameter.schema.get("enum", ())
+            }
+            try:
+                self.catalogues.append((frozenset(tools), catalogue_for(environment)))
+            except ComposeError:
+                continue  # it has none
+
+    def answer(self, request: Mapping[str, Any]) -> str:
+        """The text of the answer to a chat request. Raises KeyError for a template that has no role here."""
+        asked = read(request)
+        if asked is not None:
+            return written(getattr(self, ROLES[asked.template])(asked), constrained=asked.schema is not None)
+        schema = _schema(request)  # a check of the endpoint, for instance
+        if schema is None:
+            return "This is no language model: it answers what the daemon asks, by rule."
+        return json.dumps(Sampler(_chance(request)).value("", schema))
+
+    # Stages I and II: functions for the places of a pattern, values for arguments, worlds and their repairs.
+
+    def plan(self, asked: Asked) -> Answer:
+        """Any of the functions that may stand in a place; none twice in a turn where that can be helped."""
+        told = asked.schema is None or "narrative" in asked.schema["properties"]
+        found: Answer = {"narrative": STORY} if told else {}
+        for number, places in PLACES.findall(asked.fields["pattern"]):
+            names: list[str] = []
+            for options in json.loads(places):
+                fresh = [name for name in options if name not in names]
+                names.append(asked.chance.choice(fresh or options))
+            found[f"turn_{number}"] = names if asked.schema is not None else json.dumps(names)
+        return found
+
+    def values(self, asked: Asked) -> Answer:
+        """Any of the values that a line offers, or one that its schema allows."""
+        found = {}
+        for key, argument, text in VALUE.findall(asked.fields["values"]):
+            may = json.loads(text)
+            offered = may.get("one of") or may.get("such as")
+            found[key] = asked.chance.choice(offered) if offered else Sampler(asked.chance).value(argument, may["any"])
+        return {"values": found}
+
+    def world(self, asked: Asked) -> Answer:
+        """The same world with other names: of what looks like one and stands nowhere else, the last word is new."""
+        state = _state(asked)
+        counts = Counter(_texts(state))
+        names = [word + ending for ending in ENDINGS for word in asked.chance.sample(WORDS, len(WORDS))]
+        fresh = iter([name for name in names if name not in counts])
+
+        def renamed(part: Any) -> Any:
+            if isinstance(part, dict):
+                return {key: renamed(value) for key, value in part.items()}
+            if isinstance(part, list):
+                return [renamed(item) for item in part]
+            if not isinstance(part, str) or counts[part] > 1 or part in self.options or not NAMED.fullmatch(part):
+                return part
+            first, _, last = part.rpartition(" ")
+            name = next(fresh, last)
+            return f"{first} {name.capitalize() if last[0].isupper() else name}".strip()
+
+        return {"state": _changes(state, renamed(state))}
+
+    def patch(self, asked: Asked) -> Answer:
+        """One of the usual remedies: a switch that is off, something closed, an amount that is low."""
+        changes = [{"path": path, "value": value} for path, value in _remedies(_state(asked))]
+        return {"patch": [asked.chance.choice(changes)] if changes else [{"path": "nothing", "value": 0}]}
+
+    # Stage III: words.
+
+    def all_turns(self, asked: Asked) -> Answer:
+        return {"queries": [self._request(asked, part) for part in TURN.split(asked.fields["turns"])[2::2]]}
+
+    def each_turn(self, asked: Asked) -> Answer:
+        return {"query": self.all_turns(asked)["queries"]}
+
+    def one_turn(self, asked: Asked) -> Answer:
+        return {"query": self._request(asked, asked.fields["calls"])}
+
+    def _request(self, asked: Asked, part: str) -> str:
+        """One turn's text: a sentence for each recipe that the calls in `part` make up, or for each call, and whatever
+        of the values under "must say" is still unsaid."""
+        calls: list[Shown] = [json.loads(line) for line in part.splitlines() if line.startswith('{"call"')]
+        found = MUST_SAY.search(part)
+        values = json.loads(f"[{found[1]}]") if found is not None and not found[1].startswith("(") else []
+        does, sentences = dict(SIGNATURE.findall(asked.question)), []
+        catalogue = self._catalogue(calls)
+        while calls:
+            recipe = None if catalogue is None else _recipe(catalogue, calls, asked.chance)
+            size = 1 if recipe is None else len(recipe.steps)
+            own, calls = calls[:size], calls[size:]
+            if recipe is not None:
+                clause = _clause(recipe, own, asked.chance)
+            else:
+                given = {str(value) for value in own[0]["arguments"].values()}
+                said = " and ".join(_words(value) for value in values if str(value) in given)
+                clause = _imperative(does.get(own[0]["call"], "")) + (f", with {said}" if said else "")
+            sentences.append(f"Please {clause[0].lower()}{clause[1:]}.")
+        text = " ".join(sentences)
+        unsaid = [_words(value) for value in values if not Text.of(text).says(value)]
+        return text if not unsaid else f"{text} What matters here is {'; and '.join(unsaid)}."
+
+    def _catalogue(self, calls: Sequence[Shown]) -> Catalogue | None:
+        """That of the named environment that has all these tools."""
+        names = {call["call"] for call in calls}
+        return next((catalogue for tools, catalogue in self.catalogues if names <= tools), None)
+
+    # Stage IV: verification, judge, diagnosis.
+
+    def verify(self, asked: Asked) -> Answer:
+        return {"verdict": ["aligned"] * int(asked.fields["count"]), "problem": ""}
+
+    def judge(self, asked: Asked) -> Answer:
+        verdicts: Answer = dict.fromkeys(CRITERIA, "pass")
+        objects = asked.chance.random() < OBJECTS
+        if objects:
+            verdicts[asked.chance.choice(CRITERIA)] = "fail"
+        verdicts["issue"] = "The second half reads as if it were in a hurry." if objects else ""
+        if asked.fields["diagnosis"]:
+            verdicts |= self.classify(asked) if objects else {"fault": "none", "turn": 0}
+        return verdicts
+
+    def classify(self, asked: Asked) -> Answer:
+        return {"fault": "query_fixable" if asked.chance.random() < FIXABLE else "gt_unfixable", "turn": 1}
+
+    # Stage V: which function or value goes missing, and whether its turn is really out of reach.
+
+    def take_function(self, asked: Asked) -> Answer:
+        return {"function": asked.chance.choice(asked.fields["choices"].split(", "))}
+
+    def leave_open(self, asked: Asked) -> Answer:
+        """The first value that can be cut out of its sentences without a trace; the others follow the supply."""
+        sentences = SENTENCES.split(asked.fields["query"])
+        found = [(int(number), json.loads(value)) for number, value in CHOICE.findall(asked.fields["choices"])]
+        for number, value in found:
+            words = _words(value)
+            own = [sentence for sentence in sentences if Text.of(sentence).says(words)]
+            rest = [sentence for sentence in sentences if sentence not in own]
+            vague = asked.chance.choice(VAGUE)
+            request = re.sub(rf"'?{re.escape(words)}'?", vague, " ".join(own), flags=re.IGNORECASE)
+            if own and not Text.of(request).says(value):
+                return {
+                    "choice": number,
+                    "request": request,
+                    "supply": " ".join((f"I mean {words}, of course.", *rest)),
+                }
+        number, value = found[0]
+        return {"choice": number, "request": "Please do what I have in mind.", "supply": f"I mean {value}, of course."}
+
+    def not_served(self, asked: Asked) -> Answer:
+        return {"served": "no"}
+
+    def not_known(self, asked: Asked) -> Answer:
+        return {"known": "no"}
+
+
+# Template: method.
+ROLES = {
+    "planner": "plan",
+    "parameters": "values",
+    "initial_state": "world",
+    "config_patch": "patch",
+    "rewrite_turns": "all_turns",
+    "query": "each_turn",
+    "refine_rewrite": "one_turn",
+    "query_verification": "verify",
+    "judge_quality": "judge",
+    "refine_classify": "classify",
+    "miss_func": "take_function",
+    "miss_func_verify": "not_served",
+    "miss_param": "leave_open",
+    "miss_param_verify": "not_known",
+}
+
+
+def _schema(request: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The JSON Schema that an answer is held to."""
+    wanted = request.get("response_format") or {}
+    return wanted["json_schema"]["schema"] if wanted.get("type") == "json_schema" else None
+
+
+def _chance(request: Mapping[str, Any]) -> random.Random:
+    return random.Random(json.dumps(request, sort_keys=True))
+
+
+def _state(asked: Asked) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = json.loads(asked.fields["state"])
+    except ValueError:  # cut
+        state = {}
+    return state
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """Every text of a JSON value, keys included."""
+    if isinstance(part, dict):
+        for key, value in part.items():
+            yield key
+            yield from _texts(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _texts(value)
+    elif isinstance(part, str):
+        yield part
+
+
+def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The parts of `new` that differ."""
+    return {
+        key: _changes(old[key], value) if isinstance(value, dict) else value
+        for key, value in new.items()
+        if value != old[key]
+    }
+
+
+def _remedies(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(part, dict):
+        for name, value in part.items():
+            yield from _remedies(value, f"{path}.{name}" if path else name)
+    elif part is False:
+        yield path, True
+    elif part == "Closed":
+        yield path, "Open"
+    elif isinstance(part, (int, float)) and not isinstance(part, bool) and 0 <= part < 50:
+        yield path, part * 10 + 100
+
+
+def _recipe(catalogue: Catalogue, calls: Sequence[Shown], chance: random.Random) -> Recipe | None:
+    """The longest recipe that the first of `calls` are the steps of."""
+    names = tuple(call["call"] for call in calls)
+    fitting = [recipe for recipe in catalogue.recipes.values() if names[: len(recipe.steps)] == recipe.tools]
+    fitting = [recipe for recipe in fitting if _implied(recipe, calls)]
+    longest = max((len(recipe.steps) for recipe in fitting), default=0)
+    return chance.choice([one for one in fitting if len(one.steps) == longest]) if fitting else None
+
+
+def _implied(recipe: Recipe, calls: Sequence[Shown]) -> bool:
+    """Whether the constants that the recipe's words imply are those of the calls."""
+    return all(
+        call["arguments"].get(argument) == source.value
+        for step, call in zip(recipe.steps, calls, strict=False)
+        for argument, source in step.arguments.items()
+        if isinstance(source, Implied)
+    )
+
+
+def _clause(recipe: Recipe, calls: Sequence[Shown], chance: random.Random) -> str:
+    fields: dict[str, str] = {}
+    for step, call in zip(recipe.steps, calls, strict=True):
+        for argument, source in step.arguments.items():
+            value = _words(call["arguments"].get(argument, "that one"))
+            if isinstance(source, Said):
+                fields.setdefault(source.slot, value)
+            elif isinstance(source, Known):
+                fields.setdefault(source.kind, "this one")
+    phrase = chance.choice(recipe.phrases)
+    return FIELD.sub(lambda found: fields.get(found[1], "this one"), phrase)
+
+
+def _imperative(summary: str) -> str:
+    """What a tool's document says that it does, as one asks for it: "Finds a book: its number" is "find a book"."""
+    verb, _, rest = re.split(r"[:;.(]", summary)[0].strip().partition(" ")
+    for ending, instead in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("ss", "ss"), ("s", "")):
+        if verb.endswith(ending):
+            verb = verb.removesuffix(ending) + instead
+            break
+    return f"{verb} {rest}".strip() or "see to the next thing"
+
+
+def _words(value: Any) -> str:
+    return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+@cache
+def _known() -> list[tuple[str, str, dict[str, re.Pattern[str]]]]:
+    """Every template for agents: name, system message, and what its question looks like in each way of answering."""
+    found = []
+    for file in sorted(FOLDER.glob("*.txt")):
+        template = load(file.stem)
+        if {"system", "user", "constrained", "tagged"} <= set(template.sections):
+            ways = {way: _pattern(template, way) for way in ("constrained", "tagged")}
+            found.append((template.name, _plain(template.sections["system"]), ways))
+    return found
+
+
+def _pattern(template: Template, way: str) -> re.Pattern[str]:
+    """The question as a pattern: the sections that may be left out stand between `user` and the way of answering."""
+    seen: set[str] = set()
+    text = _section(template.sections["user"], seen)
+    for name, section in template.sections.items():
+        if name not in ("system", "user", "tagged", "constrained"):
+            text += f"(?:\n\n{_section(section, seen)})?"
+    return re.compile(f"{text}\n\n{_section(template.sections[way], seen)}", re.DOTALL)
+
+
+def _section(text: str, seen: set[str]) -> str:
+    parts = []
+    for index, part in enumerate(FIELD.split(text)):
+        if index % 2 == 0:
+            parts.append(re.escape(_plain(part)))
+        else:
+            parts.append(f"(?P={part})" if part in seen else f"(?P<{part}>.*?)")
+            seen.add(part)
+    return "".join(parts)
+
+
+def _plain(text: str) -> str:
+    return text.replace("{{", "{").replace("}}", "}")

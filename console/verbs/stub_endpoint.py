@@ -1,0 +1,95 @@
+"""`rods stub-endpoint`: serves the stand-in for a language model, with OpenAI's chat-completions protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from rods.errors import UserError
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from console.stub_model import StubModel
+
+LARGEST = 64 * 2**20  # bytes of a request
+Named = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--environment",
+        negative=(),
+        help="An environment whose catalogue lends its phrases, such as world.py:environment; may be given again. "
+        "Any other is worded from what requests say of its tools.",
+    ),
+]
+Port = Annotated[int, Parameter(help="The port on 127.0.0.1; 0 takes a free one.")]
+UrlFile = Annotated[
+    Path | None, Parameter(help="A file to write the address into, for `url_file` of a configuration's endpoint.")
+]
+
+
+def stub_endpoint(*, environment: Named = None, port: Port = 0, url_file: UrlFile = None) -> None:
+    """Play every role of a language model that writes variants, by rule, until Ctrl-C: to try the path without a model.
+
+    Prints the endpoint as the configuration wants it.
+    """
+    from console.stub_model import StubModel
+    from rods.environments.loading import Environments
+
+    with Environments() as environments:
+        model = StubModel([environments.load(name) for name in environment or ()])
+        asyncio.run(_serve(model, port, url_file))
+
+
+async def _serve(model: StubModel, port: int, url_file: Path | None) -> None:
+    """Answers until a signal comes."""
+    from aiohttp import web
+
+    from buffers.log.disk import replace
+    from console.stub_model import NAME
+    from rods.signals import on_signal
+
+    async def complete(request: web.Request) -> web.Response:
+        try:
+            asked = await request.json()
+            text = model.answer(asked)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            text = f"not what the daemon asks: {type(error).__name__} {error}"
+            return web.json_response({"error": {"message": text, "code": 400}}, status=400)
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+        prompt = sum(len(str(message.get("content"))) for message in asked["messages"])
+        usage = {"prompt_tokens": prompt // 4, "completion_tokens": len(text) // 4}  # about four characters each
+        body = {"id": NAME, "object": "chat.completion", "model": NAME, "choices": [choice], "usage": usage}
+        return web.json_response(body)
+
+    async def models(request: web.Request) -> web.Response:
+        card = {"id": NAME, "object": "model", "max_model_len": 131_072}
+        return web.json_response({"object": "list", "data": [card]})
+
+    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        loop.call_soon_threadsafe(stopped.set)
+
+    on_signal(stop)
+    app = web.Application(client_max_size=LARGEST)
+    app.add_routes([web.get("/v1/models", models), web.post("/v1/chat/completions", complete)])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, "127.0.0.1", port).start()
+        except OSError as error:
+            what = f"cannot listen there ({error.strerror})"
+            raise UserError(what, where=f"port {port}", remedy="leave out --port: a free one is taken") from error
+        address = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        if url_file is not None:
+            replace(url_file, f"{address}\n".encode())
+        print("# NO MODEL: rules that play the roles. What they write tries the machinery and is evidence for nothing.")
+        print(f'[[operation.endpoints]]\nmodel = "{NAME}"\nurls = ["{address}"]', flush=True)
+        await stopped.wait()
+    finally:
+        await runner.cleanup()

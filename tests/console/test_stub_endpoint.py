@@ -1,0 +1,84 @@
+"""`rods stub-endpoint`: a server that plays every role, whatever the environment (variants of an environment without a
+catalogue: tests/daemon/authors/catalogue_free/test_own_environment.py)."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tomllib
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+
+import prompts
+from console.main import run
+from console.stub_model import ROLES, StubModel
+
+RODS = Path(sys.executable).parent / "rods"
+
+
+@contextmanager
+def serving(*options: str) -> Iterator[tuple[list[str], subprocess.Popen[str]]]:
+    """The lines with which the verb begins, and its process."""
+    with subprocess.Popen([str(RODS), "stub-endpoint", *options], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield [process.stdout.readline() for _ in range(4)], process
+        finally:
+            process.kill()
+
+
+def test_what_it_prints_is_an_endpoint_that_the_doctor_finds_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving("--environment", "desk", "--url-file", str(tmp_path / "url")) as (lines, process):
+        assert lines[0].startswith("# NO MODEL") and "evidence for nothing" in lines[0]
+        (endpoint,) = tomllib.loads("".join(lines))["operation"]["endpoints"]
+        assert endpoint["urls"] == [(tmp_path / "url").read_text().strip()]
+        config = tmp_path / "run.toml"
+        config.write_text(
+            f'[policy]\nkind = "simulated"\n[[operation.endpoints]]\nmodel = "{endpoint["model"]}"\n'
+            f'url_file = "{tmp_path / "url"}"\n'
+        )
+        assert run(["doctor", "--config", str(config), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)  # and nothing else
+        assert all(finding["ok"] is not False for finding in found[f"endpoint {endpoint['model']}"])
+        with pytest.raises(HTTPError, match="400"):
+            urllib.request.urlopen(f"{endpoint['urls'][0]}/chat/completions", b"[]")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
+
+
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    with serving() as (lines, _):
+        port = lines[3].rpartition(":")[2].partition("/")[0]
+        refused = subprocess.run([RODS, "stub-endpoint", "--port", port], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2 and f"port {port}" in refused.stderr and "→" in refused.stderr
+
+
+def test_every_template_that_asks_an_agent_has_a_role() -> None:
+    names = {path.stem for path in prompts.FOLDER.glob("*.txt")}
+    asking = {name for name in names if {"system", "user", "constrained"} <= prompts.load(name).sections.keys()}
+    assert asking == set(ROLES) and all(hasattr(StubModel, method) for method in ROLES.values())
+
+
+def test_a_world_without_a_catalogue_gets_other_names_and_keeps_its_references() -> None:
+    state = {
+        "books": {"7": {"title": "Blue Lanterns", "borrower": "Ada", "on": ["2026-01-02"], "kept": "12 days"}},
+        "members": [{"name": "Ada", "city": "Oslo", "tags": {"level": "gold"}}],
+    }
+    said = prompts.load("initial_state").render_sections(story="s", plan="p", state=json.dumps(state))
+    question = {"role": "user", "content": f"{said['user']}\n\n{said['tagged']}"}
+    request = {"messages": [{"role": "system", "content": said["system"]}, question]}
+    answer = StubModel().answer(request)
+    changed = json.loads(answer.partition("<state>")[2].partition("</state>")[0])
+    book, member = changed["books"]["7"], changed["members"][0]
+    assert book["title"].startswith("Blue ") and book["title"] != "Blue Lanterns" and book.keys() == {"title"}
+    assert member["name"] == "Ada" and member["city"] != "Oslo" and member["tags"] == {"level": "gold"}
+    assert StubModel().answer(request) == answer
