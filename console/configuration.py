@@ -47,8 +47,11 @@ PAPER_TAIL = """
 The paper's text lost most of its numbers: "second-hand" marks those that a third party reports. Where it says nothing
 at all, our default stays: how many groups a window holds, how many observations and groups boundary drift reads, after
 how many epochs an unsampled variant is pruned, how seeds are shared out among groups of types beyond an equal quota,
-how often an unreadable answer is asked for again. Further,
+how often an unreadable answer is asked for again, temperatures, how large a mini-batch is (`training.passes`), how long
+replies, texts and lists may be, how far a variant's shape may lie from its root's (`[gates]`). Further,
 
+- the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes switch it off): in its
+  place the paper asks for `<reason>` tags (Appendix B.3), and so do the prompts;
 - what guards the comparison stays: variants that match a held-out task are refused (`gates.contamination`), rollouts
   that the machinery broke count for nobody, and those cut by length make no zones;
 - values of arguments are chosen from what exists in the world at that moment, where that can be listed (the paper's

@@ -189,7 +189,8 @@ class StubModel:
             if recipe is not None:
                 clause = _clause(recipe, own, asked.chance)
             else:
-                said = " and ".join(_words(value) for value in values if value in own[0]["arguments"].values())
+                given = {str(value) for value in own[0]["arguments"].values()}
+                said = " and ".join(_words(value) for value in values if str(value) in given)
                 clause = _imperative(does.get(own[0]["call"], "")) + (f", with {said}" if said else "")
             sentences.append(f"Please {clause[0].lower()}{clause[1:]}.")
         text = " ".join(sentences)
@@ -348,9 +349,9 @@ def _clause(recipe: Recipe, calls: Sequence[Shown], chance: random.Random) -> st
             if isinstance(source, Said):
                 fields.setdefault(source.slot, value)
             elif isinstance(source, Known):
-                fields.setdefault(source.kind, "that one")
+                fields.setdefault(source.kind, "this one")
     phrase = chance.choice(recipe.phrases)
-    return FIELD.sub(lambda found: fields.get(found[1], "that one"), phrase)
+    return FIELD.sub(lambda found: fields.get(found[1], "this one"), phrase)
 
 
 def _imperative(summary: str) -> str:

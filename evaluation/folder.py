@@ -32,6 +32,7 @@ from evaluation.card import Card
 from rods.canonical import keyed_random
 from rods.config import Rollouts
 from rods.errors import RefusedError, UserError
+from rods.files import read_regular
 from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, Split, Task, TaskType
 from worlds.bfcl.world import Bfcl
 
@@ -126,7 +127,7 @@ def open_folder(folder: Path, settings: Settings, bfcl: Bfcl) -> None:
 def recorded_settings(folder: Path) -> dict[str, Any]:
     """The content of evaluation.json. Raises UserError for a folder without it, RefusedError for other data."""
     try:
-        found: dict[str, Any] = orjson.loads((folder / SETTINGS).read_bytes())
+        found: dict[str, Any] = orjson.loads(read_regular(folder / SETTINGS))
     except (OSError, orjson.JSONDecodeError) as error:
         raise UserError("is no evaluation", where=str(folder), remedy="`rods-eval run` makes one") from error
     check_version(found.get("data", {}), folder / SETTINGS)

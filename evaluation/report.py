@@ -25,6 +25,7 @@ from evaluation.card import different
 from evaluation.folder import PARTS, Episode, Part, cards, episodes, load_settings, recorded_settings
 from evaluation.scoring import share
 from rods.errors import UserError
+from rods.files import read_regular
 from rods.tasks import Task
 from worlds.bfcl import wheel
 from worlds.bfcl.tasks import tasks as bfcl_tasks
@@ -164,7 +165,7 @@ def known_wheel(file: Path | None) -> Path:
     if file is None:
         return wheel.path()
     try:
-        sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+        sha256 = hashlib.sha256(read_regular(file)).hexdigest()
         with zipfile.ZipFile(file) as archive:
             names = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
             version = _VERSION.search(archive.read(names[0]).decode())

@@ -18,6 +18,7 @@ from evaluation.bfcl.dialects import Documents
 from evaluation.folder import COLDEST, Part, Protocol, Settings, SystemPrompt
 from rods.config import Budgets, Endpoint, Operation, read_config
 from rods.errors import UserError
+from rods.files import read_regular
 from rods.tasks import TASK_TYPES, TaskType
 
 Precision = Literal["auto", "float32", "bf16"]
@@ -235,7 +236,7 @@ def _files(path: Path, options: Options) -> Source:
     _check_existing(path)
     kind: Kind = "traces" if results.are_traces(path) else "results"
     files = results.trace_files(path) if kind == "traces" else results.files(path)
-    digest = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()
+    digest = hashlib.sha256(b"".join(hashlib.sha256(read_regular(file)).digest() for file in files)).hexdigest()
     name = options.name or path.resolve().name.split(".")[0]
     stated = kind == "traces" or all(results.version_file(file) for file in files)
     return Source(kind, {"kind": kind, "name": name, "sha256": digest, "states_data": stated}, path)

@@ -28,13 +28,15 @@ _Error = TypeVar("_Error", bound=BaseException)
 def application(name: str, text: str) -> App:
     """The command line of the program `name`; `text` is the first line of its help. Of an option given twice the last
     counts, so that a script can add to what it was given; lists grow."""
-    return App(
+    app = App(
         name=name,
         help=text,
         help_format="plaintext",
         version=rods.__version__,
         default_parameter=Parameter(allow_repeating=True),
     )
+    app.register_install_completion_command(help="Install tab completion for the shell in use, in its startup file.")
+    return app
 
 
 def _plain(stopped: Interrupted) -> tuple[str, int]:

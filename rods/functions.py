@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,7 +30,10 @@ def named_function(name: str, *, where: str) -> Any:
         remedy = "start in the folder that it is named from, or name it by its whole path"
         raise UserError(f"no file {module_name}", where=where, remedy=remedy) from error
     except Exception as error:
-        what = f"{module_name}, when it is imported, raised {type(error).__name__}: {error}"
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(Path(module_name).absolute())]
+        at = f" in line {lines[-1]}" if lines else ""
+        what = f"{module_name}, when it is imported, raised{at} {type(error).__name__}: {error}"
         raise UserError(what, where=where) from error
     if not hasattr(module, function_name):
         raise UserError(f"{module_name} has no {function_name!r}", where=where)

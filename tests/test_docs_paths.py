@@ -56,6 +56,12 @@ def test_a_page_names_what_is_there(page: Path) -> None:
     assert not gone, f"{page} names what is not there: {', '.join(gone)}"
 
 
+@pytest.mark.parametrize("page", tracked("*.md"), ids=str)
+def test_no_page_takes_code_from_the_tests(page: Path) -> None:
+    """They are not in the wheel."""
+    assert not re.findall(r"^\s*(?:from|import) (?:tests|bench)\b.*", (ROOT / page).read_text(), re.MULTILINE)
+
+
 def test_docstrings_and_comments_name_what_is_there() -> None:
     gone = []
     for file in tracked("*.py"):

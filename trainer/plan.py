@@ -26,6 +26,7 @@ from buffers.checkpoints import KEEP
 from buffers.run import runfolder
 from rods.config import Config
 from rods.errors import UserError
+from rods.files import read_regular
 from rods.tasks import Task
 
 FLOAT, HALF = 4, 2  # bytes
@@ -48,7 +49,7 @@ def launched(file: Path) -> Launch:
     import yaml  # late: only the plan of a launch needs it
 
     try:
-        known = yaml.safe_load(file.read_text(encoding="utf-8"))
+        known = yaml.safe_load(read_regular(file))
         kind = known["distributed_type"]
         sharding: Sharding = "whole"
         if kind == "FSDP":
@@ -241,7 +242,7 @@ def model_shape(folder: Path, config_json: Path | None = None) -> ModelShape | N
     """The model in `folder`, from its config (or `config_json`) and the headers of its weights; None where there is no
     config. Without weights the parameters are those of the config."""
     try:
-        known = orjson.loads((config_json or folder / "config.json").read_bytes())
+        known = orjson.loads(read_regular(config_json or folder / "config.json"))
         hidden, heads = int(known["hidden_size"]), int(known["num_attention_heads"])
         size = int(known.get("head_dim") or hidden // heads)
         found = ModelShape(

@@ -119,7 +119,7 @@ def check(config: Config, tasks: Sequence[Task], environments: Environments) -> 
                 f"task {task.id} was written for version {task.environment.hash} of {task.environment.name!r}, "
                 f"but {environment.hash} is installed",
                 where="tasks",
-                remedy="install that version, or write the tasks anew",
+                remedy="install that version, or renew the tasks: `rods data rehash FILE`",
             )
         if faults := replay(environment, task):
             raise UserError(

@@ -28,6 +28,7 @@ from evaluation.bfcl.dialects import Native, Prompted
 from rods.dialects.base import Dialect
 from rods.episode.engine import StepTrace, Trace
 from rods.errors import RefusedError, UserError
+from rods.files import read_regular
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task
 from worlds.bfcl import wheel
 
@@ -113,8 +114,8 @@ def read(path: Path, tasks: Mapping[str, Task], form: Form) -> Iterator[ResultEn
     for file in files(path):
         version = version_file(file)
         if version is not None:
-            check_version(orjson.loads(version.read_bytes()), version)
-        for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
+            check_version(orjson.loads(read_regular(version)), version)
+        for number, line in enumerate(read_regular(file).decode().split("\n"), start=1):
             if line.strip():
                 entry = _entry(line, f"{file}:{number}", tasks, form)
                 if entry is not None:
@@ -225,7 +226,7 @@ def _name(name: str, error: str | None) -> str:
 
 def _lines(file: Path) -> list[bytes]:
     try:
-        data = file.read_bytes()
+        data = read_regular(file)
         return (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot be read ({error})", where=str(file), remedy="check the file") from error

@@ -197,7 +197,7 @@ def _meant(where: tuple[str | int, ...]) -> str:
     for part in where[:-1]:
         # a number stands for an element of a list of tables
         section = get_args(section)[0] if isinstance(part, int) else section.model_fields[part].annotation
-    close = difflib.get_close_matches(str(where[-1]), getattr(section, "model_fields", {}), n=1)
+    close = difflib.get_close_matches(str(where[-1])[:60], getattr(section, "model_fields", {}), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 

@@ -57,6 +57,17 @@ def test_no_verb_is_missing_from_the_agreed_list() -> None:
     assert set(VERBS) == set(EXPECTED)
 
 
+def test_the_shell_completes_verbs_and_options(tmp_path: Path) -> None:
+    environment = {**os.environ, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
+    program = Path(sys.executable).parent / "rods"
+    subprocess.run([program, "--install-completion", "--shell", "bash"], env=environment, check=True)
+    script = next(path for path in tmp_path.rglob("rods") if path.is_file())
+    assert str(script) in (tmp_path / ".bashrc").read_text()
+    asked = f"source {script}; COMP_WORDS=(rods status --); COMP_CWORD=2; _rods; echo ${{COMPREPLY[@]}}"
+    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
+    assert "--json" in done.stdout.split()
+
+
 def test_help_and_status_need_no_torch() -> None:
     code = (
         "import sys, console.main as m\n"

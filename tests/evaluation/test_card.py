@@ -58,7 +58,7 @@ def test_prompts_hash_what_answers_malformed_text_and_how_results_are_shown(monk
 
 def test_a_chat_template_is_known_from_either_file_that_may_hold_it(tmp_path: Path) -> None:
     assert template_of(tmp_path) is None
-    words = model.build_tokenizer(" " + word for word in desk.words())
+    words = model.build_tokenizer(" ".join((*task.script, *task.tools)) for task in desk.generate(5, 60, 0))
     words.save_pretrained(tmp_path)
     nano = template_of(tmp_path)
     assert nano is not None

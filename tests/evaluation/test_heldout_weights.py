@@ -19,7 +19,7 @@ CONFIG = Config(rollouts=Rollouts(rollouts_per_task=2, max_steps=2, max_reply_to
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("policy")
-    words = model.build_tokenizer(" " + word for word in desk.words())
+    words = model.build_tokenizer(" ".join((*task.script, *task.tools)) for task in desk.generate(5, 60, 0))
     model.fresh(words, 0).save_pretrained(folder)
     words.save_pretrained(folder)
     return folder

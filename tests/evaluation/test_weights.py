@@ -24,7 +24,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fetch()
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("weights")
-    words = model.build_tokenizer(" " + word for word in desk.words())
+    words = model.build_tokenizer(" ".join((*task.script, *task.tools)) for task in desk.generate(5, 60, 0))
     model.fresh(words, 0).save_pretrained(folder)
     words.save_pretrained(folder)
     return folder

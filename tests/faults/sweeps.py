@@ -38,9 +38,10 @@ SURVIVALS: tuple[Survival, ...] = ("nothing", "names", "zeros")
 def kills(workload: Tested, share: int = 1) -> Row:
     """kill -9 before every change of a file, and in the middle of every write."""
     row = Row(f"kill -9 at every create, write, truncate, fsync, rename, unlink, mkdir: {workload.program}")
-    plans = [Plan("kill", at) for at in range(1, _changes(workload, KINDS) + 1 + SPARE)]
-    plans += [Plan("torn", at, ("write",)) for at in range(1, _changes(workload, ("write",)) + 1 + SPARE)]
-    return _struck(workload, row, plans[::share], killed=True)
+    plans = [Plan("kill", at) for at in range(1, _changes(workload, KINDS) + 1 + SPARE, share)]
+    # begun anew, so that how many points a sample tries does not hang on how many changes the calm run happened to make
+    plans += [Plan("torn", at, ("write",)) for at in range(1, _changes(workload, ("write",)) + 1 + SPARE, share)]
+    return _struck(workload, row, plans, killed=True)
 
 
 def kills_of_recoveries(workload: Tested, share: int = 1) -> Row:

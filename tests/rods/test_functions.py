@@ -36,7 +36,7 @@ def test_a_file_is_run_once_whatever_it_is_called(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("text", "what"), [("1/0", "ZeroDivisionError"), ("def", "SyntaxError"), ("import no_x", "no_x")]
+    ("text", "what"), [("x = 1\n1/0", "in line 2 ZeroDivisionError"), ("def", "SyntaxError"), ("import no_x", "no_x")]
 )
 def test_a_file_that_cannot_be_run_is_a_persons_mistake(tmp_path: Path, text: str, what: str) -> None:
     (tmp_path / "broken.py").write_text(text)

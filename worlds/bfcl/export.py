@@ -21,6 +21,7 @@ import orjson
 
 from rods.environments.base import reference
 from rods.errors import UserError
+from rods.files import read_regular
 from rods.gates.ground_truth import run
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from worlds.bfcl import wheel
@@ -154,7 +155,7 @@ def _file(kind: TaskType) -> str:
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     try:
-        return [orjson.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
+        return [orjson.loads(line) for line in read_regular(path).splitlines() if line.strip()]
     except OSError as error:
         raise UserError(f"cannot read ({error.strerror})", where=str(path), remedy="check the folder") from error
     except ValueError as error:

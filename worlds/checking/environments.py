@@ -119,8 +119,12 @@ def _catalogue(probe: Probe, name: str) -> None:
             '(pipeline.author = "llm"), the procedural author cannot (docs/composing.md)'
         )
         return
-    for what in soundness.faults(catalogue, probe.environment):
+    faults = soundness.faults(catalogue, probe.environment)
+    for what in faults:
         probe.fault(name, "catalogue", what, "docs/composing.md says what a catalogue owes")
+    if not faults:
+        for what in soundness.unworkable(catalogue, probe.environment):
+            probe.note(what)
 
 
 def _script(probe: Probe, state: State, tasks: list[Task], random_seed: int) -> list[Call]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import string
 from collections.abc import Iterator, Mapping
 
+from rods.composing.bind import by_chance, realise
 from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Said
+from rods.composing.records import ComposeError, Plan, PlannedTurn
+from rods.composing.states import fresh_state
 from rods.environments.base import Environment, Tool
+
+TRIES = 20  # fresh worlds in which a recipe is tried
 
 
 def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
@@ -71,6 +77,41 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         wanted = {str(place) for place in range(size)}
         found += [f"the frame {frame!r} must hold {size} requests" for frame in frames if set(_fields(frame)) != wanted]
     return found
+
+
+def unworkable(catalogue: Catalogue, environment: Environment) -> Iterator[str]:
+    """The recipes of a catalogue without faults that never run, one line each: with others before them that give and
+    make what they want, in `TRIES` fresh worlds."""
+    for recipe in catalogue.recipes.values():
+        why = ""
+        for attempt in range(TRIES):
+            rng = random.Random(f"{recipe.name} {attempt}")
+            leading = _leading(catalogue, recipe, rng, frozenset((recipe.name,)))
+            plan = Plan(tuple(PlannedTurn((one.name,), one.tools) for one in leading), catalogue.topics(rng))
+            try:
+                realise(environment, catalogue, plan, fresh_state(catalogue, plan, None, rng), by_chance(rng))
+                break
+            except ComposeError as error:
+                why = str(error)
+        else:
+            yield f"the recipe {recipe.name!r} ran in none of {TRIES} fresh worlds: {why}"
+
+
+def _leading(catalogue: Catalogue, recipe: Recipe, rng: random.Random, seen: frozenset[str]) -> list[Recipe]:
+    """`recipe` after others, drawn by chance, that give and make what it wants."""
+    found: list[Recipe] = []
+    for want in sorted(recipe.wants):
+        if any(want in (*one.gives, *one.makes) for one in found):
+            continue
+        makers = [
+            one
+            for one in catalogue.recipes.values()
+            if want in (*one.gives, *one.makes) and want not in one.ends and one.name not in seen
+        ]
+        if makers:
+            maker = rng.choice(makers)
+            found += _leading(catalogue, maker, rng, seen | {maker.name})
+    return [*found, recipe]
 
 
 def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> Iterator[str]:

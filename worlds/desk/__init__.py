@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rods.composing.records import Draft
     from worlds.desk.generator import Size
 
-__all__ = ["environment", "fresh_tasks", "generate", "words"]
+__all__ = ["environment", "fresh_tasks", "generate"]
 
 
 def generate(random_seed: int, train: int, held_out: int, size: Size | Literal["regions"] = "full") -> list[Task]:
@@ -29,10 +29,3 @@ def fresh_tasks(
     from worlds.desk import generator
 
     return generator.fresh_tasks(random_seed, purpose, types, size)
-
-
-def words() -> list[str]:
-    """See `vocabulary.words`: every word that desk can show or ask for."""
-    from worlds.desk import vocabulary
-
-    return vocabulary.words()

@@ -299,6 +299,13 @@ def test_every_layer_can_be_switched_off(tmp_path: Path) -> None:
     assert len([one for one in players.trainer.state.active.values() if one.generated]) == 6
 
 
+def test_without_retirement_every_merge_injects_its_share_whatever_the_limit(tmp_path: Path) -> None:
+    players = play(tmp_path / "run", 5, half, pool={"retirement": False, "max_generated": 1, "inject_fraction": 0.2})
+    counts = [record["counts"] for record in decisions(players.run, "epoch")]
+    assert [one["injected"] for one in counts] == [0, 2, 2, 3, 3]
+    assert counts[-1]["generated"] == 10 and not any(one["retired"] for one in counts)
+
+
 def refusals(tmp_path: Path, *tasks: Task, **changes: Any) -> list[tuple[str, str]]:
     players = play(tmp_path / "run", 0, half, **changes)
     players._fresh = iter(tasks)

@@ -1,11 +1,15 @@
 """`rods env check` finds each broken promise of an environment."""
 
+import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 
+import console
 from rods.calls import Call
 from rods.environments.base import reference
+from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.tasks import Task
 from tests.environments import ENVIRONMENTS, load
@@ -25,6 +29,22 @@ def test_an_environment_that_keeps_its_word_has_no_fault(name):
     assert report.ok, report.lines()
     assert report.facts["call_us"] > 0 and report.facts["tools"] == report.facts["reached"] == 6
     assert any("no catalogue with a phrase book" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("number", ["book", "number"])
+def test_a_recipe_that_never_runs_is_named(tmp_path, monkeypatch, number):
+    for name in ("world.py", "catalogue.toml"):
+        shutil.copy(Path(console.__file__).parent / "new_world" / name, tmp_path)
+    catalogue = tmp_path / "catalogue.toml"
+    whole = catalogue.read_text()
+    catalogue.write_text(whole.replace('lend book=0.book member=1.member"', f'lend book=0.{number} member=1.member"'))
+    monkeypatch.chdir(tmp_path)
+    notes = [note for note in check_environment("world.py:environment", Environments()).notes if "recipe" in note]
+    if number == "book":
+        assert not notes
+    else:
+        (note,) = notes
+        assert "'lend_book' ran in none of 20 fresh worlds" in note and "['number']" in note
 
 
 @pytest.mark.parametrize(

@@ -121,4 +121,5 @@ async def test_the_planner_sees_schemas_the_root_s_story_and_all_that_has_failed
             assert all(schema["arguments"][each.name]["type"] == each.schema["type"] for each in tools[name].parameters)
         assert all(text in prompt for text in assignment().root.script)
     assert all(error.detail in again and str(error.function) in again for error in failures)
+    assert f"Blocked since then, never to be chosen: {', '.join(sorted(blocked))}\n" in again
     assert "failed so far" not in first and "Blocked" not in first
