@@ -23,6 +23,7 @@ from rods.canonical import keyed_random
 from rods.composing import bind, planning, states, task_types, wording
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
+from rods.config import Gates
 from rods.environments.loading import Environments
 from rods.gates import drafts
 from rods.tasks import Task
@@ -32,7 +33,7 @@ from worlds.desk.registry import State
 load = Environments().load
 
 REPAIRS = 3  # of the state, as the daemon allows
-EPSILON = 0.5  # the gate's default
+LIMITS = Gates()  # the defaults
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -54,6 +55,9 @@ def measure(quick: bool) -> list[Figure]:
         Figure("seeds with a variant in one attempt", other["yield"], "share", reach=0.8),
         Figure("variants with another multiset of functions", other["novel"], "share", reach=0.99),
         Figure("calls of variants to a function of the seed", other["overlap"], "share", higher=False),
+        Figure(
+            "edges from turn to turn kept exactly", other["wired"], "share", "same functions", same["wired"], reach=0.8
+        ),
         Figure("profile distance to the seed, median", other["distance"], "", "same functions", same["distance"]),
         Figure(
             "look-ups that only feed a later call and are asked for all the same",
@@ -94,7 +98,7 @@ def _variants(seeds: list[Task], functions: Literal["other", "same"]) -> dict[st
     desk = load("desk")
     distances: list[float] = []
     made: list[Task] = []
-    accepted = novel = shared = calls = 0
+    accepted = novel = shared = calls = wired = kept = 0
     spent = 0.0
     for seed in seeds:
         root = profile(desk, seed)
@@ -105,7 +109,9 @@ def _variants(seeds: list[Task], functions: Literal["other", "same"]) -> dict[st
             continue
         made.append(task)
         found = profile(desk, task)
-        accepted += not isomorphic(root, found, EPSILON)
+        accepted += not isomorphic(root, found, LIMITS)
+        wired += bool(root.links)
+        kept += bool(root.links) and root.links == found.links
         distances.append(distance(root, found))
         own, new = (Counter(call.name for turn in each.calls for call in turn) for each in (seed, task))
         novel += own != new
@@ -115,6 +121,7 @@ def _variants(seeds: list[Task], functions: Literal["other", "same"]) -> dict[st
         "yield": accepted / len(seeds),
         "novel": novel / len(distances),
         "overlap": shared / calls,
+        "wired": kept / wired,
         "distance": sorted(distances)[len(distances) // 2],
         "narrated": narrated(desk, made),
         "milliseconds": 1000 * spent / len(seeds),
@@ -131,6 +138,7 @@ def _variant(seed: Task, functions: Literal["other", "same"]) -> Task | None:
             desk,
             seed,
             profile(desk, seed),
+            limits=LIMITS,
             blocked=frozenset(),
             functions=functions,
             narrative=True,

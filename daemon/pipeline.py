@@ -124,7 +124,7 @@ class _Writing:
         self.stage = "plan"
         self.profile = await self.pipeline.shape(self.environment, self.job.root)
         key = (self.config.random_seeds.daemon, self.job.pick, self.job.index, self.attempt)
-        given = Assignment(self.environment, seed, self.job.root, self.profile, key)
+        given = Assignment(self.environment, seed, self.job.root, self.profile, key, self.config.gates)
         draft = await self._draft(given)
         write = self.author.rewrite if settings.rewrite else self.author.queries
         if seed.type in PLAIN:

@@ -127,7 +127,8 @@ async def rehearse(
     order = list(Roles.model_fields)
     for attempt in range(1, ATTEMPTS + 1):
         asker.questions, missing = [], list[str]()
-        given = Assignment(environment, seed, root, shape, (config.random_seeds.daemon, "rehearsal", 0, attempt))
+        key = (config.random_seeds.daemon, "rehearsal", 0, attempt)
+        given = Assignment(environment, seed, root, shape, key, config.gates)
         try:
             draft = await _drafted(author, given)
             missing += await _later(author, asker, given, draft, feedback=config.pipeline.feedback)

@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from rods.analysis.profile import Profile
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError, Draft, Plan
+from rods.config import Gates
 from rods.environments.base import Environment, Results
 from rods.tasks import Task, TaskType
 
@@ -29,9 +30,9 @@ Texts = tuple[str, ...]  # what the user says, one text a turn of the draft
 class Assignment:
     """One attempt at one variant, as every stage sees it.
 
-    `profile` is the root's. `failures` and `blocked` are what went wrong so far with this variant (004 Appendix F):
-    structured errors and the cumulative blocklist of functions; both stay empty in blind retry. `plan_number` counts
-    the plans of this attempt.
+    `profile` is the root's, `limits` what the gates hold a variant to. `failures` and `blocked` are what went wrong so
+    far with this variant (004 Appendix F): structured errors and the cumulative blocklist of functions; both stay empty
+    in blind retry. `plan_number` counts the plans of this attempt.
     """
 
     environment: Environment
@@ -39,6 +40,7 @@ class Assignment:
     root: Task
     profile: Profile
     key: tuple[int, str, int, int]  # the daemon's random seed, pick, variant index, pipeline attempt
+    limits: Gates
     plan_number: int = 0
     failures: tuple[ComposeError, ...] = ()
     blocked: frozenset[str] = frozenset()

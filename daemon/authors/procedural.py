@@ -46,6 +46,7 @@ class ProceduralAuthor:
                 given.environment,
                 given.seed,
                 given.profile,
+                limits=given.limits,
                 blocked=given.blocked,
                 functions=functions,
                 narrative=narrative,

@@ -3,7 +3,7 @@
 A profile is the directed acyclic graph of a task's ground-truth calls. A node is a call at (turn, index); every
 argument has a *flow* that says where its value came from (`rods.analysis.flows`), and a flow from an earlier call's
 result is an edge. Two profiles have a `distance` in [0, 1], and `isomorphic` is the gate that a variant must pass
-against the root of its lineage.
+against the root of its lineage: depth, edges and API topology have a limit each, so that none can make up for another.
 
 Nothing runs but the ground truth, in a fresh instance, and not even that when its results are given.
 """
@@ -18,6 +18,7 @@ from typing import Any
 
 from rods.analysis.flows import Flow, infer
 from rods.canonical import rounded
+from rods.config import Gates
 from rods.environments.base import Environment, Results
 from rods.tasks import Task, TaskType
 
@@ -88,6 +89,19 @@ class Profile:
             for argument, flow in node.flows.items()
             if flow.source == "result" and flow.origin is not None
         )
+
+    @cached_property
+    def links(self) -> Counter[tuple[int, int]]:
+        """The edges by turns: how often a call of the first turn feeds one of the second, by whatever arguments."""
+        return Counter((producer[0], node.turn) for node in self.nodes for producer in node.producers)
+
+    @cached_property
+    def topology(self) -> Counter[Any]:
+        """The API classes and how they are wired: the calls of each class, and how often a call of one class feeds one
+        of another."""
+        groups = {node.position: node.group for node in self.nodes}
+        wires = ((groups[producer], node.group) for node in self.nodes for producer in node.producers)
+        return Counter[Any](groups.values()) + Counter[Any](wires)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -174,20 +188,41 @@ def distance(a: Profile, b: Profile) -> float:
     return rounded(TURNS * turns + GRAPH * sum(rounds) / len(rounds) + DEPTH * depth + SOURCES * sources)
 
 
-def isomorphic(root: Profile, variant: Profile, epsilon: float) -> list[str]:
-    """Why `variant` is not close enough to `root`; empty when it is: the same number of turns, the same depth, calls
-    per turn within one, and a distance of at most `epsilon`."""
+def isomorphic(root: Profile, variant: Profile, limits: Gates) -> list[str]:
+    """Why `variant` is not close enough to `root`; empty when it is: the same number of turns and the same API classes,
+    calls per turn within one, and within `limits` its depth, the edges that only one of both has (turn → turn), the
+    distance between the topologies (1 − their Jaccard index), and the distance as a whole."""
     reasons = []
     if len(root.turns) != len(variant.turns):
         reasons.append(f"{len(variant.turns)} turns instead of {len(root.turns)}")
-    if root.depth != variant.depth:
+    if abs(root.depth - variant.depth) > limits.profile_depth:
         reasons.append(f"depth {variant.depth} instead of {root.depth}")
     for turn, (old, new) in enumerate(zip(root.calls_per_turn, variant.calls_per_turn, strict=False)):
         if abs(old - new) > 1:
             reasons.append(f"turn {turn} has {new} calls instead of {old}, more than one apart")
-    if (apart := distance(root, variant)) > epsilon:
-        reasons.append(f"profile distance {apart:.3f} is over {epsilon:g}")
+    if edges_apart(root.links, variant.links) > limits.profile_edges:
+        reasons.append(f"results flow {_told(variant.links)} instead of {_told(root.links)}")
+    if root.classes != variant.classes:
+        reasons.append(f"calls the classes {', '.join(variant.classes)} instead of {', '.join(root.classes)}")
+    if (apart := topology_apart(root, variant)) > limits.profile_topology:
+        reasons.append(f"topology distance {apart:.3f} is over {limits.profile_topology:g}")
+    if (apart := distance(root, variant)) > limits.profile_distance:
+        reasons.append(f"profile distance {apart:.3f} is over {limits.profile_distance:g}")
     return reasons
+
+
+def edges_apart(a: Counter[tuple[int, int]], b: Counter[tuple[int, int]]) -> int:
+    """How many edges (`Profile.links`) only one of both has."""
+    return ((a - b) + (b - a)).total()
+
+
+def topology_apart(a: Profile, b: Profile) -> float:
+    """How unlike two topologies (`Profile.topology`) are, in [0, 1]: 1 − their Jaccard index, to 12 decimals."""
+    return rounded(_unlike(a.topology, b.topology))
+
+
+def _told(links: Counter[tuple[int, int]]) -> str:
+    return ", ".join(f"{a} → {b}" for a, b in sorted(links.elements())) or "nowhere"
 
 
 def _unlike(a: Mapping[Any, int], b: Mapping[Any, int]) -> float:

@@ -138,6 +138,16 @@ class Recipe:
         return max(self.depths, default=0)
 
     @cached_property
+    def inside(self) -> int:
+        """How often a step feeds another."""
+        return sum(len({source.step for source in _got(step.arguments.values())}) for step in self.steps)
+
+    @cached_property
+    def passes_on(self) -> bool:
+        """Whether it leaves a result for later recipes."""
+        return bool(_got(gift.value for gift in self.gives.values()))
+
+    @cached_property
     def says(self) -> Mapping[str, str]:
         """The domain of each slot that the user says."""
         return {source.slot: source.domain for source in self._sources() if isinstance(source, Said)}
@@ -149,6 +159,10 @@ class Recipe:
 
     def _sources(self) -> list[Source]:
         return [source for step in self.steps for source in step.arguments.values()]
+
+
+def _got(sources: Iterable[Source]) -> list[Got]:
+    return [source for source in sources if isinstance(source, Got)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +271,6 @@ class Catalogue:
     - `present(state)`: the API classes whose tools are shown, in order, whether a call uses them or not.
     - `common`: tools that a variant may share with its seed as it likes (going to a folder, logging in).
     - `repeated`: how much likelier a recipe is that the plan already has (1: as likely as any).
-    - `closed`: variants call no API class that their seed does not call.
     - `misjudged(task, results)`: (turn, call, why) of each call that runs here and that the environment's official
       checker would hold against its own ground truth.
     """
@@ -281,7 +294,6 @@ class Catalogue:
     present: Callable[[Mapping[str, Any]], Collection[str]] = _none
     common: frozenset[str] = frozenset()
     repeated: float = 1.0
-    closed: bool = False
     misjudged: Callable[[Task, Results], Iterable[tuple[int, int, str]]] = _all_judged
 
     def family(self, domain: str) -> str:

@@ -1,27 +1,30 @@
 """The search behind planning: random fillings of a shape with recipes, and what they cost.
 
-`Table` keeps what a sequence of recipes gives: which things, at which depth their values arise, and how far results are
-fed into arguments. It predicts, before anything runs, what `rods.analysis.profile` infers afterwards.
+`Table` keeps what a sequence of recipes gives: which things, from which call their values come and at which depth, and
+which calls feed which. It predicts, before anything runs, what `rods.analysis.profile` infers afterwards.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rods.analysis.flows import Flow
-from rods.analysis.profile import Node, Profile
+from rods.analysis.profile import Node, Position, Profile, edges_apart
 from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Source
 from rods.tasks import TaskType
 
 DRAWS = 60  # recipes drawn for a place, before it stays empty
+AGAIN = 6  # fillings of a turn whose edges are not the wanted ones, before the whole is given up
 TAKE_UP = 3.0  # how much likelier a recipe is that takes up a thing from before
 DEEPER = 3.0  # how much likelier one is that comes closer to the wanted depth
 AVOIDED, REPEATED, FOREIGN, TOO_DEEP = 0.15, 0.5, 0.2, 0.02  # how much likelier what should rather not be chosen is
 SHALLOW = 0.2  # the same for what brings no depth, once chance alone has not found enough of it
-OVERLAP, COUNT, CLASS, LINK = 3.0, 0.6, 1.0, 0.7  # costs: a function to avoid, a call more or less, a class apart, …
+WIRED, MISWIRED = 20.0, 0.02  # the same for each edge that is wanted, or is not
+GIVING = 6.0  # the same for what leaves a result behind, where a later turn is to take one up
+OVERLAP, COUNT, CLASS = 3.0, 0.6, 1.0  # costs: a function to avoid, a call more or less, a class apart
 JOIN = 2  # words that join a request to the next, and values longer than one word
 
 Turn = tuple[Recipe, ...]
@@ -30,24 +33,29 @@ Turn = tuple[Recipe, ...]
 @dataclass(frozen=True, slots=True)
 class PlanShape:
     """What a plan must look like. `counts[t]` calls in turn t, 0 where no call is right; `depth` calls on the longest
-    path of results into arguments (None: any); `classes` calls per API class and turn (None: any); `links` results
-    used across turns (None: any)."""
+    path of results into arguments (None: any); `classes` calls per API class and turn (None: any); `edges` calls that
+    feed another, by the turns of both (None: any)."""
 
     counts: tuple[int, ...]
     depth: int | None = None
     classes: tuple[Mapping[str, int], ...] | None = None
-    links: int | None = None
+    edges: Counter[tuple[int, int]] | None = None
 
 
 @dataclass(slots=True)
 class Table:
-    """What a sequence of recipes has given so far. `things[kind]` is (depth, turn) of the call that the thing's value
-    came from; depth 0 when the user said it; facts stand among them. `links` counts results taken up in later turns."""
+    """What a sequence of recipes has given so far. `things[kind]` is (depth, position) of the call that the thing's
+    value came from; depth 0 when the user said it; facts stand among them. `edges` are the calls that feed another, by
+    turns, `sizes` the calls of each turn."""
 
-    things: dict[str, tuple[int, int]] = field(default_factory=dict)
+    things: dict[str, tuple[int, Position]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     depth: int = 0
-    links: int = 0
+    edges: Counter[tuple[int, int]] = field(default_factory=Counter)
+    sizes: Counter[int] = field(default_factory=Counter)
+
+    def copy(self) -> Table:
+        return Table(dict(self.things), set(self.used), self.depth, Counter(self.edges), Counter(self.sizes))
 
     def depths(self, recipe: Recipe) -> Sequence[int]:
         """The depth that each step would reach: 1 + the deepest call whose result feeds it."""
@@ -64,24 +72,40 @@ class Table:
             reached.append(1 + max(fed))
         return reached
 
+    def feeding(self, recipe: Recipe, turn: int) -> Counter[int]:
+        """How many calls of which turn would feed the recipe's calls in `turn`."""
+        found: Counter[int] = Counter()
+        for step in recipe.steps:
+            sources = step.arguments.values()
+            found[turn] += len({source.step for source in sources if isinstance(source, Got)})
+            things = [self.things[source.kind] for source in sources if isinstance(source, Known)]
+            found.update(origin[0] for origin in {origin for depth, origin in things if depth})
+        return +found
+
     def add(self, recipe: Recipe, turn: int) -> None:
         reached = self.depths(recipe)
         self.depth = max(self.depth, *reached)
-        self.links += sum(self.things[kind][0] > 0 and self.things[kind][1] < turn for kind in recipe.needs)
+        self.edges.update({(fed, turn): count for fed, count in self.feeding(recipe, turn).items()})
         self.used.update(recipe.tools)
-        given: dict[str, tuple[int, int]] = {}
+        start = self.sizes[turn]
+        self.sizes[turn] += len(recipe.steps)
+        given: dict[str, tuple[int, Position]] = {}
         for kind, gift in recipe.gives.items():
             if isinstance(gift.value, Got):
-                given[kind] = (reached[gift.value.step], turn)
+                given[kind] = (reached[gift.value.step], (turn, start + gift.value.step))
             elif isinstance(gift.value, Known):
                 given[kind] = self.things[gift.value.kind]
             else:
-                given[kind] = (0, turn)
+                given[kind] = (0, (turn, start))
         for kind in recipe.ends:
             self.things.pop(kind, None)
         self.things |= given
         for fact in recipe.makes:
-            self.things[fact] = (0, turn)
+            self.things[fact] = (0, (turn, start))
+
+    def holds(self, turn: int) -> bool:
+        """Whether a result of `turn` is still there to be taken up."""
+        return any(depth and origin[0] == turn for depth, origin in self.things.values())
 
 
 @dataclass(slots=True)
@@ -98,23 +122,39 @@ class Filling:
     turns: list[Turn] = field(default_factory=list)
     table: Table = field(default_factory=Table)
     seeks_depth: bool = False  # weighs down recipes that bring none
+    spare: int = 0  # edges by which it may miss those of the shape
     first: tuple[int, Recipe] | None = None  # a turn, and the recipe that it begins with if it can
 
     def fill(self, recipes: Sequence[Recipe], deep: Sequence[Recipe] = ()) -> bool:
-        """Whether every turn could be filled, at the wanted depth. A turn drawn at random begins with one of the
-        `deep` recipes, if there are any."""
+        """Whether every turn could be filled, at the wanted depth and with the wanted edges. A turn drawn at random
+        begins with one of the `deep` recipes, if there are any."""
         counts = self.shape.counts
         places = [(turn, recipe) for recipe in deep for turn, count in enumerate(counts) if count >= len(recipe.steps)]
         if places:
             self.first = self.rng.choice(places)
         for turn, count in enumerate(counts):
-            chosen: Turn | None = ()
-            if count:
-                chosen = self._turn(recipes, turn, count, after_blank=turn > 0 and counts[turn - 1] == 0)
-            if chosen is None:
+            before = self.table
+            for _ in range(1 if self.shape.edges is None else AGAIN):
+                chosen: Turn | None = ()
+                self.table = before.copy()
+                if count:
+                    chosen = self._turn(recipes, turn, count, after_blank=turn > 0 and counts[turn - 1] == 0)
+                if chosen is not None and self._wired(turn):
+                    self.turns.append(chosen)
+                    break
+            else:
                 return False
-            self.turns.append(chosen)
         return self.shape.depth in (None, self.table.depth)
+
+    def _wired(self, turn: int) -> bool:
+        """Whether the edges so far are the wanted ones, but for `spare`, and what later turns are to take up from
+        `turn` or before is there."""
+        if self.shape.edges is None:
+            return True
+        due = Counter({edge: count for edge, count in self.shape.edges.items() if edge[1] <= turn})
+        owed = Counter(edge[0] for edge in self.shape.edges.elements() if edge[0] <= turn < edge[1])
+        lost = sum(count for origin, count in owed.items() if not self.table.holds(origin))
+        return edges_apart(due, self.table.edges) + lost <= self.spare
 
     def _turn(self, recipes: Sequence[Recipe], turn: int, count: int, *, after_blank: bool) -> Turn | None:
         before = frozenset(self.table.used)
@@ -123,9 +163,9 @@ class Filling:
         room = count
         while room > 0:
             recipe = self._first_of(turn) if not chosen else None
-            recipe = recipe or self._pick(recipes, room, chosen, classes)
+            recipe = recipe or self._pick(recipes, turn, room, chosen, classes)
             if recipe is None and not chosen:
-                recipe = self._pick(recipes, room + 1, chosen, classes)
+                recipe = self._pick(recipes, turn, room + 1, chosen, classes)
             if recipe is None:
                 break
             chosen.append(recipe)
@@ -148,10 +188,20 @@ class Filling:
         return self.first[1]
 
     def _pick(
-        self, recipes: Sequence[Recipe], room: int, chosen: Sequence[Recipe], classes: Counter[str] | None
+        self, recipes: Sequence[Recipe], turn: int, room: int, chosen: Sequence[Recipe], classes: Counter[str] | None
     ) -> Recipe | None:
-        """A recipe of at most `room` calls, by weight: rejection sampling, which weighs only what it draws."""
+        """A recipe of at most `room` calls, by weight. Where edges are wanted few recipes will do, so all are weighed;
+        otherwise by rejection sampling, which weighs only what it draws."""
         choice, chance, given = self.rng.choice, self.rng.random, self.table.things.keys()
+        if self.shape.edges is not None:
+            fitting = [
+                recipe
+                for recipe in recipes
+                if len(recipe.steps) <= room and recipe not in chosen and recipe.fits(given)
+            ]
+            wired = self._wiring(fitting, turn)
+            weights = [likelier and likelier * self._weight(recipe, classes) for recipe, likelier in wired]
+            return self.rng.choices(fitting, weights)[0] if any(weights) else None
         for _ in range(DRAWS):
             recipe = choice(recipes)
             if len(recipe.steps) > room or recipe in chosen or not recipe.fits(given):
@@ -162,6 +212,20 @@ class Filling:
             if drawn < (1.0 if plain else TAKE_UP) and drawn < self._weight(recipe, classes):
                 return recipe
         return None
+
+    def _wiring(self, recipes: Sequence[Recipe], turn: int) -> Iterator[tuple[Recipe, float]]:
+        """Each recipe, and how much likelier it is for the edges that it brings or prepares; 0 with too many others."""
+        wanted = self.shape.edges or Counter()
+        missing = {a: count - self.table.edges[a, b] for (a, b), count in wanted.items() if b == turn}
+        owed = any(a == turn < b for a, b in wanted) and not self.table.holds(turn)
+        for recipe in recipes:
+            feeding = self.table.feeding(recipe, turn) if recipe.needs else {turn: recipe.inside}
+            found = extra = 0
+            for origin, count in feeding.items():
+                good = min(count, max(missing.get(origin, 0), 0))
+                found, extra = found + good, extra + count - good
+            weight = float(WIRED**found * MISWIRED**extra) if extra <= self.spare else 0.0
+            yield recipe, weight * GIVING if owed and recipe.passes_on else weight
 
     def _weight(self, recipe: Recipe, classes: Counter[str] | None) -> float:
         weight = TAKE_UP if recipe.needs else 1.0
@@ -182,7 +246,7 @@ class Filling:
                 weight *= DEEPER
             elif self.seeks_depth and reach <= self.table.depth < self.shape.depth:
                 weight *= SHALLOW
-        return min(weight, TAKE_UP)
+        return weight
 
     def cost(self, tools: Counter[str]) -> float:
         """How far the filling is from what was wanted; 0 is as good as it gets. `tools` counts its functions."""
@@ -194,14 +258,18 @@ class Filling:
             for turn, classes in zip(self.turns, shape.classes, strict=True):
                 mine = Counter(self.groups[tool] for recipe in turn for tool in recipe.tools)
                 total += CLASS * ((mine - Counter(classes)).total() + (Counter(classes) - mine).total()) / 2
-        if shape.links is not None:
-            total += LINK * abs(self.table.links - shape.links)
         return total
+
+
+def most_calls(catalogue: Catalogue, recipes: Sequence[Recipe]) -> float:
+    """More calls than this no turn can have: its request would grow too long."""
+    densest = max((len(recipe.steps) / (recipe.words + JOIN) for recipe in recipes), default=0.0)
+    return max(catalogue.book.longest * densest, *(len(recipe.steps) for recipe in recipes), 0)
 
 
 def own_depth(recipe: Recipe) -> int:
     """The depth that a recipe brings by itself, when nothing from before feeds it."""
-    table = Table(dict.fromkeys(recipe.needs, (0, 0)))
+    table = Table(dict.fromkeys(recipe.needs, (0, (0, 0))))
     return max(table.depths(recipe), default=0)
 
 

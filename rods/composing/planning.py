@@ -12,17 +12,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from rods.analysis.profile import Profile, distance
+from rods.analysis.profile import Profile, distance, edges_apart, isomorphic
 from rods.composing.catalogue import Catalogue, Recipe
-from rods.composing.plan_search import Filling, PlanShape, Table, Turn, deniable, outline, own_depth
+from rods.composing.plan_search import Filling, PlanShape, Table, Turn, deniable, most_calls, outline, own_depth
 from rods.composing.records import ComposeError, Plan, PlannedTurn
+from rods.config import Gates
 from rods.environments.base import Environment
 from rods.tasks import Task, TaskType
 
 TRIES = 80  # candidate plans looked at for a seed's shape
 LONGER = 5  # times as many while none of them fits
-CLOSER = 30  # of them whose distance to the root is worked out
-NEAR = 5.0  # cost of the whole distance
+ENOUGH = 8  # that fit, to choose the nearest of
+NEAR, EDGE = 5.0, 2.0  # costs of the whole distance, and of an edge from turn to turn that only one of both has
 SAME_TRIES = 40  # random decompositions of a seed's functions
 WAYS = 40  # decompositions of one turn
 
@@ -30,8 +31,7 @@ WAYS = 40  # decompositions of one turn
 def shape_of(profile: Profile) -> PlanShape:
     """The shape of a seed."""
     classes = tuple(Counter(node.group for node in turn) for turn in profile.turns)
-    links = sum(producer[0] < consumer[0] for producer, consumer, _ in profile.edges)
-    return PlanShape(profile.calls_per_turn, profile.depth, classes, links)
+    return PlanShape(profile.calls_per_turn, profile.depth, classes, profile.links)
 
 
 def plan(
@@ -40,13 +40,15 @@ def plan(
     seed: Task,
     profile: Profile,
     *,
+    limits: Gates,
     blocked: frozenset[str],
     functions: Literal["other", "same"],
     narrative: bool,
     tries: int = TRIES,
     rng: random.Random,
 ) -> Plan:
-    """A plan with the profile of `seed`: the same turns and depth, calls per turn within one; the best of `tries`.
+    """A plan with the profile of `seed`, as far as it shows before anything runs within the `limits` that a variant has
+    to keep; the best of `tries`.
 
     `functions="other"` avoids the seed's functions as far as the shape allows and never repeats their multiset; "same"
     calls exactly the seed's functions, turn by turn. `blocked` names functions and recipes not to be used (Appendix F).
@@ -54,7 +56,7 @@ def plan(
     """
     wanted = [tuple(call.name for call in turn) for turn in seed.calls]
     if functions == "same":
-        return _same(catalogue, _groups(environment), seed.type, wanted, profile.depth, blocked, narrative, rng)
+        return _same(catalogue, _groups(environment), seed.type, wanted, profile, blocked, narrative, rng)
     multiset = Counter(name for turn in wanted for name in turn)
     return sketch(
         catalogue,
@@ -64,8 +66,9 @@ def plan(
         blocked=blocked,
         avoid=frozenset(multiset) - catalogue.common,
         other=multiset,
-        usable=frozenset(profile.classes) if catalogue.closed else None,
+        usable=frozenset(profile.classes),
         root=profile,
+        limits=limits,
         narrative=narrative,
         tries=tries,
         rng=rng,
@@ -83,6 +86,7 @@ def sketch(
     other: Counter[str] | None = None,
     usable: frozenset[str] | None = None,
     root: Profile | None = None,
+    limits: Gates | None = None,
     narrative: bool = True,
     fair: bool = True,
     tries: int = TRIES,
@@ -91,7 +95,8 @@ def sketch(
     """A plan of the given shape, without a seed: the cheapest of `tries` random fillings.
 
     `avoid` are functions to keep away from, `other` a multiset of functions that must not come out again, `usable` the
-    API classes to choose from (None: all), `root` a profile to come close to; `fair` as in `plan_search.deniable`.
+    API classes to choose from (None: all), `root` a profile to come close to, within `limits` (None: however near);
+    `fair` as in `plan_search.deniable`.
     Raises ComposeError("no_pattern") when no filling fits.
     """
     groups = _groups(environment)
@@ -105,28 +110,32 @@ def sketch(
     ]
     found: list[tuple[float, int, list[Turn]]] = []
     deep: list[Recipe] = []
-    for number in range(LONGER * tries if recipes else 0):
-        if found and number >= tries:
+    possible = bool(recipes) and max(shape.counts) - 1 <= most_calls(catalogue, recipes)
+    for number in range(LONGER * tries if possible else 0):
+        if len(found) >= ENOUGH if root is not None and number < tries else found and number >= tries:
             break
         candidate = Filling(catalogue, groups, shape, type, avoid, rng, fair, seeks_depth=number >= tries)
         if number == tries:  # chance alone has not reached the depth: from now on it is sought
             deep = [recipe for recipe in recipes if own_depth(recipe) == shape.depth]
+        if number >= tries:  # nor all edges
+            candidate.spare = limits.profile_edges if limits is not None else 0
         if not candidate.fill(recipes, deep if number % 2 else ()):
             continue
         tools = Counter(tool for turn in candidate.turns for recipe in turn for tool in recipe.tools)
         if tools == other:
             continue
         cost = candidate.cost(tools)
+        if root is not None:  # a closer look: the cost knows classes and counts, the distance the whole graph
+            seen = outline(candidate.turns, groups, type)
+            if limits is not None and limits.profile and isomorphic(root, seen, limits):
+                continue
+            cost += NEAR * distance(root, seen) + EDGE * edges_apart(root.links, seen.links)
         found.append((cost, number, candidate.turns))
         if cost == 0 and root is None:
             break
     if not found:
         raise ComposeError("no_pattern", f"no recipes give {list(shape.counts)} calls a turn at depth {shape.depth}")
-    cheapest = sorted(found)[:CLOSER]
-    if root is not None:  # a closer look: the cost knows classes and counts, the distance the whole graph
-        near = [(cost + NEAR * distance(root, outline(turns, groups, type)), n, turns) for cost, n, turns in cheapest]
-        cheapest = sorted(near)
-    return _plan(catalogue, groups, cheapest[0][2], narrative, rng)
+    return _plan(catalogue, groups, min(found)[2], narrative, rng)
 
 
 def _same(
@@ -134,13 +143,15 @@ def _same(
     groups: Mapping[str, str],
     type: TaskType,
     wanted: Sequence[tuple[str, ...]],
-    depth: int,
+    root: Profile,
     blocked: frozenset[str],
     narrative: bool,
     rng: random.Random,
 ) -> Plan:
-    """Recipes whose tools are exactly the seed's, turn by turn and in order, at the seed's depth."""
-    for _ in range(SAME_TRIES):
+    """Recipes whose tools are exactly the seed's, turn by turn and in order, at the root's depth and as near to its
+    edges as chance comes."""
+    found: list[tuple[int, int, list[Turn]]] = []
+    for number in range(SAME_TRIES):
         table = Table()
         turns: list[Turn] = []
         for turn, tools in enumerate(wanted):
@@ -153,9 +164,13 @@ def _same(
             turns.append(rng.choice(ways))
             for recipe in turns[-1]:
                 table.add(recipe, turn)
-        if len(turns) == len(wanted) and table.depth == depth:
-            return _plan(catalogue, groups, turns, narrative, rng)
-    raise ComposeError("no_pattern", "no recipes call exactly the functions of the seed at its depth")
+        if len(turns) == len(wanted) and table.depth == root.depth:
+            found.append((edges_apart(table.edges, root.links), number, turns))
+            if not found[-1][0]:
+                break
+    if not found:
+        raise ComposeError("no_pattern", "no recipes call exactly the functions of the seed at its depth")
+    return _plan(catalogue, groups, min(found)[2], narrative, rng)
 
 
 def _decompositions(

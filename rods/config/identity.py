@@ -233,7 +233,10 @@ class Gates(Section):
     requests: bool = True  # no call is unasked for, nothing asked for is left undone
     missing: bool = True  # what miss_param and miss_func take away cannot be had otherwise
     fair_blanks: bool = True  # with `missing`: nothing that a turn without calls asks for can be done in it
-    profile: bool = True  # same turns and depth as the root, calls a turn ±1
-    profile_distance: float = Field(0.5, ge=0, le=1)  # at most, variant to root
+    profile: bool = True  # same turns and API classes as the root, calls a turn ±1, within the four limits below
+    profile_depth: int = Field(0, ge=0)  # of the longest chain of results, at most so many calls more or less
+    profile_edges: int = Field(1, ge=0)  # from turn to turn, at most so many that only root or variant has
+    profile_topology: float = Field(0.5, ge=0, le=1)  # at most, of the API classes and what feeds what among them
+    profile_distance: float = Field(0.5, ge=0, le=1)  # at most, as a whole
     duplicates: bool = True  # near duplicates of pool and staging are refused
     contamination: bool = True  # matches of held-out tasks are refused

@@ -98,4 +98,4 @@ def _misjudged(environment: Environment, task: Task, results: Results) -> list[R
 def _unlike(root: Profile, shape: Profile | None, gates: Gates) -> list[Reason]:
     if shape is None:
         return [Reason("its ground truth does not run here, so it has no profile")]
-    return [Reason(told) for told in isomorphic(root, shape, gates.profile_distance)]
+    return [Reason(told) for told in isomorphic(root, shape, gates)]

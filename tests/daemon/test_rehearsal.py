@@ -20,6 +20,7 @@ from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.llm.world import asker_at, assignment, playing
 from tests.daemon.pipelines import THREADS, seed
 from tests.environments import load
+from worlds import desk
 
 ALWAYS = {"plan", "parameters", "rewrite", "judge", "refine", "patch"}
 PER_TURN = ALWAYS | {"query", "verification", "classify"}
@@ -37,7 +38,10 @@ async def rehearsed(task: Task, *, structured: bool = True, roles: Any = None, *
 @pytest.mark.parametrize("type", TASK_TYPES)
 @pytest.mark.parametrize("calls", ["batched", "per_turn"])
 async def test_every_role_of_a_seed_is_asked(type: TaskType, calls: str) -> None:
-    found = await rehearsed(seed(type), calls=calls)
+    for task in (task for task in desk.generate(7, 160, 0) if task.type == type):
+        found = await rehearsed(task, calls=calls)
+        if type != "miss_func" or any(asked.stage == "adversarial" for asked in found.questions):
+            break  # where only one function can be taken away, nobody is asked which
     assert found.missing == ()
     stages = [asked.stage for asked in found.questions]
     adversarial = {"adversarial"} if type.startswith("miss") else set()

@@ -79,7 +79,6 @@ def single_tools(environment: Environment) -> Catalogue:
         pad=partial(padded, environment),
         topics=lambda rng: {},
         ordinary=frozenset(name for name in tools if name.isalpha() and name.islower()),
-        closed=True,
     )
 
 

@@ -2,9 +2,10 @@
 
 The *pattern* says for every call of the root's shape which functions may stand there. Where the environment has recipes
 (HIGH-LEVEL functions), a procedural sketch of the right shape is widened: each of its functions may be exchanged for
-any other with the same number of calls, the same depth, the same needs, and results on which what follows can rely. So
-whatever a model picks is likely to fit together, and the root's depth is kept. After a `decompose_failed`, and where
-there are no recipes, the functions are single tools (BOTTOM-LEVEL; `catalogue_free.linking`).
+any other with as many calls of the same API classes, the same depth and flows, the same needs, and results on which
+what follows can rely. So whatever a model picks is likely to fit together, and keeps what the gates hold it to. After a
+`decompose_failed`, and where there are no recipes, the functions are single tools (BOTTOM-LEVEL;
+`catalogue_free.linking`).
 
 The model sees the schemas of what it may choose, what the root's user says (a story to keep away from), all failures so
 far, the blocklist (nothing of which is offered), and guidance by type of error. Its choice is checked against the
@@ -133,6 +134,7 @@ def _from_recipes(
         given.environment,
         given.seed,
         given.profile,
+        limits=given.limits,
         blocked=given.blocked,
         functions="same" if functions == "same" else "other",
         narrative=False,
@@ -144,7 +146,6 @@ def _from_recipes(
         sketched = sketch()
     tools = given.environment.tools()
     seeds = {call.name for calls in given.seed.calls for call in calls}
-    classes = {tools[name].group for name in seeds} if catalogue.closed else None
     avoided = seeds - catalogue.common
     chosen = [[own[name] for name in turn.recipes] for turn in sketched.turns]
     flat = [recipe for turn in chosen for recipe in turn]
@@ -169,7 +170,8 @@ def _from_recipes(
                 and not given.blocked.intersection((other.name, *other.tools))
                 and not (other.short and given.seed.type == "long_context")
                 and (not lacking or deniable(catalogue, (other,), given.seed.type, before))
-                and (classes is None or classes.issuperset(tools[name].group for name in other.tools))
+                and Counter(tools[name].group for name in other.tools)
+                == Counter(tools[name].group for name in recipe.tools)
                 and (other.tools == recipe.tools if functions == "same" else not avoided.intersection(other.tools))
             ]
             rng.shuffle(options)
@@ -184,8 +186,8 @@ def _from_recipes(
 
 def _exchangeable(recipe: Recipe, other: Recipe, table: Table, turn: int, needed: frozenset[str]) -> bool:
     """Whether `other` may stand for `recipe` on this table, where it matters to later functions that the things and
-    facts `needed` are there, or are not: as many calls, as deep, no more needs of its own, and it leaves the same of
-    what is needed."""
+    facts `needed` are there, or are not: as many calls, as deep, fed by the same turns, no more needs of its own, and
+    it leaves the same of what is needed."""
     return (
         len(other.steps) == len(recipe.steps)
         and other.needs == recipe.needs
@@ -195,11 +197,13 @@ def _exchangeable(recipe: Recipe, other: Recipe, table: Table, turn: int, needed
     )
 
 
-def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tuple[int, dict[str, int]]:
-    """The depth that a recipe reaches on this table, and that of the needed things which are there afterwards."""
-    after = replace(table, things=dict(table.things), used=set(table.used), depth=0)
+def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tuple[object, ...]:
+    """The depth that a recipe reaches on this table, the edges so far, and the depth and turn of the needed things
+    which are there afterwards."""
+    after = replace(table.copy(), depth=0)
     after.add(recipe, turn)
-    return after.depth, {kind: depth for kind, (depth, _) in after.things.items() if kind in needed}
+    left = {kind: (depth, origin[0]) for kind, (depth, origin) in after.things.items() if kind in needed}
+    return after.depth, after.edges, left
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,9 +300,16 @@ def _turn_line(number: int, places: tuple[FunctionChoice, ...]) -> str:
 
 
 def _links(given: Assignment, wanted: Pattern) -> str:
-    """Which places should use what earlier ones return, where the functions do not bring that with them."""
-    if wanted.depth is not None or not given.profile.edges:
+    """What must be kept of the root's flows: which turns use what others return, or which places, where the functions
+    do not bring that with them."""
+    if not given.profile.edges:
         return ""
+    if wanted.depth is not None:
+        uses = [
+            f"turn {later + 1} uses what {'an earlier call of its own' if turn == later else f'turn {turn + 1}'} finds"
+            for turn, later in sorted(given.profile.links)
+        ]
+        return f"\nKeep to this, whichever functions you choose: {'; '.join(uses)}."
     fed = {
         f"place {consumer[1] + 1} of turn {consumer[0] + 1} from place {producer[1] + 1} of turn {producer[0] + 1}"
         for producer, consumer, _ in given.profile.edges

@@ -6,6 +6,7 @@ import pytest
 from rods.analysis.flows import Flow
 from rods.analysis.profile import Node, Profile, distance, isomorphic, profile
 from rods.calls import Call
+from rods.config import Gates
 from rods.environments.base import Result, reference
 from rods.tasks import Task
 from tests.environments import load
@@ -161,16 +162,75 @@ def test_distance_sees_whether_a_flow_crosses_turns():
     assert distance(inside, across) > 0
 
 
+WIDE = {"profile_depth": 9, "profile_edges": 99, "profile_topology": 1, "profile_distance": 1}
+
+
+def refused(root, variant, **limits):
+    """Why the gate refuses, each limit out of the way that is not given."""
+    return isomorphic(root, variant, Gates(**{**WIDE, **limits}))
+
+
 def test_the_isomorphism_gate_says_what_differs():
-    assert isomorphic(CHAIN, CHAIN, 0) == []
+    assert refused(CHAIN, CHAIN, **dict.fromkeys(WIDE, 0)) == []
     longer = made_of([("A", ())], [("A", ((0, 0),)), ("B", ((1, 0),)), ("B", ())], [])
-    assert isomorphic(CHAIN, longer, 1) == []
-    assert "is over 0" in isomorphic(CHAIN, longer, 0)[0]
+    assert refused(CHAIN, longer) == []
+    assert refused(CHAIN, longer, profile_distance=0) == ["profile distance 0.168 is over 0"]
+    assert refused(CHAIN, longer, profile_topology=0.1) == ["topology distance 0.167 is over 0.1"]
     crowded = made_of([("A", ())] * 3, [("A", ((0, 0),)), ("B", ((1, 0),))], [])
-    assert isomorphic(CHAIN, crowded, 1) == ["turn 0 has 3 calls instead of 1, more than one apart"]
+    assert refused(CHAIN, crowded) == ["turn 0 has 3 calls instead of 1, more than one apart"]
     flat = made_of([("A", ())], [("A", ()), ("B", ())])
-    reasons = isomorphic(CHAIN, flat, 1)
-    assert reasons == ["2 turns instead of 3", "depth 1 instead of 3"]
+    assert refused(CHAIN, flat, profile_depth=1) == ["2 turns instead of 3", "depth 1 instead of 3"]
+    assert "results flow nowhere instead of 0 → 1, 1 → 1" in refused(CHAIN, flat, profile_edges=1)
+
+
+def test_a_star_is_no_single_edge():
+    star = made_of([("A", ())], [("A", ((0, 0),))] * 15)
+    edge = made_of([("A", ())], [("A", ((0, 0),))] + [("A", ())] * 14)
+    assert star.depth == edge.depth and distance(star, edge) < 0.5
+    assert isomorphic(star, edge, Gates()) and isomorphic(edge, star, Gates())
+    assert refused(star, edge, profile_edges=13) and not refused(star, edge, profile_edges=14)
+    assert refused(star, edge, profile_topology=0.4) and not refused(star, edge, profile_topology=0.5)
+
+
+def test_edges_are_counted_by_turns_and_each_that_only_one_has():
+    root = made_of([("A", ()), ("A", ())], [("A", ((0, 0), (0, 1)))], [("A", ())])
+    assert root.links == {(0, 1): 2}
+    elsewhere = made_of([("A", ()), ("A", ())], [("A", ((0, 0),))], [("A", ((0, 1),))])
+    fewer = made_of([("A", ()), ("A", ())], [("A", ((0, 0),))], [("A", ())])
+    other_call = made_of([("A", ()), ("A", ())], [("A", ((0, 0),)), ("A", ((0, 0),))], [("A", ())])
+    assert refused(root, elsewhere, profile_edges=1) and not refused(root, elsewhere, profile_edges=2)
+    assert refused(root, fewer, profile_edges=0) and not refused(root, fewer, profile_edges=1)
+    assert not refused(root, other_call, profile_edges=0)
+
+
+@pytest.mark.parametrize("classes", [{"A": "C", "B": "D"}, {"A": "C"}, {"B": "C"}, {"B": "A"}])
+def test_a_replaced_api_class_is_refused(classes):
+    recast = Profile(
+        "base",
+        tuple(
+            tuple(Node(n.turn, n.index, n.tool, classes.get(n.group, n.group), n.flows) for n in turn)
+            for turn in CHAIN.turns
+        ),
+    )
+    assert (recast.links, recast.depth) == (CHAIN.links, CHAIN.depth)
+    assert any(why.startswith("calls the classes") for why in refused(CHAIN, recast))
+
+
+def test_topology_looks_at_which_class_feeds_which():
+    crossed = made_of([("B", ())], [("A", ((0, 0),)), ("A", ((1, 0),))], [])
+    assert CHAIN.topology == {"A": 2, "B": 1, ("A", "A"): 1, ("A", "B"): 1}
+    assert crossed.topology == {"A": 2, "B": 1, ("B", "A"): 1, ("A", "A"): 1}
+    assert refused(CHAIN, crossed, profile_topology=0.3) == ["topology distance 0.333 is over 0.3"]
+
+
+def test_a_depth_two_apart_is_refused_whatever_else_is_equal():
+    """Two calls less, or more, on the longest chain, with as many edges between the same turns."""
+    root = made_of([("A", ())], [("A", ((0, 0),)), ("A", ((1, 0),)), ("A", ((1, 0),)), ("A", ((1, 0),))])
+    deep = made_of([("A", ())], [("A", ((0, 0),)), ("A", ((1, 0),)), ("A", ((1, 1),)), ("A", ((1, 2),))])
+    assert (root.depth, deep.depth, root.links, root.topology) == (3, 5, deep.links, deep.topology)
+    for one, other in ((root, deep), (deep, root)):
+        assert isomorphic(one, other, Gates()) == [f"depth {other.depth} instead of {one.depth}"]
+        assert refused(one, other, profile_depth=1) and not refused(one, other, profile_depth=2)
 
 
 def test_inferred_flows_agree_with_desks_true_ones():

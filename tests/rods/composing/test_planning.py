@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 
-from rods.analysis.profile import distance, profile
+from rods.analysis.profile import distance, isomorphic, profile
 from rods.canonical import keyed_random
 from rods.composing import planning
 from rods.composing.plan_search import PlanShape, Table, outline
 from rods.composing.records import ComposeError, Plan
+from rods.config import Gates
 from rods.tasks import Task
 from tests.rods.composing.drafts import DESK, desk, made, planned
 from worlds import desk as desk_environment
@@ -22,7 +24,10 @@ SEEDS = desk_environment.generate(21, 60, 0)
 def _plan(seed: Task, functions: str = "other", blocked: frozenset[str] = frozenset(), narrative: bool = True) -> Plan:
     rng = keyed_random(1, "plan", seed.id)
     shape = profile(DESK, seed)
-    return planning.plan(desk(), DESK, seed, shape, blocked=blocked, functions=functions, narrative=narrative, rng=rng)  # type: ignore[arg-type]
+    which: Any = functions
+    return planning.plan(
+        desk(), DESK, seed, shape, limits=Gates(), blocked=blocked, functions=which, narrative=narrative, rng=rng
+    )
 
 
 def _multiset(plan: Plan) -> Counter[str]:
@@ -46,7 +51,7 @@ def test_other_functions_keep_turns_and_nearly_the_counts_and_avoid_the_seeds_fu
         repeated += (_multiset(plan) & own).total()
         calls += _multiset(plan).total()
     assert planned > 0.9 * len(SEEDS)
-    assert repeated < 0.1 * calls
+    assert repeated < 0.25 * calls  # of the root's API classes; look-ups that feed others are few in each
 
 
 def test_same_functions_are_called_turn_by_turn_in_order() -> None:
@@ -101,7 +106,7 @@ def test_narrative_is_optional() -> None:
 def test_shape_is_read_off_the_profile() -> None:
     task, _ = made(planned(["plan_event"], ["invite_to_it", "see_today"]))
     shape = planning.shape_of(profile(DESK, task))
-    assert shape.counts == (1, 3) and shape.depth == 2 and shape.links == 1
+    assert shape.counts == (1, 3) and shape.depth == 2 and shape.edges == {(1, 1): 1, (0, 1): 1}
     assert shape.classes == ({"calendar": 1}, {"contacts": 1, "calendar": 2})
 
 
@@ -136,10 +141,52 @@ def test_outline_of_a_plan_is_the_profile_that_its_task_gets() -> None:
     assert alike > 0.9 * len(tasks)
 
 
-def test_variants_come_close_to_their_seed_before_anything_runs() -> None:
+def test_variants_keep_their_roots_limits_before_anything_runs() -> None:
+    """What is planned passes the gate, and nine in ten plans keep the edges from turn to turn exactly."""
     groups = {name: tool.group for name, tool in DESK.tools().items()}
-    apart = []
+    apart, kept, planned = [], 0, 0
     for seed in SEEDS:
-        turns = [tuple(desk().recipes[name] for name in turn.recipes) for turn in _plan(seed).turns]
-        apart.append(distance(profile(DESK, seed), outline(turns, groups, seed.type)))
-    assert sum(apart) / len(apart) < 0.33 and max(apart) < 0.6
+        root = profile(DESK, seed)
+        try:
+            plan = _plan(seed)
+        except ComposeError as error:
+            assert error.type == "no_pattern"
+            continue
+        planned += 1
+        seen = outline([tuple(desk().recipes[name] for name in turn.recipes) for turn in plan.turns], groups, seed.type)
+        assert isomorphic(root, seen, Gates()) == []
+        apart.append(distance(root, seen))
+        kept += root.links == seen.links
+    assert planned > 0.9 * len(SEEDS) and kept > 0.9 * planned
+    assert sum(apart) / len(apart) < 0.2 and max(apart) < 0.5
+
+
+def test_a_table_predicts_the_edges_of_the_profile() -> None:
+    """Of values that an earlier recipe left, of values passed on inside one, and none of what the user said."""
+    task, _ = made(planned(["plan_event"], ["invite_to_it", "see_today"]))
+    table = Table()
+    for turn, names in enumerate((["plan_event"], ["invite_to_it", "see_today"])):
+        for name in names:
+            recipe = desk().recipes[name]
+            feeding = table.feeding(recipe, turn)
+            before = table.edges.copy()
+            table.add(recipe, turn)
+            assert table.edges - before == {(origin, turn): count for origin, count in feeding.items()}
+    assert table.edges == profile(DESK, task).links == {(0, 1): 1, (1, 1): 1}
+    assert table.holds(0) and table.holds(1) and not table.holds(2)
+
+
+def test_same_functions_come_as_near_to_the_edges_as_they_can() -> None:
+    kept = planned = 0
+    for seed in SEEDS:
+        try:
+            plan = _plan(seed, "same")
+        except ComposeError:
+            continue
+        table = Table()
+        for number, turn in enumerate(plan.turns):
+            for name in turn.recipes:
+                table.add(desk().recipes[name], number)
+        planned += 1
+        kept += table.edges == profile(DESK, seed).links
+    assert kept > 0.9 * planned

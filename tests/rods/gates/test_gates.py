@@ -185,7 +185,7 @@ def test_look_ups_are_calls_that_only_feed_a_later_one_and_are_asked_for_by_a_cl
         state={"today": "monday", "calendar": {"events": {"e13": event}, "next": 26}},
     )
     assert look_ups(desk, moved) == {(0, 0): False}
-    told = replace(moved, script=("Find the event called launch, and move it to monday at 17.",), id="")
+    told = replace(moved, script=("Find the launch by its title, and move it to monday at 17.",), id="")
     assert look_ups(desk, told) == {(0, 0): True}
     alone = replace(moved, script=("Find the launch.",), calls=(moved.calls[0][:1],), id="")
     assert look_ups(desk, alone) == {}, "what feeds nothing is what the user wants"

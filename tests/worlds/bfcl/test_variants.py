@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from evaluation.bfcl.parity import official
-from rods.analysis.profile import profile
+from rods.analysis.profile import edges_apart, isomorphic, profile
+from rods.config import Gates
 from rods.environments.workers.worker import Worker
 from rods.gates.ground_truth import run
 from rods.gates.missing import unfair
@@ -39,7 +40,14 @@ def test_variants_keep_type_classes_tools_turns_and_side_of_the_split() -> None:
         assert made.state["classes"] == seed.state["classes"]
         assert made.state["long_context"] == (seed.type == "long_context")
         assert [bool(turn) for turn in made.calls] == [bool(turn) for turn in seed.calls]
-        assert profile(load("bfcl"), made).depth == profile(load("bfcl"), seed).depth
+        assert isomorphic(profile(load("bfcl"), seed), profile(load("bfcl"), made), Gates()) == []
+
+
+def test_most_variants_keep_the_edges_from_turn_to_turn_and_the_others_miss_one() -> None:
+    links = [(profile(load("bfcl"), seed).links, profile(load("bfcl"), made).links) for seed, made in variants()]
+    apart = [edges_apart(root, found) for root, found in links if root]
+    assert len(apart) >= 15 and max(apart) <= 1
+    assert apart.count(0) >= 0.8 * len(apart)
 
 
 def test_one_job_always_gives_the_same_variant_and_another_random_seed_another_one() -> None:

@@ -43,7 +43,6 @@ def catalogue(groups: Mapping[str, str]) -> Catalogue:
         shown=SHOWN,
         present=_present,
         repeated=0.1,
-        closed=True,
         misjudged=shared_mentions,
     )
 

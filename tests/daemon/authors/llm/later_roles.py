@@ -274,10 +274,10 @@ def no_refusals(request: dict[str, Any]) -> str:
     return written(request, fields)
 
 
-def lists_elsewhere(request: dict[str, Any]) -> str:
-    """A verifier who sees another way to list a folder."""
+def searches_elsewhere(request: dict[str, Any]) -> str:
+    """A verifier who sees another way to search the mail."""
     fields = good_fields(request)
-    if role(request) == "miss_func_verify" and "list_folder(" not in question(request):
+    if role(request) == "miss_func_verify" and "search_mail(" not in question(request):
         fields = {"served": "yes"}
     return written(request, fields)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -125,7 +126,9 @@ async def test_query_errors_replan_with_guidance_and_never_patch(
     async with early(stub, habit, attempts=2, rewrite=False, calls=calls) as who:
         assert await who.write(seed()) == error
         assert recorded(who, error)["turn"] == 0 and recorded(who, error)["function"]
-        assert who.stages().count("plan") >= 2 and "patch" not in who.stages()
+        assert who.stages().count("plan") >= 2
+        mended = {before for before, after in pairwise(who.stages()) if after == "patch"}
+        assert not mended & {"query", "verification"}  # another plan's calls may fail, too
 
 
 async def test_rejected_wordings_are_mended_before_they_are_given_up(stub: Stub) -> None:

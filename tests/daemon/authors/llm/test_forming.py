@@ -20,7 +20,7 @@ from rods.errors import UserError
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.world import assignment
-from tests.daemon.pipelines import seed, steady
+from tests.daemon.pipelines import seed, steady, tells
 from tests.environments import load
 from worlds import desk
 from worlds.bfcl import wheel
@@ -115,7 +115,7 @@ async def test_what_can_be_served_without_what_is_missing_is_dropped(stub: Stub,
         ("batched", "good", ["adversarial"]),
         ("per_turn", "good", ["adversarial", "adversarial_verification"]),
         # the second choice is the only one left, so nobody needs to choose it
-        ("per_turn", "lists_elsewhere", ["adversarial", "adversarial_verification", "adversarial_verification"]),
+        ("per_turn", "searches_elsewhere", ["adversarial", "adversarial_verification", "adversarial_verification"]),
     ],
 )
 async def test_a_model_chooses_among_the_functions_that_may_go_and_another_goes_when_the_first_is_not_missed(
@@ -126,28 +126,40 @@ async def test_a_model_chooses_among_the_functions_that_may_go_and_another_goes_
         variant = await it.bench.variant(root, it.author)
     check_form(variant)
     assert it.stages() == ["rewrite", "judge", *asked, "judge"]
-    assert list(variant.held_out.values()) == [(choices[habit == "lists_elsewhere"],)]
+    assert list(variant.held_out.values()) == [(choices[habit == "searches_elsewhere"],)]
 
 
 async def two_to_choose_from() -> tuple[Task, list[str]]:
-    """A seed with two functions of which one is to be taken away, the first of them list_folder."""
+    """A seed with two functions of which one is to be taken away, the first of them search_mail."""
     for task in desk.generate(5, 120, 0):
-        if task.type == "miss_func":
+        with contextlib.suppress(LookupError):
+            if task.type != "miss_func":
+                continue
             draft = (await steady(task)).draft
             turn = next(turn for turn, calls in enumerate(draft.turns) if not calls)
             choices = task_types.removable(catalogue_for(load("desk")), draft, turn + 1)
-            if len(choices) == 1 and choices[0][0] == "list_folder" and len(choices[0]) == 2:
+            if len(choices) == 1 and choices[0][0] == "search_mail" and len(choices[0]) == 2:
                 return task, choices[0]
     raise AssertionError("no seed has two functions to choose from")
 
 
 @pytest.mark.parametrize(("habit", "told"), [("telling", "must not say"), ("dropping", "must still say")])
 async def test_a_value_left_open_is_gone_and_the_others_stay(stub: Stub, habit: str, told: str) -> None:
-    async with later(stub, habit, of=seed("miss_param")) as it:
-        assert await it.bench.write(seed("miss_param"), it.author) == "query_verify_failed"
+    root = await one_call_of_two_values()
+    async with later(stub, habit, of=root) as it:
+        assert await it.bench.write(root, it.author) == "query_verify_failed"
     (rejection,) = it.bench.rejections
     assert rejection.stage == "adversarial" and told in rejection.evidence["detail"]
     assert it.stages() == ["rewrite", "judge", *["adversarial"] * 3]
+
+
+async def one_call_of_two_values() -> Task:
+    """A miss_param seed whose variant has a call of two said values in the turn that is asked for in vain, alone."""
+    for task in desk.generate(5, 120, 0):
+        with contextlib.suppress(LookupError):
+            if task.type == "miss_param" and tells((await steady(task)).draft, values=2, calls=1):
+                return task
+    raise AssertionError("no seed has such a call")
 
 
 async def test_a_request_that_asks_for_more_than_needs_the_value_is_refused_and_told(stub: Stub) -> None:
@@ -163,10 +175,10 @@ async def test_a_request_that_asks_for_more_than_needs_the_value_is_refused_and_
 async def two_requests() -> Task:
     """A miss_param seed whose variant asks for two things that do not depend on each other."""
     for task in desk.generate(5, 120, 0):
-        if task.type == "miss_param":
-            draft = (await steady(task)).draft
-            turn = next(turn for turn, calls in enumerate(draft.turns) if not calls)
-            with contextlib.suppress(ComposeError):
+        with contextlib.suppress(ComposeError, LookupError):
+            if task.type == "miss_param":
+                draft = (await steady(task)).draft
+                turn = next(turn for turn, calls in enumerate(draft.turns) if not calls)
                 if (
                     len(task_types.removable(catalogue_for(load("desk")), draft, turn + 1))
                     == len(draft.turns[turn + 1])
