@@ -25,6 +25,7 @@ EXPECTED = {
     "verify": (["RUN"], ["--replay", "--json"]),
     "recover": (["RUN"], ["--yes", "--json"]),
     "fork": (["RUN", "NEW"], ["--config", "--weights", "--json"]),
+    "extend": (["RUN"], ["--config", "--steps", "--json"]),
     "observe": (["RUN"], ["--from-step", "--json"]),
     "merge": (["RUN"], ["--epoch", "--stage", "--json"]),
     "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--json"]),
