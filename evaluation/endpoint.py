@@ -19,7 +19,7 @@ from typing import Any
 import aiohttp
 
 from evaluation.bfcl.dialects import Native, messages, reply_text
-from evaluation.episodes import RANDOM_SEED, EpisodeMaker, Slot
+from evaluation.episodes import RANDOM_SEED, Maker, Slot
 from evaluation.folder import Episode
 from rods.canonical import content_id, keyed_random
 from rods.episode.drivers import Job, run_episode
@@ -34,7 +34,7 @@ STAGE = "evaluation"  # what calls are counted by
 class EndpointPolicy:
     """Runs episodes through `client`. `stopped` counts the episodes that were left out, by reason."""
 
-    def __init__(self, client: Client, maker: EpisodeMaker, in_flight: int) -> None:
+    def __init__(self, client: Client, maker: Maker, in_flight: int) -> None:
         self.client, self.maker, self.in_flight = client, maker, in_flight
         self.stopped: Counter[str] = Counter()
         self._spent = False
@@ -78,7 +78,7 @@ class EndpointPolicy:
 class _EpisodeCalls:
     """The requests of one episode and their replies."""
 
-    def __init__(self, client: Client, maker: EpisodeMaker, job: Job, sample: int) -> None:
+    def __init__(self, client: Client, maker: Maker, job: Job, sample: int) -> None:
         self.client, self.settings, self.job, self.sample = client, maker.settings, job, sample
         self.trouble = ""
         self.spent = False
