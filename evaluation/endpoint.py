@@ -115,11 +115,10 @@ class _EpisodeCalls:
         return keyed_random(RANDOM_SEED, "evaluation", *key).getrandbits(31)
 
     def _tools(self, need: NeedText) -> list[dict[str, object]]:
-        """What is visible in this turn; every message of the user has begun one."""
+        """What is visible in this turn."""
         assert isinstance(self.job.dialect, Native)
-        turn = sum(message.role == "user" for message in need.messages) - 1
         first = self.job.task.tools_at(0)
-        now = set(self.job.task.tools_at(turn))
+        now = set(self.job.task.tools_at(need.turn))
         held_out = [name for until, names in sorted(self.job.task.held_out.items()) for name in names]
         return self.job.dialect.tools(first, [name for name in held_out if name in now and name not in first])
 

@@ -166,6 +166,7 @@ def settings(source: Source, options: Options) -> Settings:
 
 def _endpoint(options: Options) -> Source:
     budgets = {"tokens": options.budget_tokens, "requests": options.budget_requests}
+    operation = Operation()
     if options.config is not None:
         operation = read_config(options.config).operation
         if len(operation.endpoints) != 1:
@@ -189,7 +190,7 @@ def _endpoint(options: Options) -> Source:
         )
     about: dict[str, Any] = {"kind": "endpoint", "name": options.name or endpoint.model, "model": endpoint.model}
     about |= {"extra": endpoint.extra} if endpoint.extra else {}
-    return Source("endpoint", about, endpoint=endpoint, budgets=_made(Budgets, **budgets))
+    return Source("endpoint", about, endpoint=endpoint, budgets=_made(Budgets, **budgets), operation=operation)
 
 
 def _made(kind: Any, **fields: Any) -> Any:
