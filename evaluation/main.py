@@ -24,7 +24,7 @@ from evaluation import report, running
 from evaluation.sources import Options
 from rods import commands
 from rods.commands import Json
-from rods.errors import EXIT_FAILED, EXIT_OK
+from rods.errors import EXIT_FAILED, EXIT_OK, plain
 from rods.signals import Interrupted, ignore
 
 Folder = Annotated[Path, Parameter(help="the evaluation's folder")]
@@ -65,7 +65,7 @@ def _report(folder: Folder, /, *, as_json: Json = False) -> None:
 
 
 def _print(found: dict[str, Any], as_json: bool) -> None:
-    print(orjson.dumps(found).decode() if as_json else "\n".join(report.lines(found)), flush=True)
+    print(orjson.dumps(found).decode() if as_json else plain("\n".join(report.lines(found))), flush=True)
 
 
 def _check(
