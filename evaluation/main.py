@@ -27,7 +27,7 @@ from evaluation import report, running
 from evaluation.sources import Options
 from rods import commands
 from rods.commands import Json
-from rods.errors import EXIT_FAILED, EXIT_OK
+from rods.errors import EXIT_FAILED, EXIT_OK, plain
 from rods.signals import Interrupted, ignore
 
 Folder = Annotated[Path, Parameter(help="the evaluation's folder")]
@@ -80,7 +80,7 @@ def _compare(
 
 
 def _print(found: dict[str, Any], as_json: bool) -> None:
-    print(orjson.dumps(found).decode() if as_json else "\n".join(report.lines(found)), flush=True)
+    print(orjson.dumps(found).decode() if as_json else plain("\n".join(report.lines(found))), flush=True)
 
 
 def _check(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import ConfigFile, RunFolder, print_json
+from console.output import ConfigFile, RunFolder, print_json, print_lines
 from rods.commands import Json
 from rods.errors import UserError
 
@@ -56,8 +56,7 @@ def new(run: RunFolder, /, *, config: Required, as_json: Json = False) -> None:
         print_json({"run": str(run), "originals": originals, "held_out": held_out, "manifest": made.manifest})
     else:
         print(f"{run}: {originals} original tasks, {held_out} held out; start it with `rods up {run}`")
-        for warning in made.manifest["warnings"]:
-            print(f"  note: {warning}")
+        print_lines(made.manifest["warnings"], indent="  note: ")
 
 
 def fork(
