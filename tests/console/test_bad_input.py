@@ -62,7 +62,7 @@ def test_a_missing_configuration_file(tmp_path: Path) -> None:
 def test_a_run_folder_with_another_identity(finished_run: Path, tmp_path: Path) -> None:
     line = refused("up", finished_run, "--config", config(tmp_path, "steps = 14", "steps = 15"), code=3)
     assert "training.steps: 14 → 15" in line
-    assert "rods fork" in line
+    assert "rods extend" in line
 
 
 def tasks_of(run: Path) -> list[str]:

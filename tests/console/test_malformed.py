@@ -24,7 +24,14 @@ from tests.console.conftest import CONFIG, rods
 from tests.console.spoiling import SPOILED, WAITED, Way
 from tests.faults.forge import Forge
 
-LATE = ("buffers.audit.verify", "buffers.fork", "evaluation.heldout", "worlds.bfcl.world")
+LATE = (
+    "cyclopts.completion",
+    "pydantic.type_adapter",
+    "buffers.audit.verify",
+    "buffers.fork",
+    "evaluation.heldout",
+    "worlds.bfcl.world",
+)
 for _name in (*(f"console.verbs.{target.partition(':')[0]}" for target, _ in LAZY.values()), *LATE):
     importlib.import_module(_name)  # once, not in every child of the forge
 
