@@ -125,7 +125,7 @@ def scores(
         nonlocal asked
         asked += 1
         key = keyed_random(0, "score spread", asked).getrandbits(63)
-        needs = {place: NeedText(history(need.messages), 0) for place, need in waiting}
+        needs = {place: NeedText(history(need.messages), 0, need.turn) for place, need in waiting}
         return engine.replies(needs, random_seed=key)
 
     earned = [trace.resolved / trace.expected for trace in run_lockstep(jobs * seeds, complete)]

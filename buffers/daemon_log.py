@@ -44,6 +44,7 @@ class DaemonLog:
         self.heartbeat, self.check = self._ownership.heartbeat, self._ownership.check
         self._part_bytes = run.config.operation.log_part_bytes
         try:
+            run.check_extensions()
             self._seeds = LogWriter(run.path / SEEDS, part_bytes=self._part_bytes)
             self._rejected = LogWriter(run.path / REJECTED, part_bytes=self._part_bytes)
             self._epoch = self._part = 0

@@ -17,7 +17,7 @@ from buffers.folds.seeds import Seeds
 from buffers.log.parts import last_record, segments
 from buffers.log.records import LOST, Record
 from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, SEEDS
+from buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS
 from rods.errors import RefusedError
 
 
@@ -72,6 +72,11 @@ def _trainers(
 ) -> list[ShortLog]:
     found = []
     start, last = observations.lineage.attempt, observations.last_step
+    named = Checkpoints(run.path).named(lambda attempt, step: True)
+    extended = max((int(one.position.curriculum.get("extensions", 0)) for one in named), default=0)
+    if extended > run.extensions:
+        what = f"it ends at extension {run.extensions}, but a checkpoint knows of {extended}"
+        found.append(ShortLog(EXTENSIONS, what))
     end = _last(run, OBSERVATIONS)
     if end is None or end["kind"] != LOST:  # after `rods recover` the end is what was agreed to
         told = [(attempt, step, f"checkpoint {name}") for attempt, step, _, name in known]
@@ -82,9 +87,9 @@ def _trainers(
             what = f"it ends at step {last} of start {start}"
             found.append(ShortLog(OBSERVATIONS, f"{what}, but {who} knows of step {step} of start {attempt}"))
     seq = 0 if pool is None else pool["seq"]
-    named, name = max(((pool_seq, name) for _, _, pool_seq, name in known), default=(0, ""))
-    if named > seq:
-        found.append(ShortLog(POOL, f"it ends at record {seq}, but checkpoint {name} knows of record {named}"))
+    last, name = max(((pool_seq, name) for _, _, pool_seq, name in known), default=(0, ""))
+    if last > seq:
+        found.append(ShortLog(POOL, f"it ends at record {seq}, but checkpoint {name} knows of record {last}"))
     return found
 
 

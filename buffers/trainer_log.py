@@ -46,6 +46,7 @@ class TrainerLog:
         self.heartbeat = self._ownership.heartbeat
         self.check, self.held = self._ownership.check, self._ownership.held
         try:
+            run.check_extensions()
             self._writer = LogWriter(run.path / OBSERVATIONS, part_bytes=run.config.operation.log_part_bytes)
             with quarantine():
                 self.state = RunState(run, strict=True, every_step=False, keep_snapshots=True)

@@ -18,13 +18,13 @@ from buffers.run.creation import open_or_create
 from buffers.run.run import Run
 from buffers.state import RunState
 from buffers.state import read_state as state_of
-from evaluation.scoring import Estimate, share
+from evaluation.episodes import task_job
+from evaluation.scoring import Estimate, rollout_scores, share
 from rods import dialects, interfaces
 from rods.config import Config
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
-from rods.episode.engine import MAX_STEPS, Message, NeedText, Reply, Trace
-from rods.episode.goals import SharedGroundTruth
+from rods.episode.engine import Message, NeedText, Reply, Trace
 from rods.episode.rewards import RANGES, score
 from rods.observations import Group, Rollout
 from rods.tasks import Task, read_tasks
@@ -42,7 +42,7 @@ def play(
 ) -> Trace:
     """One episode of `task`: its replies, calls, results and verdicts, turn by turn. The text of calls is in the form
     of `dialect`, which the system message explains to the policy."""
-    return _play([_job(task, dialect, environments or Environments())], policy)[0]
+    return _play([task_job(task, dialects.load(dialect), environments or Environments())], policy)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ def evaluate(
     """Plays each task `rollouts` times. `tasks` may be a JSONL file. Raises ValueError when no rollout counts."""
     given = list(read_tasks(Path(tasks))) if isinstance(tasks, (str, Path)) else list(tasks)
     worlds = environments or Environments()
-    made = [_job(task, dialect, worlds) for task in given]
+    made = [task_job(task, dialects.load(dialect), worlds) for task in given]
     played = _play([job for job in made for _ in range(rollouts)], policy)
     groups = tuple(tuple(played[start : start + rollouts]) for start in range(0, len(played), rollouts))
     valid = [[score(trace, "progress") for trace in group if trace.end != "infrastructure"] for group in groups]
-    counted = [group for group in valid if group]
+    means = rollout_scores({str(place): group for place, group in enumerate(valid) if group})
     return Evaluation(
-        share([sum(each.resolved / each.expected for each in group) / len(group) for group in counted]),
-        share([sum(each.binary for each in group) / len(group) for group in counted]),
+        share(list(means["progress"].values())),
+        share(list(means["solved"].values())),
         groups,
         sum(trace.end == "infrastructure" for trace in played),
     )
@@ -191,11 +191,6 @@ class _Files:
     def validate(self, tasks: Sequence[Task]) -> list[float | None]:
         traces = _play(scoring_jobs(tasks, self.run.config, self.run.environments), self.policy)
         return [None if each.end == "infrastructure" else each.resolved / each.expected for each in traces]
-
-
-def _job(task: Task, dialect: DialectName, environments: Environments) -> Job:
-    environment = environments.load(task.environment.name)
-    return Job(task, environment, dialects.load(dialect), SharedGroundTruth(environment, task), max_steps=MAX_STEPS)
 
 
 def _play(made: Sequence[Job], policy: PolicyFunction) -> list[Trace]:

@@ -1,7 +1,7 @@
 """`make demo`: trains nano on desk with the daemon beside it in runs/demo, scores it and writes a report.
 
-An interrupted demo is continued; a finished one is moved aside and a new one started. The warm-started weights are
-kept in a cache outside the run folders, so that a second demo skips the warm start.
+An interrupted demo is continued; a finished one is moved aside and a new one started. The warm-started weights come
+with the package (trainer/nano/weights).
 """
 
 from __future__ import annotations

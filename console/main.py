@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "verify": ("verify:verify", "Re-derive every decision of a run from its logs and compare."),
     "recover": ("recover:recover", "Explain what a crash or a bad disk left behind, and put it right."),
     "fork": ("new:fork", "Start a new run from another one's originals and active variants."),
+    "extend": ("new:extend", "Let a run go on longer: more steps, more epochs, a further stage."),
     "observe": ("foreign_trainer:observe", "Play the trainer: write groups of rollouts from standard input."),
     "merge": ("foreign_trainer:merge", "Play the trainer: merge staging into the pool and print the epoch's tasks."),
     "doctor": ("doctor:doctor", "Check the installation and the language models of a configuration."),

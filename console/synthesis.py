@@ -175,16 +175,19 @@ class SynthesisTrial:
         spent = costs(self.run.path)
         accepted = len(self.records(EXPANDED, "expanded"))
         tokens = sum(stage.tokens_in + stage.tokens_out for stage in spent.stages.values())
-        per = max(1, accepted)
+
+        def a_variant(total: float, digits: int | None = None) -> float | None:
+            return round(total / accepted, digits) if accepted else None
+
         return {
             "data": self.run.config.data.tasks,
             "seeds": len(self.records(SEEDS, "picked")),
             "finished": len(finished),
             "executable": len(self.executable()),
             "accepted": accepted,
-            "calls_per_variant": round(sum(map(len, calls.values())) / per, 1),
-            "tokens_per_variant": round(tokens / per),
-            "seconds_per_variant": round(sum(spent.busy.values()) / per, 1),
+            "calls_per_variant": a_variant(sum(map(len, calls.values())), 1),
+            "tokens_per_variant": a_variant(tokens),
+            "seconds_per_variant": a_variant(sum(spent.busy.values()), 1),
             "failures": dict(sorted(failed.items())),
             "stages": {
                 stage: {
@@ -214,7 +217,9 @@ def yield_table(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for name, key in (("a ground truth runs", "executable"), ("a variant is accepted", "accepted")):
         yield _row(name, *(f"{100 * one[key] / max(1, one['finished']):.0f} %" for one in every))
     for name in ("calls", "tokens", "seconds"):
-        yield _row(f"{name} a variant", *(one[f"{name}_per_variant"] if one["accepted"] else "–" for one in every))
+        yield _row(
+            f"{name} a variant", *("–" if (value := one[f"{name}_per_variant"]) is None else value for one in every)
+        )
     for failure in sorted({failure for one in every for failure in one["failures"]}):
         counts = (100 * one["failures"].get(failure, 0) / max(1, one["finished"]) for one in every)
         yield _row(f"`{failure}`", *(f"{count:.0f}" for count in counts))

@@ -19,7 +19,7 @@ from typing import Any
 import aiohttp
 
 from evaluation.bfcl.dialects import Native, messages, reply_text
-from evaluation.episodes import RANDOM_SEED, EpisodeMaker, Slot
+from evaluation.episodes import RANDOM_SEED, Maker, Slot
 from evaluation.folder import Episode
 from rods.canonical import content_id, keyed_random
 from rods.episode.drivers import Job, run_episode
@@ -34,7 +34,7 @@ STAGE = "evaluation"  # what calls are counted by
 class EndpointPolicy:
     """Runs episodes through `client`. `stopped` counts the episodes that were left out, by reason."""
 
-    def __init__(self, client: Client, maker: EpisodeMaker, in_flight: int) -> None:
+    def __init__(self, client: Client, maker: Maker, in_flight: int) -> None:
         self.client, self.maker, self.in_flight = client, maker, in_flight
         self.stopped: Counter[str] = Counter()
         self._spent = False
@@ -78,7 +78,7 @@ class EndpointPolicy:
 class _EpisodeCalls:
     """The requests of one episode and their replies."""
 
-    def __init__(self, client: Client, maker: EpisodeMaker, job: Job, sample: int) -> None:
+    def __init__(self, client: Client, maker: Maker, job: Job, sample: int) -> None:
         self.client, self.settings, self.job, self.sample = client, maker.settings, job, sample
         self.trouble = ""
         self.spent = False
@@ -115,11 +115,10 @@ class _EpisodeCalls:
         return keyed_random(RANDOM_SEED, "evaluation", *key).getrandbits(31)
 
     def _tools(self, need: NeedText) -> list[dict[str, object]]:
-        """What is visible in this turn; every message of the user has begun one."""
+        """What is visible in this turn."""
         assert isinstance(self.job.dialect, Native)
-        turn = sum(message.role == "user" for message in need.messages) - 1
         first = self.job.task.tools_at(0)
-        now = set(self.job.task.tools_at(turn))
+        now = set(self.job.task.tools_at(need.turn))
         held_out = [name for until, names in sorted(self.job.task.held_out.items()) for name in names]
         return self.job.dialect.tools(first, [name for name in held_out if name in now and name not in first])
 

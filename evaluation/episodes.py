@@ -1,13 +1,13 @@
-"""The episodes of an evaluation on BFCL: a task with its world, ground truth, and the dialect of the chosen protocol.
+"""The episodes of an evaluation: a task with its world, ground truth, and the dialect of the chosen protocol.
 
-In both protocols the executor is the official one's equal: hidden tools stay callable, so that the official verdict on
-the outputs is the verdict on what the policy was shown.
+On BFCL the executor is the official one's equal in all protocols: hidden tools stay callable, so that the official
+verdict on the outputs is the verdict on what the policy was shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from evaluation.bfcl.dialects import Native, Prompted
 from evaluation.bfcl.harness import harness
@@ -17,8 +17,11 @@ from evaluation.folder import Episode, Settings
 from rods import dialects
 from rods.canonical import keyed_random
 from rods.dialects.base import Dialect
+from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.episode.engine import MAX_STEPS, Trace
+from rods.episode.goals import SharedGroundTruth
+from rods.episode.rewards import score
 from rods.tasks import Task
 from worlds.bfcl.world import Bfcl
 
@@ -29,8 +32,45 @@ RANDOM_SEED = 0  # of all draws; a task's samples are keyed by their number
 Slot = tuple[Task, int]  # a task and the number of its sample
 
 
-class EpisodeMaker:
+class Maker(Protocol):
     """Makes jobs for tasks, and episodes out of their traces."""
+
+    settings: Settings
+
+    def job(self, task: Task) -> Job: ...
+
+    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
+        """The record of a finished job; `cut` of its outputs were taken although they were cut."""
+
+
+def task_job(task: Task, dialect: Dialect, environments: Environments) -> Job:
+    """An episode of a task of any environment, as in training, without hints."""
+    environment = environments.load(task.environment.name)
+    return Job(task, environment, dialect, SharedGroundTruth(environment, task), max_steps=MAX_STEPS)
+
+
+class TaskMaker:
+    """The `Maker` of tasks of any environment, in a training dialect. Verdicts are those of training, and recorded."""
+
+    def __init__(self, environments: Environments, settings: Settings) -> None:
+        assert settings.protocol != "official"
+        self.settings, self._environments = settings, environments
+        self._dialect = dialects.load(settings.protocol, settings.system_prompt)
+        self._jobs: dict[str, Job] = {}  # the samples of a task share its ground truth
+
+    def job(self, task: Task) -> Job:
+        if task.id not in self._jobs:
+            self._jobs[task.id] = task_job(task, self._dialect, self._environments)
+        return self._jobs[task.id]
+
+    def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
+        earned = score(trace, "progress").as_json()
+        result = {"type": job.task.type, "rollout": earned, "turns": outputs(trace, job.dialect)}
+        return Episode(job.task.id, sample, self.settings.results_form, result, trace.end, cut)
+
+
+class EpisodeMaker:
+    """The `Maker` of BFCL's tasks."""
 
     def __init__(self, bfcl: Bfcl, settings: Settings) -> None:
         self.settings = settings
@@ -49,7 +89,6 @@ class EpisodeMaker:
         )
 
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
-        """The record of a finished job."""
         result = outputs(trace, job.dialect)
         return Episode(job.task.provenance["id"], sample, self.settings.results_form, result, trace.end, cut)
 
@@ -63,7 +102,7 @@ class EpisodeMaker:
 
 def play_batches(
     engine: LocalEngine,
-    maker: EpisodeMaker,
+    maker: Maker,
     slots: Sequence[Slot],
     in_flight: int,
     done: Callable[[Episode], None],

@@ -52,7 +52,8 @@ PARTS: dict[Part, tuple[Split, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`policy` says what is evaluated; `tasks_per_type` 0 takes all; `samples` are episodes a task."""
+    """`policy` says what is evaluated; `tasks_per_type` 0 takes all; `samples` are episodes a task. `tasks` describes
+    a file of tasks of any environment (its hash, how many are played, their environments); None: BFCL's are."""
 
     policy: dict[str, Any]
     part: Part = "held-out"
@@ -66,6 +67,11 @@ class Settings:
     temperature: float = COLDEST
     top_p: float = 1.0
     max_tokens: int = 4096  # of one output
+    tasks: dict[str, Any] | None = None
+
+    def name(self, task: Task) -> str:
+        """What the journal calls `task`: BFCL's id, or its own."""
+        return task.id if self.tasks else task.provenance["id"]
 
     @property
     def greedy(self) -> bool:
@@ -97,13 +103,17 @@ class Settings:
             found += fitting
         return found
 
-    def identity(self, bfcl: Bfcl) -> dict[str, Any]:
-        """The content of evaluation.json: these settings, the version of the data, the environment's hash."""
+    def identity(self, bfcl: Bfcl | None) -> dict[str, Any]:
+        """The content of evaluation.json: these settings; of BFCL also the version of the data and the environment's
+        hash."""
         record: dict[str, Any] = orjson.loads(orjson.dumps(asdict(self)))
+        if bfcl is None:
+            return {"format": 1, **record}
+        del record["tasks"]
         return {"format": 1, "data": data_version(), "environment": bfcl.hash, **record}
 
 
-def open_folder(folder: Path, settings: Settings, bfcl: Bfcl) -> None:
+def open_folder(folder: Path, settings: Settings, bfcl: Bfcl | None) -> None:
     """Opens `folder` for `settings`: makes it, or finds it made for the same. Raises RefusedError with what differs,
     UserError for a folder that is something else."""
     ours = settings.identity(bfcl)
@@ -130,14 +140,15 @@ def recorded_settings(folder: Path) -> dict[str, Any]:
         found: dict[str, Any] = orjson.loads(read_regular(folder / SETTINGS))
     except (OSError, orjson.JSONDecodeError) as error:
         raise UserError("is no evaluation", where=str(folder), remedy="`rods-eval run` makes one") from error
-    check_version(found.get("data", {}), folder / SETTINGS)
+    if not found.get("tasks"):
+        check_version(found.get("data", {}), folder / SETTINGS)
     return found
 
 
 def load_settings(folder: Path) -> Settings:
     """The settings of the evaluation in `folder`."""
     found = recorded_settings(folder)
-    fields = {name: found[name] for name in Settings.__dataclass_fields__}
+    fields = {name: found[name] for name in Settings.__dataclass_fields__ if name in found}
     return Settings(**{**fields, "types": tuple(found["types"])})
 
 
@@ -150,8 +161,8 @@ EPISODES = "episodes.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finished episode. `task` is BFCL's id, `result` what its result files hold, `end` how it ended; `cut` counts
-    outputs that were cut at the token limit and yet taken as they were."""
+    """One finished episode. `task` is BFCL's id, `result` what its result files hold (of other tasks the id, and
+    `TaskMaker.episode`), `end` how it ended; `cut` counts outputs that were cut at the token limit and yet taken."""
 
     task: str
     sample: int

@@ -1,8 +1,11 @@
-"""`rods-eval`: a policy on BFCL's multi-turn tasks, with the official protocol and the official verdict.
+"""`rods-eval`: a policy on BFCL's multi-turn tasks, with the official protocol and the official verdict; or on any
+environment's.
 
     rods-eval run FOLDER --url http://host:8000/v1 --model NAME      the policy behind an endpoint
     rods-eval run FOLDER --weights MODEL | --run RUN [--step N]      local weights, or a run's checkpoint
     rods-eval run FOLDER --recorded RESULTS                          outputs that exist: BFCL's results, our traces
+    rods-eval run FOLDER --tasks FILE …                              tasks of any environment
+    rods-eval compare BEFORE AFTER                                   two policies on the same tasks, in pairs
     rods-eval report FOLDER                                          the scores of what is there
     rods-eval check FOLDER [--wheel FILE]                            BFCL's own scorer over the same outputs
 
@@ -24,7 +27,7 @@ from evaluation import report, running
 from evaluation.sources import Options
 from rods import commands
 from rods.commands import Json
-from rods.errors import EXIT_FAILED, EXIT_OK
+from rods.errors import EXIT_FAILED, EXIT_OK, plain
 from rods.signals import Interrupted, ignore
 
 Folder = Annotated[Path, Parameter(help="the evaluation's folder")]
@@ -40,9 +43,10 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """One verb; returns the exit code (rods.commands.run). Without arguments: the help."""
-    app = commands.application("rods-eval", "A policy on BFCL's multi-turn tasks.")
+    app = commands.application("rods-eval", "A policy on BFCL's multi-turn tasks, or on any environment's.")
     app.command(_run, name="run", help="Run or go on with an evaluation, and print its scores.")
     app.command(_report, name="report", help="Print the scores of what is recorded.")
+    app.command(_compare, name="compare", help="Pair two evaluations of the same tasks, task by task.")
     app.command(_check, name="check", help="Compare with the verdicts of BFCL's own scorer, in a process of its own.")
     return commands.run(app, arguments or ["--help"], _interrupted)
 
@@ -64,8 +68,19 @@ def _report(folder: Folder, /, *, as_json: Json = False) -> None:
     _print(report.report(folder), as_json)
 
 
+def _compare(
+    before: Annotated[Path, Parameter(help="an evaluation's folder")],
+    after: Annotated[Path, Parameter(help="another's, of the same tasks")],
+    /,
+    *,
+    as_json: Json = False,
+) -> None:
+    found = report.compare(before, after)
+    print(orjson.dumps(found).decode() if as_json else "\n".join(report.compared_lines(found)))
+
+
 def _print(found: dict[str, Any], as_json: bool) -> None:
-    print(orjson.dumps(found).decode() if as_json else "\n".join(report.lines(found)), flush=True)
+    print(orjson.dumps(found).decode() if as_json else plain("\n".join(report.lines(found))), flush=True)
 
 
 def _check(

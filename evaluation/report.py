@@ -12,7 +12,7 @@ import math
 import re
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ from evaluation.bfcl.judging import EpisodeJudge, Judged
 from evaluation.bfcl.parity import official
 from evaluation.card import different
 from evaluation.folder import PARTS, Episode, Part, cards, episodes, load_settings, recorded_settings
-from evaluation.scoring import share
+from evaluation.scoring import paired, rollout_scores, share, too_few
 from rods.errors import UserError
 from rods.files import read_regular
+from rods.observations import Rollout
 from rods.tasks import Task
 from worlds.bfcl import wheel
 from worlds.bfcl.tasks import tasks as bfcl_tasks
@@ -36,12 +37,22 @@ RESULTS = "bfcl"  # the folder of BFCL's result files
 MEASURES = ("official", "strict", "progress")
 COLUMNS: tuple[Part, ...] = ("held-out", "test", "train")
 _VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
-_NAMES = {"held-out": "held-out (the papers' 400)", "test": "unseen by any stage (300)", "train": "training tasks"}
+_NAMES = {
+    "all": "the file's tasks",
+    "held-out": "held-out (the papers' 400)",
+    "test": "unseen by any stage (300)",
+    "train": "training tasks",
+}
 
 
 def report(folder: Path) -> dict[str, Any]:
     """The scores of the evaluation in `folder` from its recorded episodes. Raises UserError, RefusedError."""
     settings = load_settings(folder)
+    if settings.tasks is not None:
+        played = list(episodes(folder))
+        scores = {"all": _task_scores(played)} if played else {}
+        whole = {"settings": recorded_settings(folder), "scores": scores}
+        return _report(folder, whole, played, settings.tasks["count"] * settings.samples)
     bfcl = environment()
     chosen = settings.choose(bfcl_tasks())
     judge = EpisodeJudge(bfcl)
@@ -50,22 +61,95 @@ def report(folder: Path) -> dict[str, Any]:
     judged: dict[str, list[Judged]] = defaultdict(list)
     for episode in found:
         judged[episode.task].append(_judge(judge, by_name[episode.task], episode))
-    expected = len(chosen) * settings.samples
-    known = cards(folder)
-    return {
-        "folder": str(folder),
+    about = {
         "data": results.data_version(),
         "environment": bfcl.hash,
         "settings": recorded_settings(folder),
+        "scores": {part: scores for part in COLUMNS if (scores := _scores(part, chosen, judged))},
+        "results": str(folder / RESULTS),
+    }
+    return _report(folder, about, found, len(chosen) * settings.samples)
+
+
+def _report(folder: Path, about: dict[str, Any], found: Sequence[Episode], expected: int) -> dict[str, Any]:
+    known = cards(folder)
+    return {
+        "folder": str(folder),
+        **about,
         "episodes": len(found),
         "expected": expected,
         "complete": len(found) == expected,
-        "scores": {part: scores for part in COLUMNS if (scores := _scores(part, chosen, judged))},
         "ends": dict(Counter(episode.end for episode in found)),
         "cut_outputs": sum(episode.cut for episode in found),
-        "results": str(folder / RESULTS),
         "card": known[-1] if known else None,
         "cards_differ": sorted({name for pair in pairwise(known) for name in different(*pair)}),
+    }
+
+
+def compare(before: Path, after: Path) -> dict[str, Any]:
+    """The scores of two evaluations of the same tasks, after − before in pairs by task: {"differences": by measure,
+    "left_out", "cards_differ"}. Raises UserError where no task was played in both, RefusedError for other data."""
+    one, other = per_task(before), per_task(after)
+    differences: dict[str, Any] = {}
+    for measure in (name for name in one if name in other):
+        both = sorted(one[measure].keys() & other[measure].keys())
+        if both:
+            pairs = ({task: scores[measure][task] for task in both} for scores in (one, other))
+            differences[measure] = paired(*pairs).as_json()
+    if not differences:
+        raise UserError("no task was played in both", where=f"{before}, {after}", remedy="evaluate the same tasks")
+    last = [found[-1] if (found := cards(folder)) else None for folder in (before, after)]
+    return {
+        "before": str(before),
+        "after": str(after),
+        "differences": differences,
+        "left_out": len(one["progress"].keys() ^ other["progress"].keys()),
+        "cards_differ": different(*last),
+    }
+
+
+def compared_lines(found: Mapping[str, Any]) -> list[str]:
+    """`compare` as text."""
+    shown = [f"{found['after']} less {found['before']}, in pairs by task"]
+    for measure, one in found["differences"].items():
+        interval = one["interval"]
+        span = f" [{interval[0]:+.3f}, {interval[1]:+.3f}]" if interval else ""
+        few = too_few(one["tasks"])
+        shown.append(f"  {measure:10}{one['mean']:+.3f}{span}, {one['tasks']} tasks" + (f" ({few})" if few else ""))
+    if found["left_out"]:
+        shown.append(f"{found['left_out']} tasks were played in one of them alone, and are left out")
+    if found["cards_differ"]:
+        shown.append(f"NOT ALIKE: the two differ in {', '.join(found['cards_differ'])}, not in the policy alone")
+    return shown
+
+
+def per_task(folder: Path) -> dict[str, dict[str, float]]:
+    """The mean over the samples of each task, by measure and task."""
+    if load_settings(folder).tasks is not None:
+        return rollout_scores(_rollouts(episodes(folder)))
+    judged: dict[str, list[Judged]] = defaultdict(list)
+    for (task, _), verdict in verdicts(folder).items():
+        judged[task].append(verdict)
+    return {measure: {task: _mean(each, measure) for task, each in judged.items()} for measure in MEASURES}
+
+
+def _rollouts(found: Iterable[Episode]) -> dict[str, list[Rollout]]:
+    played: dict[str, list[Rollout]] = defaultdict(list)
+    for episode in found:
+        played[episode.task].append(Rollout.from_json(episode.result["rollout"]))
+    return played
+
+
+def _task_scores(found: Sequence[Episode]) -> dict[str, Any]:
+    """The measures of tasks of a file by type and over all."""
+    types = {episode.task: episode.result["type"] for episode in found}
+    means = rollout_scores(_rollouts(found))
+    return {
+        kind: {
+            measure: share([value for task, value in each.items() if kind in (types[task], "all")]).as_json()
+            for measure, each in means.items()
+        }
+        for kind in [*sorted(set(types.values())), "all"]
     }
 
 
@@ -79,6 +163,8 @@ def verdicts(folder: Path) -> dict[tuple[str, int], Judged]:
 def write_results(folder: Path) -> list[tuple[int, list[Path]]]:
     """Writes the recorded episodes as BFCL's result files, a folder a sample; returns sample and files."""
     settings = load_settings(folder)
+    if settings.tasks is not None:
+        return []  # BFCL's tools know BFCL's tasks alone
     samples: dict[int, list[tuple[str, Any]]] = defaultdict(list)
     for episode in episodes(folder):
         samples[episode.sample].append((episode.task, _official_result(episode)))
@@ -90,11 +176,10 @@ def write_results(folder: Path) -> list[tuple[int, list[Path]]]:
 
 def lines(found: Mapping[str, Any]) -> list[str]:
     """The report as text."""
-    data, settings = found["data"], found["settings"]
+    settings = found["settings"]
     calls = "native tool calls" if settings["form"] == "native" else "prompt mode"
     shown = [
-        f"{settings['policy'].get('name', '?')}: BFCL multi-turn, data of {data['package']} {data['version']} "
-        f"(sha256 {data['sha256'][:12]}…), environment {found['environment']}",
+        f"{settings['policy'].get('name', '?')}: {_data(found)}",
         f"protocol {settings['protocol']}, {calls}, documents {settings['documents']}, {settings['samples']} "
         f"sample(s) a task, temperature {settings['temperature']:g}",
     ]
@@ -103,10 +188,11 @@ def lines(found: Mapping[str, Any]) -> list[str]:
             "the recorded outputs do not say which data they belong to; only questions in their logs were compared"
         )
     for part, scores in found["scores"].items():
-        shown.append(f"\n{_NAMES[part]:32}{'tasks':>7}  {'official':^22}  {'strict':^22}  {'progress':^22}")
+        measures = list(scores["all"])
+        shown.append("  ".join([f"\n{_NAMES[part]:32}{'tasks':>7}", *(f"{name:^22}" for name in measures)]))
         for kind, row in scores.items():
-            cells = "  ".join(_cell(row[measure]) for measure in MEASURES)
-            shown.append(f"  {kind:30}{row['official']['tasks']:>7}  {cells}")
+            cells = "  ".join(_cell(row[measure]) for measure in measures)
+            shown.append(f"  {kind:30}{row['progress']['tasks']:>7}  {cells}")
     ends = ", ".join(f"{name} {count}" for name, count in sorted(found["ends"].items()))
     shown.append(f"\n{found['episodes']} of {found['expected']} episodes ({ends or 'none'})")
     if found["cut_outputs"]:
@@ -119,7 +205,7 @@ def lines(found: Mapping[str, Any]) -> list[str]:
         )
     if length := found["ends"].get("length"):
         shown.append(f"{length} episodes failed because an output was cut at {settings['max_tokens']} tokens")
-    over = max((scores["all"]["official"]["tasks"] for scores in found["scores"].values()), default=0)
+    over = max((scores["all"]["progress"]["tasks"] for scores in found["scores"].values()), default=0)
     shown += card.lines(found["card"], over)
     if found["cards_differ"]:
         shown.append(f"NOT ALIKE: episodes of this folder differ in {', '.join(found['cards_differ'])}")
@@ -135,6 +221,8 @@ def check(folder: Path, wheel_file: Path | None = None) -> dict[str, Any]:
     to is refused (RefusedError). Raises UserError for a folder that is no evaluation.
     """
     settings = load_settings(folder)
+    if settings.tasks is not None:
+        raise UserError("is no evaluation on BFCL", where=str(folder), remedy="BFCL's scorer knows its own tasks alone")
     file = known_wheel(wheel_file)
     form = settings.results_form
     ours = {key: judged.official for key, judged in verdicts(folder).items()}
@@ -174,6 +262,15 @@ def known_wheel(file: Path | None) -> Path:
     stated = version[1] if version else "of no known version"
     results.check_version({"package": wheel.PACKAGE, "version": stated, "sha256": sha256}, file)
     return file
+
+
+def _data(found: Mapping[str, Any]) -> str:
+    """The tasks of a report in a line."""
+    if tasks := found["settings"].get("tasks"):
+        return f"{tasks['count']} tasks ({tasks['hash']}), environments {', '.join(tasks['environments'])}"
+    data = found["data"]
+    wheel_named = f"{data['package']} {data['version']} (sha256 {data['sha256'][:12]}…)"
+    return f"BFCL multi-turn, data of {wheel_named}, environment {found['environment']}"
 
 
 def _samples(folder: Path, sample: int) -> Path:

@@ -7,7 +7,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from buffers.run.locks import Ownership
 from buffers.run.runfolder import LOGS
@@ -17,16 +19,19 @@ from evaluation import report, sources
 from evaluation.bfcl import results
 from evaluation.bfcl.results import ResultEntry
 from evaluation.endpoint import EndpointPolicy, refuse_dropped_reasoning, rendered_template
-from evaluation.episodes import RANDOM_SEED, EpisodeMaker, Slot, play_batches
-from evaluation.folder import EPISODES, Episode, Journal, Settings, open_folder
+from evaluation.episodes import RANDOM_SEED, EpisodeMaker, Maker, Slot, TaskMaker, play_batches
+from evaluation.folder import EPISODES, Episode, Journal, open_folder
 from evaluation.sources import Options, Source
 from rods import logs
+from rods.canonical import content_id
+from rods.environments.base import reference
+from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
 from rods.llm import Budget, Client
 from rods.signals import StopRequest
-from rods.tasks import Task
+from rods.tasks import Task, read_tasks
 from worlds.bfcl.tasks import tasks as bfcl_tasks
-from worlds.bfcl.world import Bfcl, environment
+from worlds.bfcl.world import environment
 
 SAY_SECONDS = 10.0  # between two lines about progress
 
@@ -35,14 +40,21 @@ def run(folder: Path, options: Options) -> int:
     """Runs the evaluation in `folder`, or goes on with it; returns the exit code. Raises UserError, RefusedError."""
     source = sources.find(options)
     settings = sources.settings(source, options)
-    bfcl = environment()
-    chosen = settings.choose(bfcl_tasks())
+    bfcl = environment() if options.tasks is None else None
+    chosen = settings.choose(bfcl_tasks() if options.tasks is None else list(read_tasks(options.tasks)))
     if not chosen:
         raise UserError("no task fits", where="--split, --types", remedy="ask for less")
+    maker: Maker
+    if bfcl is not None:
+        maker = EpisodeMaker(bfcl, settings)
+    else:
+        worlds = Environments(source.operation.sandbox)
+        settings = replace(settings, tasks=_described(chosen, worlds))
+        maker = TaskMaker(worlds, settings)
     open_folder(folder, settings, bfcl)
     logs.configure("rods-eval", "warning", folder=folder / LOGS)
     with StopRequest() as request, Ownership(folder, EPISODES, "rods-eval"):
-        session = _Session(folder, settings, bfcl, chosen, lambda: request.asked)
+        session = _Session(folder, maker, chosen, lambda: request.asked)
         try:
             session.run(source, options)
         finally:
@@ -51,16 +63,30 @@ def run(folder: Path, options: Options) -> int:
         return session.code(source)
 
 
+def _described(tasks: list[Task], environments: Environments) -> dict[str, Any]:
+    """What evaluation.json says of `tasks` of a file. Raises UserError for one that was written for another version of
+    its environment."""
+    for task in tasks:
+        installed = environments.load(task.environment.name)
+        if reference(installed) != task.environment:
+            raise UserError(
+                f"was written for version {task.environment.hash} of {task.environment.name!r}, but {installed.hash} "
+                "is installed",
+                where=f"task {task.id}",
+                remedy="install that version, or `rods data rehash FILE`",
+            )
+    named = sorted({cards.version(task) for task in tasks})
+    return {"count": len(tasks), "hash": content_id(sorted(task.id for task in tasks)), "environments": named}
+
+
 class _Session:
     """One start of an evaluation."""
 
-    def __init__(
-        self, folder: Path, settings: Settings, bfcl: Bfcl, chosen: list[Task], asked: Callable[[], bool]
-    ) -> None:
-        self.folder, self.settings, self.chosen, self.asked = folder, settings, chosen, asked
+    def __init__(self, folder: Path, maker: Maker, chosen: list[Task], asked: Callable[[], bool]) -> None:
+        self.folder, self.settings, self.chosen, self.asked = folder, maker.settings, chosen, asked
         self.journal = Journal(folder)
-        self.maker = EpisodeMaker(bfcl, settings)
-        self.expected = len(chosen) * settings.samples
+        self.maker = maker
+        self.expected = len(chosen) * self.settings.samples
         self.stopped: Counter[str] = Counter()
         self._said = time.monotonic()
 
@@ -69,7 +95,7 @@ class _Session:
             (task, sample)
             for sample in range(self.settings.samples)
             for task in self.chosen
-            if (task.provenance["id"], sample) not in self.journal.done
+            if (self.settings.name(task), sample) not in self.journal.done
         ]
         if slots and source.kind != "endpoint":  # whose servers are to be asked first
             self._describe(source, cards.template_of(source.path) if source.kind == "weights" else None)

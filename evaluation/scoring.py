@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rods.observations import Rollout
+
 NORMAL = 1.959964  # the 0.975 quantile of the normal distribution
 FEW = 10  # tasks below which an interval is said to rest on too few
 
@@ -86,6 +88,19 @@ def paired(before: Mapping[str, float], after: Mapping[str, float]) -> Estimate:
     if before.keys() != after.keys():
         raise ValueError(f"not paired: {len(before.keys() ^ after.keys())} tasks were scored only once")
     return estimate([after[task] - before[task] for task in sorted(before)])
+
+
+def rollout_scores(rollouts: Mapping[str, Sequence[Rollout]]) -> dict[str, dict[str, float]]:
+    """The mean over the rollouts of each task, by measure and task: `progress`, the share of turns resolved, and
+    `solved`, the share of rollouts with all of them resolved."""
+    return {
+        "progress": {task: _mean([one.resolved / one.expected for one in each]) for task, each in rollouts.items()},
+        "solved": {task: _mean([one.binary for one in each]) for task, each in rollouts.items()},
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
 
 
 def too_few(tasks: int) -> str:

@@ -51,7 +51,10 @@ class Options:
     key_env: Annotated[str, _option(_ABOUT, "the environment variable that holds the endpoint's key")] = ""
     step: Annotated[int | None, _option(_ABOUT, "with --run: the checkpoint's step")] = None
 
-    part: Annotated[Part, _option(_TASKS, "which split", name="--split")] = "held-out"
+    tasks: Annotated[Path | None, _option(_TASKS, "a JSONL file of any environment's; default: BFCL's")] = None
+    part: Annotated[Part | None, _option(_TASKS, "which split; default: held-out, of a file all", name="--split")] = (
+        None
+    )
     types: Annotated[tuple[TaskType, ...], _option(_TASKS, "task types", consume_multiple=True)] = TASK_TYPES
     tasks_per_type: Annotated[int, _option(_TASKS, "at most so many of a type, by a fixed draw; 0: all")] = 0
     samples: Annotated[int, _option(_TASKS, "episodes a task")] = 1
@@ -125,7 +128,8 @@ def find(options: Options) -> Source:
 
 def settings(source: Source, options: Options) -> Settings:
     """The settings of the evaluation. Raises UserError for options that contradict each other."""
-    protocol: Protocol = options.protocol or source.protocol
+    own = "hermes" if options.tasks and source.protocol == "official" else source.protocol
+    protocol: Protocol = options.protocol or own
     form: Form = "native" if source.kind == "traces" else options.form
     for wrong, why in (
         (source.recorded and options.protocol, "recorded outputs have had their protocol; leave --protocol out"),
@@ -134,6 +138,8 @@ def settings(source: Source, options: Options) -> Settings:
             form == "native" and source.kind == "weights",
             "native tool calls are parsed by a server; local weights have none",
         ),
+        (options.tasks and protocol == "official", "the official protocol is BFCL's: say --protocol hermes or tags"),
+        (options.tasks and source.recorded, "recorded outputs are judged on BFCL's tasks alone"),
         (options.documents != "full" and protocol != "official", "--documents belongs to the official protocol"),
         (options.system_prompt and protocol != "tags", "--system-prompt belongs to the protocol tags"),
         (
@@ -146,9 +152,10 @@ def settings(source: Source, options: Options) -> Settings:
     ):
         if wrong:
             raise UserError(why, where="the command line", remedy="`rods-eval run --help` lists the options")
-    same = ("part", "tasks_per_type", "samples", "documents", "temperature", "top_p", "max_tokens")
+    same = ("tasks_per_type", "samples", "documents", "temperature", "top_p", "max_tokens")
     return Settings(
         policy=source.about,
+        part=options.part or ("all" if options.tasks else "held-out"),
         types=tuple(dict.fromkeys(options.types)),
         protocol=protocol,
         system_prompt=options.system_prompt or source.system_prompt,
@@ -159,6 +166,7 @@ def settings(source: Source, options: Options) -> Settings:
 
 def _endpoint(options: Options) -> Source:
     budgets = {"tokens": options.budget_tokens, "requests": options.budget_requests}
+    operation = Operation()
     if options.config is not None:
         operation = read_config(options.config).operation
         if len(operation.endpoints) != 1:
@@ -182,7 +190,7 @@ def _endpoint(options: Options) -> Source:
         )
     about: dict[str, Any] = {"kind": "endpoint", "name": options.name or endpoint.model, "model": endpoint.model}
     about |= {"extra": endpoint.extra} if endpoint.extra else {}
-    return Source("endpoint", about, endpoint=endpoint, budgets=_made(Budgets, **budgets))
+    return Source("endpoint", about, endpoint=endpoint, budgets=_made(Budgets, **budgets), operation=operation)
 
 
 def _made(kind: Any, **fields: Any) -> Any:

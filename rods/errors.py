@@ -118,10 +118,13 @@ def plain(text: str) -> str:
 
 
 def complain(program: str, text: str) -> None:
-    """One line for a person on standard error. Where even that cannot be written (it may go into a file on the disk
-    that is full), it is dropped, so that the exit code still says what happened."""
+    """One line for a person on standard error; of a long one the middle is left out, since the remedy stands at its
+    end. Where even that cannot be written (it may go into a file on the disk that is full), it is dropped, so that the
+    exit code still says what happened."""
+    half = MOST_SAID // 2
+    said = text if len(text) <= MOST_SAID else f"{text[:half]} … {text[-half:]}"
     try:
-        print(f"{program}: {plain(text)[:MOST_SAID]}", file=sys.stderr, flush=True)
+        print(f"{program}: {plain(said)}", file=sys.stderr, flush=True)
     except OSError:
         mute_stderr()
 

@@ -120,13 +120,13 @@ class Group:
             if type(stage) is not int:
                 raise ValueError(f"stage is {stage!r}; it must be a whole number")
             rollouts = tuple(Rollout.from_json(item) for item in record["rollouts"])
-            low, high = reward["range"]
+            low, high = (_number(bound, "a bound of the reward's range") for bound in reward["range"])
             group = Group(
                 str(record["task"]),
                 stage,
                 str(record.get("interface", "identity")),
                 reward["kind"],
-                (float(low), float(high)),
+                (low, high),
                 rollouts,
                 record.get("role", "active"),
                 record.get("head", 0),
@@ -135,8 +135,7 @@ class Group:
             raise ValueError(f"a group lacks or misshapes {error}") from error
         if type(group.head) is not int or group.head < 0:
             raise ValueError(f"head is {group.head!r}; it must be a number of turns")
-        low, high = group.range
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        if not (math.isfinite(high - low) and low < high):
             raise ValueError(f"the reward's range is [{low}, {high}]; give two finite numbers, the lower one first")
         for rollout in rollouts:
             if rollout.reward is not None and not low <= rollout.reward <= high:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the wheel, installs it alone into an empty environment (no torch), carries out docs/tutorial.md with it, and
-# checks the types of the world there as a user would: `sh tests/package.sh`.
+# Builds the wheel, installs it alone into an empty environment (no torch), carries out docs/tutorial.md with it, checks
+# the types of the world there as a user would, and begins the demo, for two minutes at most: `sh tests/package.sh`.
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.venv/bin
@@ -15,3 +15,9 @@ git ls-files -z | xargs -0 tar -c | tar -x -C "$empty/source"
 cd "$empty"
 "$empty/venv/bin/rods" init typed
 "$tools/mypy" --strict --config-file= --cache-dir "$empty/types" --python-executable "$empty/venv/bin/python" typed/world.py
+# PyTorch and TRL are borrowed for it from the tools' environment: as a plain path, so none of that one's links are followed.
+"$tools/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+    >"$("$empty/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/training.pth"
+RODS_CACHE=$empty/cache timeout --signal INT 120 "$empty/venv/bin/python" -m console.demo || [ $? = 124 ]
+"$empty/venv/bin/rods" status runs/demo --json | "$tools/python" -c 'import json, sys; assert json.load(sys.stdin)["step"]'
+[ ! -e "$empty/cache" ] # the weights that come with the package were taken

@@ -18,9 +18,10 @@ from buffers.audit.verify import verify
 from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS, POOL, SEEDS
+from buffers.run.runfolder import EXTENSIONS, OBSERVATIONS, POOL, SEEDS
 from buffers.state import read_state
-from rods.errors import EXIT_DEADLINE, EXIT_OK, UserError
+from console.main import run as rods
+from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, UserError
 from tests.trainer.runs import live_steps, write_config
 from worlds.bfcl import wheel
 
@@ -158,6 +159,41 @@ def test_in_lockstep_equal_seeds_give_equal_pools_killed_or_not(
     assert pools(again) == pools(lockstep)
     assert live_steps(again) == live_steps(lockstep)
     assert verify(again, replay=True).ok
+
+
+def test_a_lockstep_run_that_is_extended_is_as_if_it_had_been_so_long_from_its_start(
+    tmp_path: Path, lockstep: Path
+) -> None:
+    """Extended twice, when it was finished and in the middle, with kills before and after."""
+    short: dict[str, Any] = {"sync": "lockstep", "curriculum.stages": [{"epochs": 3}]}
+    loop = pair(tmp_path / "extended", **short)
+
+    def go_on(kill: str = "") -> None:
+        for name in ("trainer", "daemon"):
+            loop.start(name)
+        if kill:
+            assert loop.moves(kill, records=2)
+            loop.kill(kill)
+            loop.start(kill)
+
+    go_on("trainer")
+    assert loop.wait() == EXIT_OK, loop.errors()
+    assert len(pools(loop.run)) == 3
+    for epochs in (6, 8):
+        write_config(loop.config, LOOP | short | {"curriculum.stages": [{"epochs": epochs}]})
+        assert rods(["extend", str(loop.run), "--config", str(loop.config)]) == EXIT_OK
+        go_on("daemon")
+        if epochs == 6:
+            assert rods(["extend", str(loop.run), "--steps", "999"]) == EXIT_REFUSED
+            for name in ("trainer", "daemon"):
+                loop.kill(name)
+    assert loop.wait() == EXIT_OK, loop.errors()
+    assert pools(loop.run) == pools(lockstep)
+    assert live_steps(loop.run) == live_steps(lockstep)
+    checked = verify(loop.run, replay=True)
+    assert checked.ok and sum("extended" in note for note in checked.notes) == 2
+    (loop.run / EXTENSIONS).unlink()
+    assert any("a checkpoint knows of 2" in str(problem) for problem in verify(loop.run).problems)
 
 
 def test_other_random_seeds_give_other_pools(tmp_path: Path, lockstep: Path) -> None:

@@ -26,7 +26,7 @@ from buffers.run.run import Run
 from rods import commands, logs
 from rods.config import read_config
 from rods.environments.loading import Environments
-from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
+from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError, plain
 from rods.signals import GraceOver, Interrupted, StopRequest, ignore
 from trainer.policy import TrainingStopped
 from trainer.training_run import TrainingRun
@@ -100,7 +100,7 @@ def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None, conf
         warnings = check(config, tasks, Environments(config.operation.sandbox))
     launch = launched(accelerate) if accelerate else Launch(int(os.environ.get("WORLD_SIZE", "1")))
     for line in lines(plan(path, config, tasks, warnings, launch, config_json)):
-        print(line)
+        print(plain(line))
     folder = Path(config.policy.model)
     if config.policy.kind == "transformers" and not config_json and not (folder / "config.json").exists():
         raise no_model(folder)

@@ -124,7 +124,7 @@ class TrainingRun:
         if self.step >= self.config.training.steps:
             return True
         if self._epoch is None:
-            return self.resumed is not None and bool(self.resumed.position.curriculum.get("finished"))
+            return self.resumed is not None and self._remembers_the_end(self.resumed)
         if self._over:
             return True
         return self._cursor >= self._batches and self._course.at_end(self.config.curriculum)
@@ -287,7 +287,7 @@ class TrainingRun:
         assert self._policy is not None
         if self._saved is None or self._saved.position.step != self.step:
             self._checkpoint()
-        elif self.finished and not self._saved.position.curriculum.get("finished"):
+        elif self.finished and not self._remembers_the_end(self._saved):
             self._saved = self._checkpoints.amend(self._saved, self._curriculum())
         if self.stopping is not None:
             self.log.write_tracker(force=True)
@@ -313,7 +313,12 @@ class TrainingRun:
         log.info("checkpoint", step=self.step, folder=self._saved.folder.name, seconds=seconds)
 
     def _curriculum(self) -> dict[str, Any]:
-        return {**self._course.as_json(), "finished": self.finished}
+        return {**self._course.as_json(), "finished": self.finished, "extensions": self.run.extensions}
+
+    def _remembers_the_end(self, checkpoint: Checkpoint) -> bool:
+        """Whether the run was over when the checkpoint was taken, and has not been extended since."""
+        known = checkpoint.position.curriculum
+        return bool(known.get("finished")) and known.get("extensions", 0) == self.run.extensions
 
     def _log_step(self, batch: Batch, groups: Sequence[Group]) -> None:
         now = time.monotonic()

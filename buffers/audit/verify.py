@@ -17,12 +17,19 @@ from buffers.log.parts import segments
 from buffers.log.records import CLOSED_BY, CLOSING, KEYS, LOST, Record, record_id
 from buffers.log.tail import read, read_raw
 from buffers.run import runfolder
-from buffers.run.run import Run
+from buffers.run.run import Run, extensions_of
 from rods.errors import CorruptLogError
 from rods.gates import replay as ground_truth_faults
 
 __all__ = ["Findings", "verify"]
-LOGS = (runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS, runfolder.EXPANDED, runfolder.REJECTED)
+LOGS = (
+    runfolder.OBSERVATIONS,
+    runfolder.POOL,
+    runfolder.SEEDS,
+    runfolder.EXPANDED,
+    runfolder.REJECTED,
+    runfolder.EXTENSIONS,
+)
 SIZES = {"step": "groups", "considered": "picks"}  # closing kinds whose record says how many records it closes
 
 
@@ -35,6 +42,9 @@ def verify(path: Path, replay: bool = False) -> Findings:
     try:
         for log in LOGS:
             _check_records(run.path / log, findings)
+        for extension in extensions_of(path):
+            ends = f"{extension['steps']} steps, {len(extension['stages'])} stages"
+            findings.notes.append(f"extended at step {extension['step']} to {ends}")
         for short in short_logs(run):
             findings.problem(short.log, short.what)
         history = Rederivation(run, findings)

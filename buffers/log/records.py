@@ -33,6 +33,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "injected": ("attempt", "epoch", "expanded"),
     "refused": ("attempt", "epoch", "expanded"),
     "epoch": ("attempt", "epoch"),
+    "extended": ("number",),
     "started": ("process", "host", "pid", "time"),
     "call": ("process", "number"),
     "episode": ("task", "sample"),

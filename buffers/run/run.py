@@ -1,4 +1,5 @@
-"""A run folder: what its creator wrote once (config.toml, manifest.json, tasks.jsonl), and who may start with it.
+"""A run folder: what its creator wrote once (config.toml, manifest.json, tasks.jsonl), by how much it was extended
+since (extensions.jsonl), and who may start with it.
 
 Logs and folds are elsewhere; this is what all processes of a run share.
 """
@@ -18,13 +19,14 @@ from typing import Any
 import orjson
 
 import rods
-from buffers.log.records import record
+from buffers.log.records import Record, record
+from buffers.log.tail import read
 from buffers.log.writer import LogWriter
 from buffers.run import runfolder
 from buffers.run.heartbeat import ProcessLocation
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
 from rods.environments.loading import Environments
-from rods.errors import RefusedError, UserError
+from rods.errors import CorruptLogError, RefusedError, UserError
 from rods.files import read_regular
 from rods.tasks import Task, read_tasks
 
@@ -34,14 +36,16 @@ READ = {"identity": (dict, object), "tasks": (dict, (str, int)), "environments":
 
 @dataclass(frozen=True)
 class Run:
-    """An existing run folder. `config` is the recorded identity with the operation of this start, and `environments`
-    are made as its operation says; nothing is started until one is asked for."""
+    """An existing run folder. `config` is the recorded identity, as long as its latest extension says, with the
+    operation of this start, and `environments` are made as its operation says; nothing is started until one is asked
+    for. `extensions` counts those that `config` knows."""
 
     path: Path
     config: Config
     manifest: dict[str, Any]
     tasks: list[Task] = field(repr=False)  # training and held-out, in the order of tasks.jsonl
     environments: Environments = field(repr=False)
+    extensions: int = 0
 
     @property
     def name(self) -> str:
@@ -68,6 +72,9 @@ class Run:
             raise UserError("is missing", where=str(path / runfolder.CONFIG), remedy="restore it from a copy")
         written = read_config(path / runfolder.CONFIG)
         _same(recorded, written, path, "config.toml was edited: ")
+        extensions = extensions_of(path)
+        if extensions:
+            recorded = _extended(recorded, extensions[-1], path)
         if config is not None:
             _same(recorded, config, path, "")
         data = read_regular(path / runfolder.TASKS)
@@ -77,9 +84,10 @@ class Run:
                 where=str(path / runfolder.TASKS),
                 remedy="restore the file, or start a new run",
             )
-        config = config or written
+        config = config or written.lasting_as(recorded)
         environments = Environments(config.operation.sandbox)
-        return Run(path, config, manifest, list(read_tasks(path / runfolder.TASKS)), environments)
+        tasks = list(read_tasks(path / runfolder.TASKS))
+        return Run(path, config, manifest, tasks, environments, len(extensions))
 
     def log_start(self, process: str, **facts: Any) -> None:
         """Appends a record to operation.<process>.jsonl: where `process` runs, its operation half, versions, `facts`.
@@ -99,6 +107,13 @@ class Run:
         with closing(LogWriter(self.path / runfolder.operation(process), part_bytes=part_bytes)) as writer:
             writer.append([made])
 
+    def check_extensions(self) -> None:
+        """Raises RefusedError when the run was extended since it was opened. For who has just become the owner of a
+        log, without which nobody extends."""
+        if len(extensions_of(self.path)) != self.extensions:
+            why = "the run was extended while this process started"
+            raise RefusedError(why, where=str(self.path), remedy="start the same command again")
+
     def check_environments(self) -> None:
         """Raises RefusedError when an installed environment is not the version that the run was created with."""
         for name, recorded in self.manifest["environments"].items():
@@ -109,6 +124,20 @@ class Run:
                     where=str(self.path),
                     remedy="install that version, or start a new run with `rods new`",
                 )
+
+
+def extensions_of(path: Path) -> list[Record]:
+    """The extensions on record of the run at `path`, in order. Raises UserError for a file that is damaged."""
+    try:
+        return list(read(path / runfolder.EXTENSIONS))
+    except CorruptLogError as error:
+        where = str(path / runfolder.EXTENSIONS)
+        raise UserError(f"cannot be read ({error.what})", where=where, remedy="restore it from a copy") from error
+
+
+def _extended(recorded: Config, extension: Record, path: Path) -> Config:
+    length = {"training": {"steps": extension.get("steps")}, "curriculum": {"stages": extension.get("stages")}}
+    return recorded.lasting_as(parse_config(length, where=str(path / runfolder.EXTENSIONS)))
 
 
 def _manifest(path: Path) -> dict[str, Any]:
@@ -141,8 +170,10 @@ def _recorded(manifest: dict[str, Any], path: Path) -> Config:
 def _same(recorded: Config, asked: Config, path: Path, why: str) -> None:
     differences = identity_diff(recorded.identity(), asked.identity())
     if differences:
+        longer = not why and recorded.lasting_as(asked).identity() == asked.identity()
+        other = f"start a new run from this one with `rods fork {path} NEW --config FILE`"
         raise RefusedError(
             f"{why}the run was created with another configuration: " + "; ".join(differences),
             where=str(path),
-            remedy=f"use the recorded one, or start a new run from this one with `rods fork {path} NEW --config FILE`",
+            remedy=f"use the recorded one, or {f'`rods extend {path} --config FILE`' if longer else other}",
         )

@@ -15,6 +15,7 @@ OBSERVATIONS = "observations.jsonl"
 SEEDS = "seeds.jsonl"
 EXPANDED = "expanded_epoch_*.jsonl"
 REJECTED = "rejected.jsonl"
+EXTENSIONS = "extensions.jsonl"
 POOL = "pool.jsonl"
 DRAWN = "drawn.jsonl"  # reserved: tasks made outside the pool
 

@@ -1,4 +1,5 @@
-"""`rods init`, `rods new`, `rods fork`: make a folder with a world, or a run's from a configuration or another run."""
+"""`rods init`, `rods new`, `rods fork`, `rods extend`: make a folder with a world, or a run's from a configuration or
+another run; let a run go on longer."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from console.output import ConfigFile, RunFolder, print_json
+from console.output import ConfigFile, RunFolder, print_json, print_lines
 from rods.commands import Json
 from rods.errors import UserError
 
@@ -16,6 +17,7 @@ TEMPLATE = Path(__file__).parent.parent / "new_world"
 Project = Annotated[Path, Parameter(help="The folder to make.")]
 Required = Annotated[Path, Parameter(name="--config", help="The TOML file of the run's configuration.")]
 Weights = Annotated[bool, Parameter(negative="", help="Take the policy of the newest checkpoint along.")]
+Steps = Annotated[int | None, Parameter(help="The rollout batch after which the run ends (training.steps).")]
 New = Annotated[Path, Parameter(help="The folder of the new run.")]
 
 
@@ -54,8 +56,7 @@ def new(run: RunFolder, /, *, config: Required, as_json: Json = False) -> None:
         print_json({"run": str(run), "originals": originals, "held_out": held_out, "manifest": made.manifest})
     else:
         print(f"{run}: {originals} original tasks, {held_out} held out; start it with `rods up {run}`")
-        for warning in made.manifest["warnings"]:
-            print(f"  note: {warning}")
+        print_lines(made.manifest["warnings"], indent="  note: ")
 
 
 def fork(
@@ -85,3 +86,27 @@ def fork(
     else:
         policy = "" if step is None else f" and the policy of step {step}"
         print(f"{new}: {len(made.training)} training tasks{policy} from {run}; start it with `rods up {new}`")
+
+
+def extend(run: RunFolder, /, *, config: ConfigFile = None, steps: Steps = None, as_json: Json = False) -> None:
+    """Let a run go on longer: more steps, more epochs of its last stage, a further stage. Stop its processes first.
+
+    With --config the run ends as that configuration says, which may differ in training.steps and curriculum.stages
+    alone; later starts with a --config need one that agrees.
+    """
+    from buffers.extend import extend as record
+    from buffers.run.run import Run
+    from rods.config import parse_config, read_config
+
+    if (config is None) == (steps is None):
+        raise UserError("nothing or too much says how long", remedy="give either --config FILE or --steps NUMBER")
+    opened = Run.open(run)
+    asked = opened.config if config is None else read_config(config)
+    if steps is not None:
+        training = {**asked.training.model_dump(mode="json"), "steps": steps}
+        asked = parse_config({**asked.model_dump(mode="json"), "training": training}, where="--steps")
+    changes = record(opened, asked)
+    if as_json:
+        print_json({"run": str(run), "changes": changes})
+    else:
+        print(f"{run}: {'; '.join(changes) or 'ends so already'}; `rods up {run}` goes on")

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from console.output import RunFolder, print_json, print_lines
 from console.verbs.verify import checked
 from rods.commands import Json
-from rods.errors import EXIT_FAILED, EXIT_OK
+from rods.errors import EXIT_FAILED, EXIT_OK, RodsError
 
 if TYPE_CHECKING:
     from buffers.run.run import Run
@@ -54,6 +54,8 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
             print(f"  checkpoint {name}: does not fit what the logs still say → moved to checkpoints/incomplete")
         if report is not None:
             print_lines(report.lines())
+            if done and not report.ok:
+                print(_outlook(opened))
         else:
             print("nothing was done: add --yes")
     return EXIT_OK if report is not None and report.ok else EXIT_FAILED
@@ -61,6 +63,21 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
 
 def _agreed() -> bool:
     return sys.stdin.isatty() and input("do this? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _outlook(run: Run) -> str:
+    """Whether a run with problems can go on: what the next start of its processes would say."""
+    from buffers.ends import short_logs
+    from buffers.state import read_state
+
+    try:
+        read_state(run)
+        short = [one.what for one in short_logs(run)]
+    except RodsError as error:
+        short = [str(error)]
+    if short:
+        return f"the next start will refuse this run ({'; '.join(short)}): put the logs back from a copy"
+    return f"the run can go on without what was lost: `rods up {run.path}`; `rods verify` will go on naming it"
 
 
 def _set_checkpoints_aside(run: Run) -> list[str]:

@@ -37,7 +37,7 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     outcomes = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(now.outcomes.items()))
     print(f"  seeds    {now.picked} picked up to step {now.considered}" + (f"; {outcomes}" if outcomes else ""))
     if now.discards:
-        print("  why      " + ", ".join(f"{count} {why}" for why, count in sorted(now.discards.items())))
+        print(plain("  why      " + ", ".join(f"{count} {why}" for why, count in sorted(now.discards.items()))))
     for note in notes:
         print(f"  note     {plain(note)}")
 

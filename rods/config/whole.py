@@ -104,6 +104,12 @@ class Config(Section):
         half["policy"]["model"] = Path(self.policy.model).name
         return {"protocol": PROTOCOL, **half}
 
+    def lasting_as(self, other: Config) -> Config:
+        """This configuration with the steps and stages of `other`: what an extension of a run may change."""
+        training = self.training.model_copy(update={"steps": other.training.steps})
+        curriculum = self.curriculum.model_copy(update={"stages": other.curriculum.stages})
+        return self.model_copy(update={"training": training, "curriculum": curriculum})
+
 
 def read_config(path: Path) -> Config:
     """Reads a TOML file; makes `policy.model`, which is relative to it, absolute. Raises UserError naming file, key and
@@ -191,7 +197,7 @@ def _meant(where: tuple[str | int, ...]) -> str:
     for part in where[:-1]:
         # a number stands for an element of a list of tables
         section = get_args(section)[0] if isinstance(part, int) else section.model_fields[part].annotation
-    close = difflib.get_close_matches(str(where[-1]), getattr(section, "model_fields", {}), n=1)
+    close = difflib.get_close_matches(str(where[-1])[:60], getattr(section, "model_fields", {}), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
@@ -200,11 +206,17 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
+def _numbered(value: Any) -> Any:
+    """A list of tables as a table by place; anything else as it is."""
+    tables = isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
+    return {str(place): one for place, one in enumerate(value)} if tables else value
+
+
 def identity_diff(recorded: dict[str, Any], asked: dict[str, Any], prefix: str = "") -> list[str]:
     """Human-readable differences `key: recorded → asked` between two identity halves."""
     lines: list[str] = []
     for key in sorted(set(recorded) | set(asked)):
-        old, new = recorded.get(key), asked.get(key)
+        old, new = (_numbered(half.get(key)) for half in (recorded, asked))
         if isinstance(old, dict) and isinstance(new, dict):
             lines += identity_diff(old, new, f"{prefix}{key}.")
         elif old != new:

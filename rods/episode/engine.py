@@ -36,10 +36,11 @@ class Message:
 @dataclass(frozen=True, slots=True)
 class NeedText:
     """Asks for the policy's next reply. `messages[fresh:]` are new since the last reply of this episode, which itself
-    stands at `fresh - 1`: a token-in token-out engine appends only these."""
+    stands at `fresh - 1`: a token-in token-out engine appends only these. `turn` counts the task's turns from 0."""
 
     messages: Sequence[Message]
     fresh: int
+    turn: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ def episode(
                 continue
             end = "infrastructure"
             break
-        ended = yield from _turn(visible, dialect, interface, now, max_steps, so_far, steps)
+        ended = yield from _turn(turn, visible, dialect, interface, now, max_steps, so_far, steps)
         if ended is not None:
             so_far.turns.append(TurnTrace(tuple(steps)))
             end = ended
@@ -225,6 +226,7 @@ def _played(
 
 
 def _turn(
+    turn: int,
     visible: Collection[str] | None,
     dialect: Dialect,
     interface: Interface,
@@ -233,9 +235,9 @@ def _turn(
     so_far: _Progress,
     steps: list[StepTrace],
 ) -> Generator[Request, Any, End | None]:
-    """One user turn. Returns None when the policy answered, else why the episode is over."""
+    """The user turn `turn`. Returns None when the policy answered, else why the episode is over."""
     for _ in range(max_steps):
-        reply: Reply = yield NeedText(tuple(so_far.messages), so_far.answered)
+        reply: Reply = yield NeedText(tuple(so_far.messages), so_far.answered, turn)
         so_far.messages.append(Message("assistant", reply.text))
         so_far.answered = len(so_far.messages)
         if reply.end != "stop":

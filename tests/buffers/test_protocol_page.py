@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from buffers.audit.rederive import ENVELOPE
+from buffers.extend import extend
 from buffers.folds.observations import digest
 from buffers.log.parts import segments
 from buffers.log.records import CLOSED_BY, CLOSING, KEYS, Record, is_record, record_id
@@ -16,7 +17,7 @@ from buffers.log.tail import read, settled
 from buffers.log.writer import LogWriter
 from buffers.run import runfolder
 from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACKER, operation
+from buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACKER, operation
 from buffers.trainer_log import TrainerLog
 from rods.rules.order import EpochSlot
 from rods.tasks import Task
@@ -45,7 +46,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
             players.epoch(number)
         first = next(read(run.path / EXPANDED))["pick"]
         daemon.rejected(first, 1, stage="judge", error="query_verify_failed", evidence=[])
-    logs = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, operation("trainer"))
+    longer = run.config.training.model_copy(update={"steps": 900})
+    extend(run, run.config.model_copy(update={"training": longer}))
+    logs = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, operation("trainer"))
     return {record["kind"]: record for log in logs for record in read(run.path / log)} | {"run": {"path": run.path}}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rods.errors import MOST_SAID
 from tests.console.conftest import CONFIG, rods
 
 
@@ -39,6 +40,7 @@ def config(folder: Path, old: str = "", new: str = "") -> Path:
         ("steps = 14", "steps = inf", ["training.steps", "must be finite, not inf"]),
         ("steps = 14", "steps = 14\nlearning_rate = nan", ["training.learning_rate", "must be finite, not nan"]),
         ("steps = 14", 'steps = 14\n"\\u001b[2J" = 1', ["unknown key"]),
+        pytest.param("steps = 14", f"steps = 14\n{'x' * (1 << 20)} = 1", ["unknown key"], id="a long key"),
         ("batch_tasks = 8", "batch_tasks = 64", ["batch_tasks", "16 training tasks", "lower it"]),
         ('tasks = "desk"', 'tasks = "missing.jsonl"', ["missing.jsonl", "No such file"]),
         ("[data]", "[data", ["run.toml", "not TOML"]),
@@ -48,7 +50,7 @@ def test_a_bad_configuration(tmp_path: Path, old: str, new: str, words: list[str
     line = refused("new", tmp_path / "run", "--config", config(tmp_path, old, new))
     for word in [*words, "→"]:
         assert word in line
-    assert "\x1b" not in line, "a key must not steer the terminal"
+    assert "\x1b" not in line and len(line) < 2 * MOST_SAID, "a key must neither steer nor fill the terminal"
     assert not (tmp_path / "run").exists()
 
 
@@ -60,7 +62,7 @@ def test_a_missing_configuration_file(tmp_path: Path) -> None:
 def test_a_run_folder_with_another_identity(finished_run: Path, tmp_path: Path) -> None:
     line = refused("up", finished_run, "--config", config(tmp_path, "steps = 14", "steps = 15"), code=3)
     assert "training.steps: 14 → 15" in line
-    assert "rods fork" in line
+    assert "rods extend" in line
 
 
 def tasks_of(run: Path) -> list[str]:
@@ -174,6 +176,8 @@ def test_a_manifest_that_is_no_object(run_copy: Path) -> None:
     [
         ("reward", {"kind": "progress", "range": [5, -5]}, "the lower one first"),
         ("reward", {"kind": "progress", "range": [0, 1e309]}, "JSON"),
+        ("reward", {"kind": "progress", "range": [-1e308, 1e308]}, "give two finite numbers"),
+        ("reward", {"kind": "progress", "range": ["0", "1"]}, "must be a number"),
         ("interface", 5, "it must be a name"),
         ("rollouts", [{"resolved": 0, "expected": 2, "reward": 1e308}], "lies outside its range"),
     ],

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ EXPECTED = {
     "verify": (["RUN"], ["--replay", "--json"]),
     "recover": (["RUN"], ["--yes", "--json"]),
     "fork": (["RUN", "NEW"], ["--config", "--weights", "--json"]),
+    "extend": (["RUN"], ["--config", "--steps", "--json"]),
     "observe": (["RUN"], ["--from-step", "--json"]),
     "merge": (["RUN"], ["--epoch", "--stage", "--json"]),
     "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--json"]),
@@ -65,6 +67,12 @@ def test_the_shell_completes_verbs_and_options(tmp_path: Path) -> None:
     asked = f"source {script}; COMP_WORDS=(rods status --); COMP_CWORD=2; _rods; echo ${{COMPREPLY[@]}}"
     done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
     assert "--json" in done.stdout.split()
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert capsys.readouterr().out.strip() == rods.__version__ == project["version"]
 
 
 def test_help_and_status_need_no_torch() -> None:

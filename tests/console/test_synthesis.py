@@ -120,4 +120,4 @@ def test_known_models_fill_a_column_each() -> None:
     assert all(line.count("|") in (0, len(found) + 2) for line in lines)
     for one in found.values():
         assert one["data"] == "bfcl" and one["accepted"] <= one["executable"] <= one["finished"] <= one["seeds"]
-        assert one["calls_per_variant"] and one["stages"]["plan"]["calls"] > 0
+        assert (one["calls_per_variant"] is None) == (not one["accepted"]) and one["stages"]["plan"]["calls"] > 0

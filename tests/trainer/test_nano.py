@@ -4,19 +4,22 @@ import random
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+import console
 from rods import dialects
 from rods.composing.catalogue import catalogue_for
-from rods.config import parse_config
+from rods.config import Config, parse_config, read_config
 from tests.environments import load
 from tests.trainer import nano_parts
+from trainer.chat import Chat
 from trainer.nano import model
 from trainer.nano.teacher import Teacher, kind_of
-from trainer.nano.warm_start import _demonstrations, shown, warm_started
-from trainer.supervised import encode
+from trainer.nano.warm_start import SHIPPED, _demonstrations, make, shown, warm_started
+from trainer.supervised import encode, imitation_loss, in_batches
 from worlds import desk
 
 CHAT = nano_parts.chat()
@@ -95,3 +98,35 @@ def test_a_warm_start_learns_and_is_made_once(tmp_path: Path, monkeypatch):
     assert [path.name for path in (tmp_path / "nano").iterdir()] == [folder.name]
     other = config.model_copy(update={"policy": config.policy.model_copy(update={"carelessness": 0.3})})
     assert warm_started(other) != folder
+
+
+def demo() -> Config:
+    return read_config(Path(console.__file__).parent / "demo.toml")
+
+
+def test_the_demo_begins_with_the_weights_that_come_with_it(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("RODS_CACHE", str(tmp_path))
+    monkeypatch.setattr(
+        "trainer.nano.warm_start.make", lambda *_: "`python -m trainer.nano.warm_start console/demo.toml`"
+    )
+    folder = warm_started(demo())
+    assert Path(folder).parent == SHIPPED, f"the recipe has changed: {folder} makes the weights anew"
+    assert [path.name for path in SHIPPED.iterdir()] == [folder.name]
+
+
+@pytest.mark.timeout(1800)
+def test_the_recipe_of_these_weights_gives_them_again(tmp_path: Path):
+    """Bit for bit on one machine; on others sums may be rounded in another order, so what they do is compared."""
+    config = demo()
+    (shipped,) = SHIPPED.iterdir()
+    made = make(config, tmp_path / "made")
+    assert (made / "tokenizer.json").read_bytes() == (shipped / "tokenizer.json").read_bytes()
+    other = config.model_copy(update={"random_seeds": config.random_seeds.model_copy(update={"policy": 99})})
+    chat = Chat(PreTrainedTokenizerFast.from_pretrained(shipped), Path("nano"))
+    encoded = iter([[encode(chat, trace) for trace in next(_demonstrations(other, 64))]])
+    ids, own = next(in_batches(chat.pad, encoded, 64, random.Random(1)))
+    with torch.no_grad():
+        again, known = (
+            float(imitation_loss(LlamaForCausalLM.from_pretrained(folder), ids, own)) for folder in (made, shipped)
+        )
+    assert 0 < known < 1 and abs(again - known) < 0.05 * known, (again, known)

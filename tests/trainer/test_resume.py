@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from buffers.run.heartbeat import heartbeat_path
+from console.main import run as rods
 from rods.errors import EXIT_OK, EXIT_REQUEUE
 from tests.trainer.runs import command, live_steps, train, write_config
 
@@ -41,17 +43,36 @@ def weights(run: Path, step: int) -> set[str]:
     return {hashlib.sha256((folder / "policy" / name).read_bytes()).hexdigest() for name in FILES}
 
 
-def test_a_run_with_weights_continues_bit_for_bit(tmp_path: Path) -> None:
-    environment = {**os.environ, "RODS_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
-    whole, parted = tmp_path / "whole", tmp_path / "parted"
-    config = write_config(tmp_path / "c.toml", CHANGES)
-    assert train(whole, config, env=environment).returncode == EXIT_OK
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of five steps that was never stopped, beside its configuration and the cache of its warm start."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert train(folder / "run", write_config(folder / "c.toml", CHANGES), env=cached(folder)).returncode == EXIT_OK
+    return folder / "run"
+
+
+def cached(folder: Path) -> dict[str, str]:
+    return {**os.environ, "RODS_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+
+
+def test_a_run_with_weights_continues_bit_for_bit(tmp_path: Path, whole: Path) -> None:
+    parted, config, environment = tmp_path / "parted", whole.parent / "c.toml", cached(whole.parent)
     limited = write_config(tmp_path / "limited.toml", CHANGES | {"operation.step_limit": 3})
     assert train(parted, limited, env=environment).returncode == EXIT_REQUEUE
     assert train(parted, config, env=environment).returncode == EXIT_OK
     assert live_steps(parted) == live_steps(whole)
     assert weights(parted, 5) == weights(whole, 5)
     assert weights(whole, 5) != weights(whole, 4)
+
+
+def test_a_finished_run_with_weights_is_extended_bit_for_bit(tmp_path: Path, whole: Path) -> None:
+    extended, config, environment = tmp_path / "extended", whole.parent / "c.toml", cached(whole.parent)
+    short = write_config(tmp_path / "short.toml", CHANGES | {"training.steps": 2})
+    assert train(extended, short, env=environment).returncode == EXIT_OK
+    assert rods(["extend", str(extended), "--config", str(config)]) == EXIT_OK
+    assert train(extended, config, env=environment).returncode == EXIT_OK
+    assert live_steps(extended) == live_steps(whole)
+    assert weights(extended, 5) == weights(whole, 5)
 
 
 def test_a_warm_start_can_be_stopped_within_seconds(tmp_path: Path) -> None:

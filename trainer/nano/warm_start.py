@@ -3,6 +3,9 @@
 The result is a folder that transformers loads, found again by the hash of its recipe: the environment with its
 catalogue, the tokenizer's and network's settings, the number of steps, the carelessness and the random seed. Nothing
 is downloaded. The tasks of the demonstrations are composed afresh and are never those of a run.
+
+The demo's comes ready in `weights/`; `python -m trainer.nano.warm_start console/demo.toml` makes it anew when its
+recipe has changed (two minutes).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +22,7 @@ from typing import Any
 from rods import dialects
 from rods.canonical import content_id, keyed_random
 from rods.composing.catalogue import catalogue_for
-from rods.config import Config
+from rods.config import Config, read_config
 from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.tasks import TASK_TYPES, TaskType
@@ -37,14 +41,22 @@ REST = 0.4  # AdamW's for embeddings and norms, as a share of it
 WARM_UP = 20  # steps of rising learning rate; after them it falls linearly
 VOCABULARY_TASKS = 1500  # demonstrations from which the tokenizer's words are taken
 CHUNK = 512  # demonstrations written at a time
+SHIPPED = Path(__file__).parent / "weights"
 
 
 def warm_started(config: Config, progress: Progress | None = None) -> Path:
-    """The folder of the warm-started policy for `config`; made first if the cache lacks it. Raises UserError when the
-    cache cannot be written."""
-    folder = cache() / recipe(config)
-    if (folder / "config.json").exists():
-        return folder
+    """The folder of the warm-started policy for `config`; made first if neither `SHIPPED` nor the cache has it. Raises
+    UserError when the cache cannot be written."""
+    name = recipe(config)
+    for folder in (SHIPPED / name, cache() / name):
+        if (folder / "config.json").exists():
+            return folder
+    return make(config, folder, progress)
+
+
+def make(config: Config, folder: Path, progress: Progress | None = None) -> Path:
+    """Makes the warm-started policy for `config` in `folder`, which another process may make at the same time. Raises
+    UserError where that cannot be written."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
@@ -66,6 +78,14 @@ def warm_started(config: Config, progress: Progress | None = None) -> Path:
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return folder
+
+
+def main() -> None:
+    """Makes `SHIPPED` anew, for the configuration that the command line names."""
+    config = read_config(Path(sys.argv[1]))
+    torch_settings.settle_threads(config.operation)
+    shutil.rmtree(SHIPPED, ignore_errors=True)
+    print(make(config, SHIPPED / recipe(config), lambda step, steps, loss: print(f"\r{step}/{steps}", end="")))
 
 
 def cache() -> Path:
@@ -141,3 +161,7 @@ def _trained(config: Config, progress: Progress | None) -> tuple[Chat, Any]:
         progress=progress,
     )
     return chat, trained
+
+
+if __name__ == "__main__":
+    main()

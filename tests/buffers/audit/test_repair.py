@@ -286,6 +286,20 @@ def test_the_verb_explains_and_waits_for_a_yes(run: Run, capsys: pytest.CaptureF
     assert "everything agrees" in capsys.readouterr().out
 
 
+def test_after_a_repair_the_verb_says_whether_the_run_can_go_on(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    hit(run, OBSERVATIONS, "group", 5)
+    assert rods(["recover", str(run.path), "--yes"]) == 1
+    said = capsys.readouterr().out
+    assert "was lost to damage" in said and f"the run can go on without what was lost: `rods up {run.path}`" in said
+    with TrainerLog(Run.open(run.path)) as trainer:
+        trainer.start()
+    hit(run, OBSERVATIONS, "group", 7)
+    for part in segments(run.path / EXPANDED):
+        part.write_bytes(b"")
+    assert rods(["recover", str(run.path), "--yes"]) == 1
+    assert "the next start will refuse this run" in capsys.readouterr().out
+
+
 def test_a_run_whose_pool_lost_a_variant_says_so_and_can_be_forked(run: Run, tmp_path: Path) -> None:
     state = read_state(run)
     task_id = next(member.task_id for member in state.pool.generated)

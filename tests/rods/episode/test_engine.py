@@ -59,6 +59,13 @@ def calls(*these):
 DONE = TAGS.answer("done")
 
 
+def test_whoever_is_asked_for_text_learns_which_turn_it_is(toy, task):
+    """In each turn of its own, whatever the messages look like, and behind a head start."""
+    replies = [calls(WRITE), DONE, DONE, calls(COUNT), "no tags at all", DONE]
+    assert [need.turn for _, need in play(toy, task, replies)[1]] == [0, 0, 1, 2, 2, 2]
+    assert [need.turn for _, need in play(toy, task, [DONE, DONE], head=1)[1]] == [1, 2]
+
+
 def test_ground_truth_earns_everything(toy, task):
     trace, _ = play(toy, task, [calls(WRITE, READ), DONE, DONE, calls(COUNT), DONE])
     assert (trace.end, trace.resolved, trace.binary) == ("finished", 3, 1)

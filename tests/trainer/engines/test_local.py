@@ -89,7 +89,7 @@ def test_a_rollouts_draws_do_not_depend_on_its_neighbours():
 def test_a_reply_to_messages_that_are_rendered_whole_is_the_one_that_the_episode_begins_with():
     engine, jobs = nano_parts.engine(), nano_parts.jobs(2)
     began = engine.rollouts(jobs, random_seed=3)
-    needs = {place: NeedText(sample.trace.messages[:2], 0) for place, sample in enumerate(began)}
+    needs = {place: NeedText(sample.trace.messages[:2], 0, 0) for place, sample in enumerate(began)}
     replies = engine.replies(needs, random_seed=3)
     assert [reply.text for reply in replies] == [sample.trace.turns[0].steps[0].text for sample in began]
     second = engine.replies({1: needs[1]}, random_seed=3)

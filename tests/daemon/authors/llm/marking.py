@@ -27,3 +27,15 @@ def answer(request: dict[str, Any]) -> str:
         found = {**dict.fromkeys(CRITERIA, "pass"), "consistency": "fail", "issue": f"{mark} is wrong", **fault}
         return written(found, constrained=constrained)
     return f"{mark} is all that I can say"
+
+
+def clumsy(request: dict[str, Any]) -> str:
+    """As the roles of the stub say; every other judge finds the first turn clumsy."""
+    asked = read(request)
+    fault: dict[str, Any] = {"fault": "query_fixable", "turn": 1}
+    if asked is not None and asked.template == "refine_classify":
+        return written(fault, constrained=asked.schema is not None)
+    if asked is None or asked.template != "judge_quality" or crc32(json.dumps(request, sort_keys=True).encode()) % 2:
+        return roles.answer(request)
+    found = {**dict.fromkeys(CRITERIA, "pass"), "naturalness": "fail", "issue": "The first turn is clumsy."}
+    return written({**found, **(fault if asked.fields["diagnosis"] else {})}, constrained=asked.schema is not None)

@@ -17,6 +17,7 @@ from tests.daemon.authors.llm.marking import MARK
 
 ROLES = "bench.fixtures.llm_stub.roles:answer"
 MARKING = "tests.daemon.authors.llm.marking:answer"
+CLUMSY = "tests.daemon.authors.llm.marking:clumsy"
 
 
 async def written(path: Path, script: Script, count: int, **pipeline: Any) -> tuple[Ended, list[str]]:
@@ -41,7 +42,7 @@ def turns(prompt: str) -> set[str]:
 async def test_without_the_rewrite_each_turn_is_asked_for_by_itself_and_without_the_story(
     tmp_path: Path, calls: str
 ) -> None:
-    ended, prompts = await written(tmp_path, Script(answer=ROLES), 12, rewrite=False, calls=calls)
+    ended, prompts = await written(tmp_path, Script(answer=CLUMSY), 12, rewrite=False, calls=calls)
     assert len(ended.variants) > 4 and any(len(task.script) > 1 for task in ended.variants), ended.whys()
     queries = [*of("query", prompts), *of("query_verification", prompts)]
     assert len(queries) > 2 * len(ended.variants) and not any(call["stage"] == "rewrite" for call in ended.calls)
