@@ -44,16 +44,17 @@ class DaemonLog:
         self.heartbeat, self.check = self._ownership.heartbeat, self._ownership.check
         self._part_bytes = run.config.operation.log_part_bytes
         try:
-            run.check_extensions()
-            self._seeds = LogWriter(run.path / SEEDS, part_bytes=self._part_bytes)
-            self._rejected = LogWriter(run.path / REJECTED, part_bytes=self._part_bytes)
-            self._epoch = self._part = 0
-            self._expanded = self._open_expanded()
-            with quarantine():
-                self.state = Seeds(run.path, strict=True)
-                self.state.poll()  # from here on it learns what is written by applying it
-            check_daemons(run, self.state.last_considered)
-            self._finish_complete()
+            with self._ownership.held():  # a folder that is moved meanwhile looks like logs that have lost their end
+                run.check_extensions()
+                self._seeds = LogWriter(run.path / SEEDS, part_bytes=self._part_bytes)
+                self._rejected = LogWriter(run.path / REJECTED, part_bytes=self._part_bytes)
+                self._epoch = self._part = 0
+                self._expanded = self._open_expanded()
+                with quarantine():
+                    self.state = Seeds(run.path, strict=True)
+                    self.state.poll()  # from here on it learns what is written by applying it
+                check_daemons(run, self.state.last_considered)
+                self._finish_complete()
             self._picks = GroupCommit(lambda: self._seeds)
             self._variants = GroupCommit(self._current_part)
             self._failures = GroupCommit(lambda: self._rejected)

@@ -15,7 +15,7 @@ from buffers.log.parts import segments
 from buffers.log.tail import read
 from buffers.run.run import Run
 from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS, operation
-from rods.errors import RefusedError
+from rods.errors import RefusedError, UserError
 from rods.tasks import Task
 from tests.buffers.world import SyncDaemonLog, make_run, variants
 
@@ -36,6 +36,22 @@ def test_picks_are_one_group_and_a_step_is_considered_once(tmp_path: Path) -> No
         assert [one["kind"] for one in records] == ["picked", "picked", "considered", "considered"]
         assert [one["picks"] for one in records[2:]] == [2, 0]
         assert [one["rank"] for one in records[:2]] == [0, 1]
+
+
+def test_a_folder_that_is_moved_while_its_logs_are_opened_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "run")
+    poll = Seeds.poll
+
+    def late(seeds: Seeds) -> object:
+        run.path.rename(tmp_path / "moved")
+        return poll(seeds)
+
+    monkeypatch.setattr(Seeds, "poll", late)
+    with pytest.raises(UserError, match="the run folder was moved or removed"):
+        SyncDaemonLog(run)
+    assert not run.path.exists()
 
 
 def test_the_watermark_is_the_last_step_with_nothing_open_up_to_it(tmp_path: Path) -> None:
