@@ -2,7 +2,9 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+from bench.fixtures.llm_stub import Script, Stub
 from buffers.log.tail import read
 from rods.calls import Call
 from rods.environments.base import reference
@@ -27,24 +29,7 @@ def test_steps_without_a_boundary_task_are_considered_without_picks_and_status_s
 def test_an_environment_without_a_phrase_book_is_named_where_the_run_is_made_and_where_it_is_looked_at(
     tmp_path: Path,
 ) -> None:
-    name = "tests.rods.toy_environment:environment"
-    things = ("apples", "pears", "plums", "nuts", "figs", "dates", "limes", "kiwis")
-    tasks = [
-        Task(
-            reference(load(name)),
-            "base",
-            (f"Count the {thing}, {number} of them, please.", "And what is the total of everything now?"),
-            ((Call("count", {"name": thing, "amount": number}),), (Call("total"),)),
-            ("count", "total"),
-        )
-        for number, thing in enumerate(things, 3)
-    ]
-    (tmp_path / "tasks.jsonl").write_bytes(task_lines(tasks))
-    (tmp_path / "run.toml").write_text(
-        CONFIG.replace('"desk"\ntrain = 16\nheld_out = 12', '"tasks.jsonl"').replace(
-            "batch_tasks = 8", "batch_tasks = 4"
-        )
-    )
+    name = toy_run(tmp_path)
     said = f"environment '{name}' has no catalogue with a phrase book, so no variants of its tasks will be written"
     made = rods("new", tmp_path / "run", "--config", tmp_path / "run.toml")
     assert made.returncode == 0 and said in made.stdout and "docs/composing.md" in made.stdout, made.stderr
@@ -62,6 +47,29 @@ def test_an_environment_without_a_phrase_book_is_named_where_the_run_is_made_and
     assert made.returncode == 0 and "no variants" not in made.stdout, "a model needs no catalogue"
 
 
+def toy_run(folder: Path) -> str:
+    """Writes the configuration of a run on an environment without a catalogue, and its tasks; returns its name."""
+    name = "tests.rods.toy_environment:environment"
+    things = ("apples", "pears", "plums", "nuts", "figs", "dates", "limes", "kiwis")
+    tasks = [
+        Task(
+            reference(load(name)),
+            "base",
+            (f"Count the {thing}, {number} of them, please.", "And what is the total of everything now?"),
+            ((Call("count", {"name": thing, "amount": number}),), (Call("total"),)),
+            ("count", "total"),
+        )
+        for number, thing in enumerate(things, 3)
+    ]
+    (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
+    (folder / "run.toml").write_text(
+        CONFIG.replace('"desk"\ntrain = 16\nheld_out = 12', '"tasks.jsonl"').replace(
+            "batch_tasks = 8", "batch_tasks = 4"
+        )
+    )
+    return name
+
+
 def by_model(base: Path, endpoint: str = "") -> Path:
     config = base.with_name("by_model.toml")
     config.write_text(base.read_text() + '[pipeline]\nauthor = "llm"\n' + endpoint)
@@ -77,3 +85,31 @@ def test_a_model_that_is_to_write_and_is_not_named_is_refused(tmp_path: Path) ->
         assert key in made.stderr
     asked.write_text(asked.read_text().replace("seeds_per_step = 6", "seeds_per_step = 0"))
     assert rods("new", tmp_path / "static", "--config", asked).returncode == 0, "nothing is picked, nobody writes"
+
+
+def test_a_model_that_writes_needs_no_catalogue(tmp_path: Path) -> None:
+    toy_run(tmp_path)
+    done, shown, status = written(tmp_path, "bench.fixtures.llm_stub.roles:answer")
+    assert "no variants" not in done + shown and "NO VARIANTS" not in done + shown
+    assert status["accepted"] > 0
+
+
+def test_a_model_that_fails_in_one_way_alone_is_said_loudly_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(CONFIG.replace("steps = 14", "steps = 24"))
+    done, shown, status = written(tmp_path, "tests.daemon.authors.llm.early_habits:speechless")
+    assert status["accepted"] == 0 and status["outcomes"]["discarded"] > 2
+    for said in (done, shown):
+        assert "NO VARIANTS" in said and "param_gen_failed" in said and "no JSON object could be read" in said, said
+    log = [json.loads(line) for line in (tmp_path / "run" / "logs" / "daemon.jsonl").read_text().splitlines()]
+    loud = next(line for line in log if line["event"] == "no variants")
+    assert (loud["level"], loud["seeds_in_a_row"]) == ("warning", 20) and loud["why"] and "status" in loud["see"]
+
+
+def written(folder: Path, answers: str) -> tuple[str, str, dict[str, Any]]:
+    """What `up` and `status` say of a whole run whose variants a stub writes, and the status itself."""
+    with Stub(Script(answer=answers)) as stub:
+        endpoint = f'attempts = 1\n[[operation.endpoints]]\nmodel = "m"\nurls = ["{stub.url}"]\n'
+        done = rods("up", folder / "run", "--config", by_model(folder / "run.toml", endpoint))
+    assert done.returncode == 0, done.stdout + done.stderr
+    status = json.loads(rods("status", folder / "run", "--json").stdout)
+    return done.stdout, rods("status", folder / "run").stdout, status
