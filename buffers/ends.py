@@ -8,8 +8,8 @@ decide about, so every start compares, and `rods verify` does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from buffers.checkpoints import Checkpoints
 from buffers.folds.observations import Observations
@@ -67,13 +67,19 @@ def _refuse(run: Run, found: list[ShortLog]) -> None:
         )
 
 
+def _extensions(curriculum: Any) -> int:
+    """The extensions that a checkpoint knows of; 0 where its manifest is nonsense, which its reader will say."""
+    known = curriculum.get("extensions", 0) if isinstance(curriculum, Mapping) else 0
+    return known if isinstance(known, int) else 0
+
+
 def _trainers(
     run: Run, observations: Observations, known: Sequence[tuple[int, int, int, str]], pool: Record | None
 ) -> list[ShortLog]:
     found = []
     start, last = observations.lineage.attempt, observations.last_step
     named = Checkpoints(run.path).named(lambda attempt, step: True)
-    extended = max((int(one.position.curriculum.get("extensions", 0)) for one in named), default=0)
+    extended = max((_extensions(one.position.curriculum) for one in named), default=0)
     if extended > run.extensions:
         what = f"it ends at extension {run.extensions}, but a checkpoint knows of {extended}"
         found.append(ShortLog(EXTENSIONS, what))
