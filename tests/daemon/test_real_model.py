@@ -25,6 +25,7 @@ async def test_a_small_model_carries_seeds_to_a_ground_truth_that_runs(served: E
     ended = await synthesise(run, SECONDS)
     ended.check(COUNT)
     assert not [record for record in ended.rejected if record["error"] == "pipeline_exception"]
-    assert {call["outcome"] for call in ended.calls} <= {"stop", "length", "empty"}
+    # An answer that was cut is asked for with room for thoughts, which may be more than this model's window.
+    assert {call["outcome"] for call in ended.calls} <= {"stop", "length", "empty", "context"}
     assert any(call["constrained"] for call in ended.calls)
     assert len(ended.executable()) >= 2, ended.whys()
