@@ -20,7 +20,7 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Result
 from rods.episode.drivers import Job
-from rods.episode.engine import NeedText, episode
+from rods.episode.engine import NeedText
 from rods.tasks import Task
 
 History = Literal["tokens", "messages", "recorded", "none"]
@@ -98,15 +98,7 @@ def different(one: Card | None, other: Card | None) -> list[str]:
 
 def _shown(job: Job) -> list[Any]:
     """What the policy reads before its first reply, what answers a malformed one, and how a result is shown."""
-    engine = episode(
-        job.task,
-        job.environment,
-        job.dialect,
-        interface=job.interface,
-        max_steps=job.max_steps,
-        visible_only=job.visible_only,
-    )
-    asked = next(engine)
+    asked = next(job.engine())
     assert isinstance(asked, NeedText)
     dialect = job.dialect
     result = dialect.observation([Call("tool", {"value": 1})], [Result("result")])

@@ -54,7 +54,7 @@ def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted],
     try:
         refuse_strangers()
         _check_names(arguments)
-        found = app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
+        found = _called(app, list(arguments))
         sys.stdout.flush()
         code = found if isinstance(found, int) else EXIT_OK
     except* CycloptsError as group:
@@ -73,6 +73,19 @@ def run(app: App, arguments: Sequence[str], interrupted: Callable[[Interrupted],
         known = disk_error(refused, Path(refused.filename or " ".join(arguments) or "."))
         code = _said(program, str(known), known.exit_code)
     return code
+
+
+def _called(app: App, arguments: list[str]) -> object:
+    """What the command returns that `arguments` name.
+
+    Python 3.11 wraps what interrupts the making of a class (`__set_name__`) in a RuntimeError: a signal stays a signal.
+    """
+    try:
+        return app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except RuntimeError as error:
+        if isinstance(error.__cause__, Interrupted):
+            raise error.__cause__ from None
+        raise
 
 
 def _check_names(arguments: Sequence[str]) -> None:

@@ -35,6 +35,18 @@ class Job:
     visible_only: bool = True
     head: int = 0  # first turns that the ground truth plays
 
+    def engine(self) -> Generator[Request, Answer, Trace]:
+        """The episode, before its first request."""
+        return episode(
+            self.task,
+            self.environment,
+            self.dialect,
+            interface=self.interface,
+            max_steps=self.max_steps,
+            visible_only=self.visible_only,
+            head=self.head,
+        )
+
 
 class _Running:
     """An episode with its world: `advance` makes the world, answers calls and verdicts itself, and stops where text is
@@ -43,15 +55,7 @@ class _Running:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.instance: Instance | None = None
-        self.engine: Generator[Request, Answer, Trace] = episode(
-            job.task,
-            job.environment,
-            job.dialect,
-            interface=job.interface,
-            max_steps=job.max_steps,
-            visible_only=job.visible_only,
-            head=job.head,
-        )
+        self.engine = job.engine()
 
     def advance(self, answer: Answer) -> NeedText | Trace:
         try:

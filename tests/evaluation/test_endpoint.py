@@ -4,48 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import orjson
 import pytest
 
 from evaluation.endpoint import refuse_dropped_reasoning
 from rods.errors import UserError
+from tests.json_server import json_server
 
 
 @contextmanager
 def rendering(*, strips: bool, knows: bool = True, asked: list[str] | None = None) -> Iterator[str]:
     """A server with vLLM's /tokenize whose template keeps earlier reasoning, or `strips` it; `asked` gets the paths."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            if asked is not None:
-                asked.append(self.path)
-            body = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            text = "".join(f"<{one['role']}>{one['content']}" for one in body["messages"])
-            if strips:
-                text = re.sub(r"<think>.*?</think>\s*", "", text, flags=re.DOTALL)
-            found = knows and self.path == "/tokenize"
-            reply = orjson.dumps({"tokens": list(text.encode())} if found else {"detail": "Not Found"})
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Length", str(len(reply)))
-            self.end_headers()
-            self.wfile.write(reply)
+    def answer(path: str, body: Any) -> tuple[int, Any]:
+        if asked is not None:
+            asked.append(path)
+        text = "".join(f"<{one['role']}>{one['content']}" for one in body["messages"])
+        if strips:
+            text = re.sub(r"<think>.*?</think>\s*", "", text, flags=re.DOTALL)
+        found = knows and path == "/tokenize"
+        return (200, {"tokens": list(text.encode())}) if found else (404, {"detail": "Not Found"})
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with json_server(answer) as url:
+        yield url
 
 
 def test_a_template_that_drops_reasoning_is_refused_with_a_remedy() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -22,6 +20,7 @@ from rods import dialects, evaluate
 from rods.config import parse_config
 from rods.episode.engine import Message
 from rods.tasks import Task, read_tasks, task_lines
+from tests.json_server import json_server
 from tests.trainer.nano_parts import saved, tasks
 
 Policy = Callable[[Sequence[Message]], str]
@@ -33,33 +32,16 @@ def answering(policy: Policy, fails_after: int = -1) -> Iterator[str]:
     """An OpenAI-compatible server that answers as `policy`; with 500 after so many requests."""
     asked: list[Any] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            reply: dict[str, Any] = {"error": "no such address"}
-            status = 404
-            if self.path.endswith("/chat/completions"):
-                asked.append(body)
-                status = 500 if 0 <= fails_after < len(asked) else 200
-                text = policy([Message(one["role"], one["content"]) for one in body["messages"]])
-                choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-                reply = {"choices": [choice], "model": body["model"]}
-            told = json.dumps(reply).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(told)))
-            self.end_headers()
-            self.wfile.write(told)
+    def answer(path: str, body: Any) -> tuple[int, Any]:
+        if not path.endswith("/chat/completions"):
+            return 404, {"error": "no such address"}
+        asked.append(body)
+        text = policy([Message(one["role"], one["content"]) for one in body["messages"]])
+        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        return 500 if 0 <= fails_after < len(asked) else 200, {"choices": [choice], "model": body["model"]}
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with json_server(answer) as url:
+        yield url
 
 
 def idle(messages: Sequence[Message]) -> str:

@@ -54,6 +54,19 @@ def test_what_goes_wrong_is_one_line_and_its_code(
     assert line.startswith(f"program: {said}") and line.count("\n") == 1
 
 
+def test_a_signal_while_a_class_is_made_is_a_signal(capsys: pytest.CaptureFixture[str]) -> None:
+    class Field:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise Interrupted(15)
+
+    app = commands.application("program", "A program.")
+    app.default(lambda: type("Model", (), {"field": Field()}))
+    assert commands.run(app, ()) == 143
+    assert capsys.readouterr().err == "program: interrupted\n"
+    with pytest.raises(RuntimeError, match="a bug"):
+        answer(RuntimeError("a bug"))
+
+
 @pytest.mark.parametrize("arguments", [["--loud"], ["a", "b"], ["a", "--steps", "many"]])
 def test_a_wrong_command_line_names_the_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(None, *arguments) == 2

@@ -10,13 +10,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import orjson
 import torch
 from safetensors.torch import load_file
+
+from tests.json_server import json_server
 
 
 class Served:
@@ -79,36 +79,10 @@ def served(model: Any) -> Iterator[Served]:
     """A running server in a thread of this process."""
     state = Served(model)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(path: str, body: Any) -> tuple[int, Any]:
+        with state.lock:
+            return (500, {}) if state.fail else (200, state.answer(path, body))
 
-        def do_GET(self) -> None:
-            self.do_POST()
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            with state.lock:
-                status = 500 if state.fail else 200
-                reply = (
-                    b"{}"
-                    if state.fail
-                    else orjson.dumps(state.answer(self.path.split("?")[0], orjson.loads(body or b"{}")))
-                )
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(reply)))
-            self.end_headers()
-            self.wfile.write(reply)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    state.url = f"http://127.0.0.1:{server.server_port}/v1"
-    try:
+    with json_server(answer) as url:
+        state.url = url
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
