@@ -18,13 +18,47 @@ FORMAT_REWARDS: frozenset[RewardKind] = frozenset({"format", "format_codes"})  #
 Role = Literal["active", "retest"]
 ROLES: tuple[Role, ...] = get_args(Role)
 LARGEST = 1e6  # advantage of a rollout
+# What a rollout's record holds of its failed calls: kinds, characters of a pattern, arguments, characters of a shape.
+MOST_FAILED, PATTERN_LENGTH, MOST_SHAPES, SHAPE_LENGTH = 4, 160, 8, 24
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """`count` calls of a rollout that `tool` refused alike: `pattern` is the refusal without values, `shapes` what the
+    arguments of the first of them looked like (rods/analysis/failures.py)."""
+
+    tool: str
+    pattern: str
+    shapes: tuple[tuple[str, str], ...] = ()
+    count: int = 1
+
+    def as_json(self) -> dict[str, Any]:
+        return {"tool": self.tool, "pattern": self.pattern, "count": self.count, "shapes": dict(self.shapes)}
+
+    @staticmethod
+    def from_json(record: Any) -> FailedCall:
+        """Raises ValueError naming the field at fault."""
+        if not isinstance(record, dict):
+            raise ValueError(f"a failed call is {record!r}; it must be an object")
+        tool, pattern = record.get("tool"), record.get("pattern")
+        count, shapes = record.get("count", 1), record.get("shapes", {})
+        if not isinstance(tool, str) or not tool or not isinstance(pattern, str):
+            raise ValueError(f"a failed call has tool {tool!r} and pattern {pattern!r}; both must be texts")
+        if len(pattern) > PATTERN_LENGTH:
+            raise ValueError(f"the pattern of a failed call has {len(pattern)} characters, at most {PATTERN_LENGTH}")
+        if type(count) is not int or count < 1:
+            raise ValueError(f"count of a failed call is {count!r}; it must be at least 1")
+        if not isinstance(shapes, dict) or not all(isinstance(one, str) for one in shapes.values()):
+            raise ValueError(f"shapes of a failed call is {shapes!r}; it must say a text for each argument")
+        return FailedCall(tool, pattern, tuple(shapes.items()), count)
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
     """One episode's earnings. `resolved` of `expected` turns (integers); `binary` 0 or 1; `format` in the range of its
     kind; `reward` is what the trainer trained on, None where it must not count (infrastructure). `advantage` is the
-    estimate that it made of it (the mean over tokens), where selection.order = "advantage" asks for that."""
+    estimate that it made of it (the mean over tokens), where selection.order = "advantage" asks for that; `failures`
+    are calls that tools refused, where a stage has `feedback = "agents"`."""
 
     resolved: int
     expected: int
@@ -33,13 +67,14 @@ class Rollout:
     reward: float | None
     end: End
     advantage: float | None = None
+    failures: tuple[FailedCall, ...] = ()
 
     @property
     def valid(self) -> bool:
         return self.end not in INVALID_ENDS
 
     def as_json(self) -> dict[str, Any]:
-        record = {
+        record: dict[str, Any] = {
             "resolved": self.resolved,
             "expected": self.expected,
             "binary": self.binary,
@@ -47,7 +82,11 @@ class Rollout:
             "reward": self.reward,
             "end": self.end,
         }
-        return record if self.advantage is None else record | {"advantage": self.advantage}
+        if self.advantage is not None:
+            record["advantage"] = self.advantage
+        if self.failures:
+            record["failures"] = [one.as_json() for one in self.failures]
+        return record
 
     @staticmethod
     def from_json(record: Any) -> Rollout:
@@ -61,6 +100,9 @@ class Rollout:
             raise ValueError(f"binary is {binary!r}; it must be 0 or 1")
         if end not in ENDS:
             raise ValueError(f"unknown end reason {end!r}; there are {', '.join(ENDS)}")
+        failures = record.get("failures", ())
+        if failures and (not isinstance(failures, list) or len(failures) > MOST_FAILED):
+            raise ValueError(f"failures is {failures!r}; it must be a list of at most {MOST_FAILED} failed calls")
         form = _number(record.get("format", 0.0), "format")
         return Rollout(
             resolved,
@@ -70,6 +112,7 @@ class Rollout:
             None if reward is None else _number(reward, "reward"),
             end,
             advantage,
+            tuple(map(FailedCall.from_json, failures)),
         )
 
 

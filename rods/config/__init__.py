@@ -7,6 +7,7 @@
 from rods.config.identity import (
     Curriculum,
     Data,
+    Feedback,
     Gates,
     PipelineSettings,
     PolicySettings,
@@ -31,6 +32,7 @@ __all__ = [
     "Curriculum",
     "Data",
     "Endpoint",
+    "Feedback",
     "Gates",
     "Operation",
     "PipelineSettings",

@@ -105,8 +105,9 @@ class Stage(Section):
     reward: RewardKind = "progress"  # what is trained on; format and format_codes are stage 1's (000, 004 H)
     prompt: Literal["plain", "resourceful"] = "plain"  # which system prompt of the tags dialect (000 Appendix G)
     interface: str = ""  # package.module:factory of your own interface (rods/interfaces/base.py); empty: all as it is
-    # what answers a failed call: hints add what may help (rods/interfaces/hints.py); never in validation and evaluation
-    feedback: Literal["plain", "hints"] = "plain"
+    # what answers a failed call: hints add what may help (rods/interfaces/hints.py), agents what language models wrote
+    # for failures that repeat, and hints for all others (docs/feedback.md); never in validation and evaluation
+    feedback: Literal["plain", "hints", "agents"] = "plain"
     expand: bool = True  # selection, staging and retirement run only where true
     # what ends it: its epochs, or a plateau of the validation score with stable gradient norms (000 Remark 3.1)
     until: Literal["epochs", "plateau"] = "epochs"
@@ -218,6 +219,18 @@ class PipelineSettings(Section):
     judge: bool = True  # stage IV
     adversarial: bool = True  # stage V makes miss_func and miss_param forms
     functions: Literal["other", "same"] = "other"  # other functions than the seed's where the profile allows
+
+
+class Feedback(Section):
+    """Corrective feedback that agents write while training goes on, for stages with `feedback = "agents"` (000 §3.3,
+    Appendix C; docs/feedback.md)."""
+
+    # where an approved text stands: beside the refusal, as a hint does, or in its place (000)
+    form: Literal["beside", "in_place"] = "beside"
+    rollouts: int = Field(8, ge=1)  # in so many rollouts a failure must have occurred before anybody is asked about it
+    tasks: int = Field(2, ge=1)  # and in those of so many tasks
+    attempts: int = Field(3, ge=1, le=3)  # texts that are asked for until one is approved (000: at most 3)
+    texts: int = Field(200, ge=0)  # kinds of failure that are asked about in a run, the commonest first; 0: none
 
 
 class Gates(Section):

@@ -42,7 +42,8 @@ class JudgeRole(ResultsRole, WorldRole):
 
 
 class Roles(Section):
-    """The language-model author's roles (`pipeline.author = "llm"`), a table each, such as `[roles.judge]`."""
+    """The roles of language models, a table each, such as `[roles.judge]`: the author's (`pipeline.author = "llm"`), and
+    those that write feedback."""
 
     plan: Role = Role()  # the planner
     state: WorldRole = WorldRole(tokens=2048, world=6_000)  # a new world from the seed's
@@ -56,6 +57,8 @@ class Roles(Section):
     classify: ResultsRole = ResultsRole(reason=1_000, results=12_000)  # where the fault lies
     adversarial: ResultsRole = ResultsRole()  # what is taken away
     adversarial_verification: ResultsRole = ResultsRole()  # whether it is really missing
+    feedback: Role = Role(reason=1_000)  # what answers a failure that repeats (`feedback = "agents"`)
+    feedback_judge: Role = Role(reason=1_500, temperature=0.0)  # whether that may be shown
 
     @model_validator(mode="before")
     @classmethod

@@ -16,6 +16,7 @@ from pydantic import ValidationError, model_validator
 from rods.config.identity import (
     Curriculum,
     Data,
+    Feedback,
     Gates,
     PipelineSettings,
     PolicySettings,
@@ -54,6 +55,7 @@ class Config(Section):
     pipeline: PipelineSettings = PipelineSettings()
     roles: Roles = Roles()
     gates: Gates = Gates()
+    feedback: Feedback = Feedback()
     operation: Operation = Operation()
 
     @model_validator(mode="after")
@@ -103,6 +105,11 @@ class Config(Section):
         half = self.model_dump(mode="json", exclude={"operation"})
         half["policy"]["model"] = Path(self.policy.model).name
         return {"protocol": PROTOCOL, **half}
+
+    @property
+    def by_agents(self) -> bool:
+        """Whether any stage shows feedback of agents: then failures are mined."""
+        return any(stage.feedback == "agents" for stage in self.curriculum.stages)
 
     def lasting_as(self, other: Config) -> Config:
         """This configuration with the steps and stages of `other`: what an extension of a run may change."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from rods.analysis.failures import refusal_text
 from rods.calls import Call
 from rods.environments.base import Environment, Result, Tool
 from rods.faults import OVER_LIMIT, WRONG_ARGUMENTS
 from rods.interfaces.base import IDENTITY, Interface, Shown
-from rods.interfaces.remedies import alike, constraints, lookups, misuse, named, refusal_text, related
+from rods.interfaces.remedies import alike, constraints, lookups, misuse, named, related
 
 VERSION = "hints-1"  # raise it whenever a hint changes: windows are kept apart by it (a golden test tells)
 
@@ -33,7 +34,7 @@ class Hints:
     def observation(self, shown: Shown, call: Call, result: Result) -> Result:
         seen = self.base.observation(shown, call, result)
         text = hint(shown, call, result)
-        return _with(seen, text) if text else seen
+        return beside(seen, text) if text else seen
 
 
 def hint(shown: Shown, call: Call, result: Result) -> str:
@@ -65,7 +66,7 @@ def _explained(environment: Environment, call: Call, result: Result) -> str:
     return str(explain(call, result)) if callable(explain) else ""
 
 
-def _with(result: Result, text: str) -> Result:
+def beside(result: Result, text: str) -> Result:
     """The result with the hint as a field of its object, or as a sentence behind its text."""
     value = result.value
     if isinstance(value, dict) and value and result.text.endswith("}"):

@@ -233,9 +233,3 @@ def _rarities(words: Collection[str], vocabularies: Mapping[str, Collection[str]
 @cache
 def _vocabulary(name: str, summary: str) -> frozenset[str]:
     return frozenset((*stems(name), *stems(LOG_IN.sub("login", summary))))
-
-
-def refusal_text(result: Result) -> str:
-    """What the tool said when it refused: the text of `error` where the result is an object."""
-    value: Any = result.value
-    return str(value["error"]) if isinstance(value, dict) and "error" in value else result.text
