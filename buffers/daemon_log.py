@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from buffers.ends import check_daemons
+from buffers.folds.feedback import FeedbackFold
 from buffers.folds.seeds import Seeds, Unfinished
 from buffers.log.commit import GroupCommit
 from buffers.log.disk import sync_file
@@ -23,7 +24,7 @@ from buffers.log.records import Record, quarantine, record
 from buffers.log.writer import LogWriter
 from buffers.run.locks import Ownership
 from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, REJECTED, SEEDS, expanded_segment
+from buffers.run.runfolder import EXPANDED, FEEDBACK, OBSERVATIONS, POOL, REJECTED, SEEDS, expanded_segment
 from rods.errors import RefusedError
 from rods.tasks import Task
 
@@ -31,8 +32,8 @@ PROCESS = "daemon"
 
 
 class DaemonLog:
-    """Owns seeds.jsonl, the expanded log and rejected.jsonl. Opening folds them; picks whose variants are all in the
-    expanded log are finished at once, the others wait in `state.unfinished` for the caller.
+    """Owns seeds.jsonl, the expanded log, rejected.jsonl and feedback.jsonl. Opening folds them; picks whose variants
+    are all in the expanded log are finished at once, the others wait in `state.unfinished` for the caller.
 
     Raises RefusedError when another process owns them, or when one has lost its end: nothing is written then.
     """
@@ -48,11 +49,16 @@ class DaemonLog:
                 run.check_extensions()
                 self._seeds = LogWriter(run.path / SEEDS, part_bytes=self._part_bytes)
                 self._rejected = LogWriter(run.path / REJECTED, part_bytes=self._part_bytes)
+                self._feedback: LogWriter | None = None
+                if run.config.by_agents:
+                    self._feedback = LogWriter(run.path / FEEDBACK, part_bytes=self._part_bytes)
                 self._epoch = self._part = 0
                 self._expanded = self._open_expanded()
                 with quarantine():
                     self.state = Seeds(run.path, strict=True)
                     self.state.poll()  # from here on it learns what is written by applying it
+                    self.feedback = FeedbackFold(run.path, strict=True)
+                    self.feedback.poll()  # as here
                 check_daemons(run, self.state.last_considered)
                 self._finish_complete()
             self._picks = GroupCommit(lambda: self._seeds)
@@ -64,8 +70,9 @@ class DaemonLog:
 
     @property
     def written(self) -> int:
-        """Records in the three logs: a number that grows whenever work gets done."""
-        return self._seeds.seq + self._expanded.seq + self._rejected.seq
+        """Records in these logs: a number that grows whenever work gets done."""
+        corrected = self._feedback.seq if self._feedback else 0
+        return self._seeds.seq + self._expanded.seq + self._rejected.seq + corrected
 
     def read_epoch(self, epoch: int) -> None:
         """Notes the epoch of a step record that the daemon has read: the next variant goes into that part, or stays in
@@ -141,12 +148,22 @@ class DaemonLog:
         await self._picks.append(made)
         self.state.apply(made)
 
+    async def corrected(self, kind: str, failure: str, **fields: Any) -> None:
+        """Records what came of asking agents about a kind of failure: `asked` before each question, `unanswered` where
+        no endpoint answered it, `objected`, `approved`, `given_up` (buffers.folds.feedback). One call at a time; only
+        for a run in which a stage shows feedback of agents."""
+        assert self._feedback is not None
+        made = record(kind, failure=failure, **fields, time=round(time.time(), 3))
+        seq = await asyncio.to_thread(self._feedback.append, [made])
+        self.feedback.apply(made, seq)
+
     def close(self) -> None:
         """Writes what waits; blocks for as long as the disk takes."""
         for commit in (self._picks, self._variants, self._failures):
             commit.close()
-        for writer in (self._seeds, self._expanded, self._rejected):
-            writer.close()
+        for writer in (self._seeds, self._expanded, self._rejected, self._feedback):
+            if writer is not None:
+                writer.close()
         self._ownership.release()
 
     def __enter__(self) -> DaemonLog:

@@ -32,6 +32,7 @@ from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, POOL
 from rods.errors import CorruptLogError
 from rods.rules.curriculum import opening, stage_rules
+from rods.rules.mining import Mining
 from rods.rules.tracker import Tracker
 from rods.rules.zones import ZONES
 from rods.tasks import Task
@@ -72,6 +73,7 @@ class RunState:
         self.run = run
         self.observations = Observations(run, strict=strict, every_step=every_step, keep=keep_snapshots)
         self.fixed: dict[int, int] = {}  # epoch number → the expanded_seq that its first closed record fixed
+        self.feedback_fixed: dict[int, Record] = {}  # and what it said of feedback, where it did
         self._strict = strict
         self._given = {task.id: task for task in run.tasks}
         self._attempt = 0  # the latest when pool.jsonl was last read
@@ -92,6 +94,11 @@ class RunState:
     def tracker(self) -> Tracker:
         """What the live steps say about each task; another object after a rewind."""
         return self.observations.tracker
+
+    @property
+    def mining(self) -> Mining:
+        """The failures of live steps that repeat; another object after a rewind."""
+        return self.observations.mining
 
     @property
     def rewound(self) -> bool:
@@ -151,6 +158,8 @@ class RunState:
         for group in merges(self._tail.records()):
             closing = group[-1]
             self.fixed.setdefault(closing["epoch"], closing["expanded_seq"])
+            if "feedback" in closing:
+                self.feedback_fixed.setdefault(closing["epoch"], closing["feedback"])
             if not self.observations.lineage.keeps(closing["attempt"], closing["step"]):
                 continue
             if closing["epoch"] != len(self.pool.epochs):

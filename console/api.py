@@ -129,7 +129,7 @@ class Training:
     def record(self, batch: Batch, played: Sequence[Sequence[Trace | Rollout]]) -> list[Group]:
         """Makes what the slots of `batch` earned durable, one group a slot; returns the groups, with rewards. A rollout
         that was not played here is given as a `Rollout`."""
-        kind, interface = batch.reward, interfaces.load(batch.rules).version
+        kind, interface = batch.reward, interfaces.load(batch.rules, batch.approved).version
         groups = [
             Group(
                 slot.task.id,

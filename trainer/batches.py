@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def jobs(batch: Batch, config: Config, environments: Environments) -> list[Job]:
     """The episodes of a batch, slot by slot, with the prompt and through the interface of its stage."""
-    dialect, interface = dialects.load(config.policy.dialect, batch.rules.prompt), interfaces.load(batch.rules)
+    dialect, interface = dialects.load(config.policy.dialect, batch.rules.prompt), interfaces.load(batch.rules, batch.approved)
     count = config.rollouts.rollouts_per_task
     every = [(slot, _job(slot.task, dialect, interface, config, environments)) for slot in batch.slots]
     return [job for slot, job in every for job in [replace(job, head=slot.head)] * count]
@@ -45,7 +45,7 @@ def _job(task: Task, dialect: Dialect, interface: Interface, config: Config, env
 
 def groups(batch: Batch, samples: Sequence[Sample]) -> list[Group]:
     """What the samples of a batch earned, slot by slot."""
-    count, interface = len(samples) // len(batch.slots), interfaces.load(batch.rules).version
+    count, interface = len(samples) // len(batch.slots), interfaces.load(batch.rules, batch.approved).version
     return [
         Group(
             slot.task.id,

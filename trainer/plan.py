@@ -30,6 +30,7 @@ from rods.files import read_regular
 from rods.tasks import Task
 
 FLOAT, HALF = 4, 2  # bytes
+NAMED = {"hints": "hints", "agents": "feedback of agents"}
 OPTIMIZER = {"adamw": 2 * FLOAT, "muon": FLOAT}  # bytes of state a parameter
 TILE = 4096, 32_768  # tokens and words of the vocabulary that TRL scores at a time
 Sharding = Literal["whole", "fsdp", "zero2", "zero3"]
@@ -152,7 +153,7 @@ def lines(found: dict[str, Any]) -> list[str]:
 def _stage(rules: dict[str, Any]) -> str:
     ends = f"{rules['epochs']} epochs" if rules["epochs"] else "the end of the run"
     until = f"a plateau, at the latest {ends}" if rules["until"] == "plateau" else ends
-    aids = [aid for aid, on in ((rules["feedback"], rules["feedback"] != "plain"), ("variants", rules["expand"])) if on]
+    aids = [aid for aid, on in ((NAMED.get(rules["feedback"], ""), rules["feedback"] in NAMED), ("variants", rules["expand"])) if on]
     also = f" with {' and '.join(aids)}" if aids else ""
     return f"{rules['reward']} on {', '.join(rules['types'])}{also} until {until}"
 

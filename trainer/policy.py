@@ -24,6 +24,7 @@ from typing import Literal, Protocol
 from rods.canonical import content_id
 from rods.config import Stage
 from rods.errors import RodsError
+from rods.interfaces.approved import NOTHING_APPROVED, Approved
 from rods.observations import RewardKind, Role
 from rods.tasks import Task
 
@@ -54,7 +55,8 @@ class Batch:
     """The tasks of one step: always `training.batch_tasks` slots; a task may occur twice.
 
     `step` counts from 1, `epoch` from 0, `stage` from 1; `rules` is the stage's configuration. `traced`: this step's
-    traces are kept; otherwise a policy need not build them. Picklable: rank 0 broadcasts it.
+    traces are kept; otherwise a policy need not build them. `approved`: texts of agents that the epoch shows.
+    Picklable: rank 0 broadcasts it.
     """
 
     step: int
@@ -64,6 +66,7 @@ class Batch:
     slots: tuple[BatchSlot, ...]
     order_hash: str
     traced: bool = False
+    approved: Approved = NOTHING_APPROVED
 
     @property
     def reward(self) -> RewardKind:

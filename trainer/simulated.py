@@ -96,7 +96,7 @@ class SimulatedPolicy:
     def groups(self, batch: Batch) -> list[Group]:
         """The rollouts of a batch, one group a slot."""
         seed, count, kind = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task, batch.reward
-        groups, interface = [], interfaces.load(batch.rules).version
+        groups, interface = [], interfaces.load(batch.rules, batch.approved).version
         for slot in batch.slots:
             chance = turn_chance(slot.task, self.skill)
             drawn = tuple(

@@ -10,15 +10,17 @@ from typing import Any
 import orjson
 
 from buffers.folds.observations import ClosedStep, Observations, digest, windows_json
+from buffers.folds.feedback import FeedbackFold
 from buffers.folds.pool import Pool, initial, merges
 from buffers.folds.staging import Staging
 from buffers.log.records import Record
 from buffers.log.tail import read
-from buffers.merging.merger import epoch_record, group_records, recorded_slots
+from buffers.merging.merger import epoch_record, feedback_record, group_records, recorded_slots
 from buffers.merging.rules import Admission, Derived, derive
 from buffers.run import runfolder
 from buffers.run.run import Run
 from rods.files import read_regular
+from rods.rules.curriculum import stage_rules
 
 ENVELOPE = frozenset(
     {"seq", "id", "kind", "attempt", "step", "index", "crc"}
@@ -70,11 +72,14 @@ class Rederivation:
         self.observations = Observations(run, strict=True)
         self.staging = Staging(run.path, strict=True)
         self.staging.poll()
+        self.feedback = FeedbackFold(run.path, strict=True)
+        self.feedback.poll()
         self.pool = Pool(initial(run))
         self.members: dict[int, frozenset[str]] = {}  # epoch → tasks of its slots
         self.admission = Admission(run, self.pool.injected)
         self.restored: dict[int, Record] = {}  # lost records of pool.jsonl that the rules give, by seq
         self.fixed: dict[int, int] = {}
+        self.feedback_fixed: dict[int, Record] = {}
         self._previous = 0
         self._stored = _stored_tracker(run.path, findings)
 
@@ -97,6 +102,8 @@ class Rederivation:
         for group in merges(read(self.run.path / runfolder.POOL)):
             closing = group[-1]
             self.fixed.setdefault(closing["epoch"], closing["expanded_seq"])
+            if "feedback" in closing:
+                self.feedback_fixed.setdefault(closing["epoch"], closing["feedback"])
             if self.observations.lineage.keeps(closing["attempt"], closing["step"]):
                 live.append(group)
             else:
@@ -162,7 +169,10 @@ class Rederivation:
     def _compare(self, group: list[Record], derived: Derived) -> bool:
         closing = group[-1]
         attempt = closing["attempt"]
-        expected = [*group_records(attempt, derived.decisions), epoch_record(attempt, derived.epoch)]
+        expected = [
+            *group_records(attempt, derived.decisions),
+            epoch_record(attempt, derived.epoch | self._shown(closing)),
+        ]
         said = [_bare(record) for record in group]
         if said == expected:
             return True
@@ -175,6 +185,13 @@ class Rederivation:
         if all(record in expected for record in said) and len(said) == len(expected):
             self._problem_merge(closing, "has the right decisions in another order")
         return False
+
+    def _shown(self, closing: Record) -> Record:
+        """What the closing record has to say of feedback: the version that the texts up to the seqs of the epoch's
+        first record have."""
+        if stage_rules(self.run.config.curriculum, closing["stage"]).feedback != "agents":
+            return {}
+        return feedback_record(self.feedback, self.run, self.feedback_fixed.get(closing["epoch"]))
 
     def _follow(self, record: Record, derived: bool) -> None:
         """Takes a recorded decision, and holds the invariants against it. `derived`: the rules give the same."""

@@ -28,6 +28,8 @@ LOGS = (
     runfolder.SEEDS,
     runfolder.EXPANDED,
     runfolder.REJECTED,
+    runfolder.FEEDBACK,
+    runfolder.DROPPED,
     runfolder.EXTENSIONS,
 )
 SIZES = {"step": "groups", "considered": "picks"}  # closing kinds whose record says how many records it closes

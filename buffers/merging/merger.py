@@ -8,20 +8,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from buffers.folds.feedback import FeedbackFold
 from buffers.folds.pool import Pool
 from buffers.folds.seeds import Seeds
 from buffers.log.disk import sync_file
-from buffers.log.parts import LOOKS, first_seq
+from buffers.log.parts import LOOKS, first_seq, segments
 from buffers.log.records import Damage, Record, record
 from buffers.log.writer import LogWriter
 from buffers.merging.rules import Admission, derive
 from buffers.run.heartbeat import Heartbeat, read_heartbeat
 from buffers.run.locks import Ownership, buffer_lock
 from buffers.run.run import Run
-from buffers.run.runfolder import POOL
+from buffers.run.runfolder import DROPPED, FEEDBACK, POOL
 from buffers.state import RunState
 from rods.deadlines import ARRIVAL
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
+from rods.interfaces.approved import NOTHING_APPROVED, Approved
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
 
@@ -41,6 +43,7 @@ class Epoch:
     pool_seq: int  # of the closing record
     expanded_seq: int
     recorded: bool  # whether it had been decided before
+    approved: Approved = NOTHING_APPROVED  # the texts of agents that are in force
 
 
 class Merger:
@@ -51,7 +54,7 @@ class Merger:
         run = state.run
         self.run, self.state = run, state
         self._ownership = Ownership(run.path, POOL, process, heartbeat)
-        self._seeds = Seeds(run.path)
+        self._seeds, self._feedback = Seeds(run.path), FeedbackFold(run.path)
         self._admission: Admission | None = None
         self._pool: Pool | None = None  # the one that it follows
         try:
@@ -108,10 +111,24 @@ class Merger:
             expanded_seq=expanded_seq,
         )
         self._sync_variants()
-        self._writer.append_group(group_records(attempt, derived.decisions), epoch_record(attempt, derived.epoch))
+        shown = self._shown(number, stage)
+        closing = epoch_record(attempt, derived.epoch | shown)
+        self._writer.append_group(group_records(attempt, derived.decisions), closing)
         self._admission = admission
         state.read_merges()
-        return _epoch(_latest(state.pool), derived.slots, recorded=False)
+        closing = _latest(state.pool)
+        return _epoch(closing, derived.slots, approved_in(self._feedback, self.run, closing), recorded=False)
+
+    def _shown(self, number: int, stage: int) -> Record:
+        """What the closing record says of the feedback that the epoch shows: how far its logs were read, fixed by the
+        epoch's first record, and the version. Empty where the stage shows none of agents."""
+        config = self.run.config
+        if stage_rules(config.curriculum, stage).feedback != "agents":
+            return {}
+        for part in (*segments(self.run.path / FEEDBACK), *segments(self.run.path / DROPPED)):
+            sync_file(part)
+        self._feedback.poll()
+        return feedback_record(self._feedback, self.run, self.state.feedback_fixed.get(number))
 
     def _recorded(self, number: int, stage: int) -> Epoch:
         pool = self.state.pool_at(number)
@@ -125,7 +142,8 @@ class Merger:
         slots = recorded_slots(self.run, pool)
         if order.order_hash(slots) != closing["order"]:
             raise Damage(self._writer.path, 0, f"the order of epoch {number} is not the one that its record names")
-        return _epoch(closing, slots, recorded=True)
+        self._feedback.poll()
+        return _epoch(closing, slots, approved_in(self._feedback, self.run, closing), recorded=True)
 
     def _admit(self) -> Admission:
         if self._admission is None or self._pool is not self.state.pool:  # perhaps folded anew
@@ -206,12 +224,30 @@ def recorded_slots(run: Run, pool: Pool) -> tuple[order.EpochSlot, ...]:
     return order.slots(run.config.random_seeds.order, closing["epoch"], active, closing["retests"])
 
 
+def feedback_record(fold: FeedbackFold, run: Run, fixed: Record | None) -> Record:
+    """What the record of an epoch says of feedback; `fixed` is what its first record said."""
+    seqs = fold.seqs if fixed is None else (fixed["approved"], fixed["dropped"])
+    found = fold.in_force(seqs, in_place=run.config.feedback.form == "in_place")
+    return {"feedback": {"approved": seqs[0], "dropped": seqs[1], "texts": len(found.texts), "version": found.version}}
+
+
+def approved_in(fold: FeedbackFold, run: Run, closing: Record) -> Approved:
+    """The texts that the epoch of this record shows. Raises Damage where the logs no longer hold them."""
+    said = closing.get("feedback")
+    if said is None:
+        return NOTHING_APPROVED
+    found = fold.in_force((said["approved"], said["dropped"]), in_place=run.config.feedback.form == "in_place")
+    if found.version != said["version"]:
+        raise Damage(run.path / FEEDBACK, 0, f"its texts are not those of version {said['version']}")
+    return found
+
+
 def _latest(pool: Pool) -> Record:
     assert pool.latest is not None, "an epoch was merged"
     return pool.latest
 
 
-def _epoch(closing: Record, slots: tuple[order.EpochSlot, ...], *, recorded: bool) -> Epoch:
+def _epoch(closing: Record, slots: tuple[order.EpochSlot, ...], approved: Approved, *, recorded: bool) -> Epoch:
     return Epoch(
         closing["epoch"],
         closing["stage"],
@@ -222,4 +258,5 @@ def _epoch(closing: Record, slots: tuple[order.EpochSlot, ...], *, recorded: boo
         closing["seq"],
         closing["expanded_seq"],
         recorded,
+        approved,
     )

@@ -16,6 +16,8 @@ SEEDS = "seeds.jsonl"
 EXPANDED = "expanded_epoch_*.jsonl"
 REJECTED = "rejected.jsonl"
 EXTENSIONS = "extensions.jsonl"
+FEEDBACK = "feedback.jsonl"
+DROPPED = "dropped.jsonl"  # texts of agents that a person has taken out of force
 POOL = "pool.jsonl"
 DRAWN = "drawn.jsonl"  # reserved: tasks made outside the pool
 

@@ -1,0 +1,128 @@
+"""What a text of feedback may hold: nothing that any ground truth holds and nobody showed, in whatever spelling.
+
+Leaks come in more disguises than can be listed, so it is not disguises that are looked for: a text may be made of
+nothing but plain English words without a value among them (plain_words.txt, in any form of the word), the words of the
+documents of the failing tool and of the tool that its remedy names, those of the refusal itself, and names of the
+environment's tools and parameters. That leaves no room for numbers, dates, identifiers, foreign letters or
+abbreviations that were not documented. What is left are values that are words themselves: no text may tell a value of a
+ground truth that those documents and the refusal do not tell, nor spell one of four letters or more by initials.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rods.analysis.says import WORD, Text, is_small, key_of, leaves, stem
+from rods.environments.base import Environment, Tool
+from rods.interfaces.approved import tools_named
+from rods.tasks import Task
+
+LONGEST, SHORTEST = 300, 20  # characters of a text
+NAMED = 2  # tools that a text may name, the failing one included
+INITIALS = 4  # letters of a value that initials may not spell
+_FORM = re.compile(r"[A-Za-z0-9 .,;:'\"`?!_/-]*")
+_RUNS = re.compile(r"[.,;:'\"?!/-]{2,}|_{2,}|(?<=[\w]) (?=[.,;:?!])")
+_TOKEN = re.compile(r"[A-Za-z0-9_]+")
+_LETTERS = re.compile(r"[^\W_]")
+
+
+class GroundTruthValues:
+    """The values of the arguments of every ground truth among `tasks`, held-out ones included."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        found: dict[Any, Any] = {}
+        for task in tasks:
+            for turn in task.calls:
+                for call in turn:
+                    for _, leaf in leaves(dict(call.arguments)):
+                        if isinstance(leaf, str) and leaf.strip():
+                            found.setdefault(key_of(leaf), leaf)
+        self._values = list(found.values())
+        self._initials = {
+            short for value in self._values if len(short := _compact(value)) >= INITIALS and short.isalpha()
+        }
+
+    def told(self, text: str, shown: Sequence[Text]) -> list[str]:
+        """The values that `text` tells and none of `shown` does."""
+        said = Text.of(text)
+        return [
+            value
+            for value in self._values
+            if said.tells(value) and not any(one.tells(value) for one in shown) and not _ordinary(value)
+        ]
+
+    def spelled(self, text: str) -> list[str]:
+        """The values that the first letters of successive words spell, forwards or backwards."""
+        initials = "".join(word[0] for word in WORD.findall(text.casefold()))
+        return [value for value in self._initials if value in initials or value in initials[::-1]]
+
+
+def feedback_faults(
+    environment: Environment, tool: Tool, remedy: Tool | None, pattern: str, text: str, truth: GroundTruthValues
+) -> list[str]:
+    """Why `text` may not be shown for refusals of `tool` with this pattern; empty where it may. `remedy`: the tool that
+    its remedy names. The reasons tell a writer what to change, and none of the values that it must not know."""
+    if not SHORTEST <= len(text) <= LONGEST:
+        return [f"it has {len(text)} characters; it must have {SHORTEST} to {LONGEST}"]
+    if not _FORM.fullmatch(text) or _RUNS.search(text):
+        return ["it holds characters other than letters, single signs (. , ; : ' \" ` ? ! / -) and single blanks"]
+    tools = [tool, *([remedy] if remedy else [])]
+    documents = [_document(one) for one in tools]
+    shown = [*documents, re.sub(r"\{\w+\}|<\w+>", " ", pattern)]
+    names = _names(environment)
+    allowed = plain_words() | {stem(word) for part in shown for word in WORD.findall(part)}
+    exact = names | {token for part in shown for token in _TOKEN.findall(part)}
+    odd = list(dict.fromkeys(token for token in _TOKEN.findall(text) if not _admitted(token, exact, allowed)))
+    if odd:
+        some = ", ".join(map(repr, odd[:5]))
+        return [f"these are neither plain words nor words of the tool's document: {some}"]
+    named = tools_named(environment, text)
+    if len(named | {tool.name}) > NAMED:
+        return [f"it names {len(named)} tools; it may name one beside {tool.name}"]
+    said = [Text.of(part) for part in shown]
+    if truth.told(text, said):
+        return ["a part of it is the value of an argument that no document shows; speak of rules, not of values"]
+    if truth.spelled(text):
+        return ["the first letters of its words spell a value"]
+    return []
+
+
+@cache
+def plain_words() -> frozenset[str]:
+    """The stems of plain_words.txt."""
+    words = Path(__file__).with_name("plain_words.txt").read_text(encoding="utf-8").split()
+    return frozenset(map(stem, words))
+
+
+def _admitted(token: str, exact: frozenset[str], allowed: frozenset[str] | set[str]) -> bool:
+    if token in exact:
+        return True
+    if not token.isalpha() or (len(token) == 1 and token not in ("a", "A")):
+        return False
+    return token in ("a", "A") or (token[1:].islower() and stem(token) in allowed)
+
+
+def _names(environment: Environment) -> frozenset[str]:
+    """The names of the environment's tools and of their parameters."""
+    tools = environment.tools().values()
+    return frozenset(tool.name for tool in tools) | {name for tool in tools for name in tool.parameter_names}
+
+
+def _document(tool: Tool) -> str:
+    """All that the document of `tool` says."""
+    schema = tool.schema()
+    said = [str(leaf) for _, leaf in leaves(schema, keys=True) if not isinstance(leaf, bool) and leaf is not None]
+    return "\n".join(said)
+
+
+def _ordinary(value: str) -> bool:
+    """Whether finding the value proves nothing: it is too short, or a word without which no sentence can be made."""
+    return is_small(value) or value.casefold() in ("and", "the", "not", "for", "with")
+
+
+def _compact(value: str) -> str:
+    return "".join(_LETTERS.findall(value)).casefold()
