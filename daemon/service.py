@@ -1,4 +1,4 @@
-"""The daemon's service: watch the trainer, pick seeds, have variants written, log everything.
+"""The daemon's service: watch the trainer, pick seeds, have variants and feedback written, log everything.
 
 One task watches, one starts what waits in the seed queue, and each pick in flight is a task of its own, which awaits
 its records one by one, so they have one order: picked, expanded, finished. Nothing is lost by a kill: what is not on
@@ -8,19 +8,23 @@ record is derived again at the next start.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
+from functools import partial
+from typing import Any
 
 import structlog
 
 from buffers.daemon_log import DaemonLog
 from buffers.run.run import Run
 from daemon.candidates import Rejection, VariantJob
+from daemon.feedback import Correcting
 from daemon.filling import BARREN, Filling, choose
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
-from daemon.queue import SeedQueue, Waiting
+from daemon.queue import RepeatedFailure, SeedQueue, Waiting
 from daemon.watching import TrainerLife, Watch
 from daemon.writers import Writers
 from rods.composing.records import ComposeError
@@ -46,6 +50,8 @@ class Service:
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = Neighbours(self.originals.values(), staging=not self.lockstep)
         self.pipeline = Pipeline(run.config, held_out_index(run.tasks), threads)
+        self.generated: list[Task] = []  # the variants of the pool
+        self.correcting = Correcting(run, self.log, self.writers, threads, lambda: [*run.tasks, *self.generated])
         self.life = TrainerLife(run.path)
         self.reading = asyncio.Lock()  # held while the watch reads on, so that nobody sees a pool half folded
         self.in_flight = 0
@@ -88,6 +94,8 @@ class Service:
                 if first:
                     self._resume()
                     first = False
+                if self.config.by_agents:
+                    self.queue.add_failures(await asyncio.to_thread(self.correcting.due, self.watch.state))
                 await self._drop_stale()
                 await self._consider()
             if self.finished and not said:
@@ -110,8 +118,8 @@ class Service:
             more = await self.watch.fetch()
             changed |= await asyncio.to_thread(self.watch.look, self.log.state.last_considered)
         if changed:
-            generated = await asyncio.to_thread(self.watch.generated)
-            self.neighbours = self.neighbours.renewed(generated, on_record)
+            self.generated = await asyncio.to_thread(self.watch.generated)
+            self.neighbours = self.neighbours.renewed(self.generated, on_record)
 
     async def _drop_stale(self) -> None:
         stale = self.queue.advance(self.watch.newest, self.watch.state.epoch)
@@ -127,7 +135,9 @@ class Service:
         if self.paused:
             return
         state = self.log.state
-        while (step := self.watch.due(state.last_considered)) is not None:
+        # in lockstep the next merge shows all feedback that was due by then
+        before = self.correcting.open_at if self.lockstep else math.inf
+        while (step := self.watch.due(state.last_considered, before)) is not None:
             began = time.perf_counter()
             candidates = self.watch.candidates(step)
             if self.static:
@@ -186,31 +196,42 @@ class Service:
         async with asyncio.TaskGroup() as group:
             while True:
                 await free.acquire()
-                waiting, seed, admit = await self._next()
+                work = await self._next()
                 self.in_flight += 1
-                group.create_task(self._write(waiting, seed, admit)).add_done_callback(lambda _: self._done(free))
+                group.create_task(work()).add_done_callback(lambda _: self._done(free))
 
     def _done(self, free: asyncio.Semaphore) -> None:
         self.in_flight -= 1
         free.release()
 
-    async def _next(self) -> tuple[Waiting, Task | None, Admit]:
-        """The next pick, with its seed and its neighbours as they stand when it starts: in lockstep those of the pool
-        of its epoch, whatever a rewound trainer does meanwhile. No seed: it has left the pool."""
+    async def _next(self) -> Callable[[], Coroutine[Any, Any, None]]:
+        """The next failure, or the next pick, with its seed and its neighbours as they stand when it starts: in
+        lockstep those of the pool of its epoch, whatever a rewound trainer does meanwhile. No seed: it has left the
+        pool."""
         while True:
             async with self.reading:  # the pool is not read on meanwhile
+                if (failure := self.queue.take_failure()) is not None:
+                    return partial(self._correct, failure)
                 waiting = self.queue.take()
                 if waiting is not None:
                     try:
                         seed = await asyncio.to_thread(self.watch.state.task, waiting.pick.task)  # perhaps from a disk
                     except KeyError:  # injected in an epoch that a start has dropped
                         seed = None
-                    return waiting, seed, self.neighbours.admit if self.lockstep else self._admit
+                    return partial(self._write, waiting, seed, self.neighbours.admit if self.lockstep else self._admit)
             await self.queue.changed()
 
+    async def _correct(self, failure: RepeatedFailure) -> None:
+        await self.correcting.work(failure)
+        self.queue.corrected()
+
     async def _fill(self) -> None:
-        """Writes a static pool when its seeds are picked, or goes on with it."""
+        """Writes a static pool when its seeds are picked, or goes on with it; asks about failures meanwhile."""
         while True:
+            if (failure := self.queue.take_failure()) is not None:
+                self.in_flight += 1
+                await self._correct(failure)
+                self.in_flight -= 1
             async with self.reading:
                 picks = list(iter(self.queue.take, None))
                 filling = self._filling(picks) if picks else None

@@ -8,6 +8,7 @@ of the threads in which variants are made. What the bytes mean is left to the fo
 from __future__ import annotations
 
 import io
+import math
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -86,12 +87,12 @@ class Watch:
         }
         return True
 
-    def due(self, last_considered: int) -> ClosedStep | None:
-        """The step to consider next: in lockstep the oldest, otherwise only the newest. None when there is none, or
-        when the record of its epoch has not arrived."""
+    def due(self, last_considered: int, before: float = math.inf) -> ClosedStep | None:
+        """The step to consider next: in lockstep the oldest, otherwise only the newest. None when there is none below
+        `before`, or when the record of its epoch has not arrived."""
         while self._pending:
             if self._pending[0].step > last_considered:
-                ready = self._pending[0].epoch <= self.state.epoch
+                ready = self._pending[0].epoch <= self.state.epoch and self._pending[0].step < before
                 return self._pending.pop(0) if ready else None
             self._pending.pop(0)
         return None

@@ -42,13 +42,16 @@ class Writers:
                 where=str(run.path),
                 remedy="name one under [[operation.endpoints]] in the file after --config (docs/endpoints.md)",
             )
+        self.asks_feedback = run.config.by_agents and bool(run.config.operation.endpoints)
+        if run.config.by_agents and not self.asks_feedback:
+            log.warning("no endpoint is configured: failures are answered by rule alone", key="operation.endpoints")
         self._open = AsyncExitStack()
         self._usage: UsageLog | None = None
         self._client: Client | None = None
         self._procedural: dict[str, Author] = {}
 
     async def __aenter__(self) -> Self:
-        if self.by_model:
+        if self.by_model or self.asks_feedback:
             operation = self.config.operation
             self._usage = await self._open.enter_async_context(
                 UsageLog(self.run.path, "daemon", part_bytes=self.run.config.operation.log_part_bytes)
@@ -86,16 +89,24 @@ class Writers:
     def author(self, environment: Environment, pick: str, index: int) -> Author:
         """Who writes variant `index` of `pick`. Raises ComposeError("no_prompts") where the procedural author is to
         write for an environment without a catalogue."""
-        if self._client is None:
+        if not self.by_model:
             if environment.name not in self._procedural:
                 self._procedural[environment.name] = ProceduralAuthor.of(environment, self.threads)
             return self._procedural[environment.name]
-        chance = keyed_random(self.config.random_seeds.daemon, "backbone", pick, index)
-        account = self._client.account(f"{pick}#{index}")
         settings, duplicates = self.config.pipeline, self.config.gates.duplicates
-        backbone, tries = self._client.draw(chance), settings.answer_tries
-        asker = Asker(self._client, backbone, account, tries, feedback=settings.feedback, roles=self.config.roles)
+        asker = self._asker(f"{pick}#{index}", settings.answer_tries, pick, index)
         return LLMAuthor(environment, asker, settings, self.threads, duplicates=duplicates)
+
+    def asker(self, failure: str) -> Asker:
+        """Who asks about one text of feedback. An answer that cannot be read is not asked for again."""
+        return self._asker(f"feedback {failure}", 1, "feedback", failure)
+
+    def _asker(self, account: str, tries: int, *key: str | int) -> Asker:
+        assert self._client is not None, "endpoints are configured"
+        backbone = self._client.draw(keyed_random(self.config.random_seeds.daemon, "backbone", *key))
+        paying = self._client.account(account)
+        feedback = self.config.pipeline.feedback
+        return Asker(self._client, backbone, paying, tries, feedback=feedback, roles=self.config.roles)
 
     def known(self) -> dict[str, Any]:
         """What the log of starts records: the synthesis model, and the prompt hashes of every environment that can be

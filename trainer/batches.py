@@ -7,14 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rods import dialects, interfaces
+from rods.analysis.failures import failed_calls
 from rods.config import Config
 from rods.dialects.base import Dialect
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
+from rods.episode.engine import Trace
 from rods.episode.goals import SharedGroundTruth
 from rods.episode.rewards import RANGES, score
 from rods.interfaces.base import IDENTITY, Interface
-from rods.observations import Group
+from rods.observations import Group, RewardKind, Rollout
 from rods.tasks import Task
 from trainer.advantages import RolloutView, turn_spans
 from trainer.policy import Batch
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
 
 def jobs(batch: Batch, config: Config, environments: Environments) -> list[Job]:
     """The episodes of a batch, slot by slot, with the prompt and through the interface of its stage."""
-    dialect, interface = dialects.load(config.policy.dialect, batch.rules.prompt), interfaces.load(batch.rules, batch.approved)
+    dialect, interface = (
+        dialects.load(config.policy.dialect, batch.rules.prompt),
+        interfaces.load(batch.rules, batch.approved),
+    )
     count = config.rollouts.rollouts_per_task
     every = [(slot, _job(slot.task, dialect, interface, config, environments)) for slot in batch.slots]
     return [job for slot, job in every for job in [replace(job, head=slot.head)] * count]
@@ -43,8 +48,8 @@ def _job(task: Task, dialect: Dialect, interface: Interface, config: Config, env
     return Job(task, environment, dialect, goal, interface=interface, max_steps=config.rollouts.max_steps)
 
 
-def groups(batch: Batch, samples: Sequence[Sample]) -> list[Group]:
-    """What the samples of a batch earned, slot by slot."""
+def groups(batch: Batch, samples: Sequence[Sample], *, mining: bool = False) -> list[Group]:
+    """What the samples of a batch earned, slot by slot; with `mining`, also the calls that failed in them."""
     count, interface = len(samples) // len(batch.slots), interfaces.load(batch.rules, batch.approved).version
     return [
         Group(
@@ -54,13 +59,25 @@ def groups(batch: Batch, samples: Sequence[Sample]) -> list[Group]:
             batch.reward,
             RANGES[batch.reward],
             tuple(
-                score(sample.trace, batch.reward) for sample in samples[slot.index * count : (slot.index + 1) * count]
+                rollout(sample.trace, batch.reward, mining=mining)
+                for sample in samples[slot.index * count : (slot.index + 1) * count]
             ),
             slot.role,
             slot.head,
         )
         for slot in batch.slots
     ]
+
+
+def rollout(trace: Trace, kind: RewardKind, *, mining: bool) -> Rollout:
+    """The record of an episode."""
+    found = score(trace, kind)
+    if not mining:
+        return found
+    steps = (step for turn in trace.turns for step in turn.steps)
+    return replace(
+        found, failures=failed_calls(made for step in steps for made in zip(step.calls, step.results, strict=True))
+    )
 
 
 def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:

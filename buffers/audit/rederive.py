@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from buffers.folds.observations import ClosedStep, Observations, digest, windows_json
 from buffers.folds.feedback import FeedbackFold
+from buffers.folds.observations import ClosedStep, Observations, digest, windows_json
 from buffers.folds.pool import Pool, initial, merges
 from buffers.folds.staging import Staging
 from buffers.log.records import Record

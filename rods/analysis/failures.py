@@ -1,4 +1,4 @@
-"""What failed calls have in common: the tool, and the words of its refusal without the values in them (000 Appendix C.3).
+"""What failed calls have in common: the tool, and the words of its refusal without the values in them (000 Appendix C).
 
 A *pattern* is a refusal's text in which every value is a placeholder: an argument of the call, wherever it stands, is
 `{argument}`; then quotations are `<text>`, numbers `<number>`, what is no word of a language (paths, addresses,

@@ -42,8 +42,8 @@ class JudgeRole(ResultsRole, WorldRole):
 
 
 class Roles(Section):
-    """The roles of language models, a table each, such as `[roles.judge]`: the author's (`pipeline.author = "llm"`), and
-    those that write feedback."""
+    """The roles of language models, a table each, such as `[roles.judge]`: the author's (`pipeline.author = "llm"`),
+    and those that write feedback."""
 
     plan: Role = Role()  # the planner
     state: WorldRole = WorldRole(tokens=2048, world=6_000)  # a new world from the seed's

@@ -108,8 +108,12 @@ class Config(Section):
 
     @property
     def by_agents(self) -> bool:
-        """Whether any stage shows feedback of agents: then failures are mined."""
-        return any(stage.feedback == "agents" for stage in self.curriculum.stages)
+        """Whether any stage shows feedback of agents."""
+        return self.mines(1)
+
+    def mines(self, stage: int) -> bool:
+        """Whether that stage (from 1) or a later one shows feedback of agents: then failures are mined."""
+        return any(one.feedback == "agents" for one in self.curriculum.stages[stage - 1 :])
 
     def lasting_as(self, other: Config) -> Config:
         """This configuration with the steps and stages of `other`: what an extension of a run may change."""

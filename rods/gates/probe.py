@@ -176,13 +176,13 @@ def _misplaced(call: Call, known: KnownValues, rng: random.Random) -> Iterator[C
     """The call with a value in an argument that belongs elsewhere, or nowhere."""
     for name, value in call.arguments.items():
         if isinstance(value, str):
-            others = [other for _, other in known.values if isinstance(other, str) and other != value]
-            for other in (rng.choice(WORDS), *others[:8]):
-                yield _with(call, name, other)
+            texts = [other for _, other in known.values if isinstance(other, str) and other != value]
+            for text in (rng.choice(WORDS), *texts[:8]):
+                yield _with(call, name, text)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             others = [other for _, other in known.values if type(other) is type(value) and other != value]
-            for other in (type(value)(99_999), type(value)(7), *others[:8]):
-                yield _with(call, name, other)
+            for number in (type(value)(99_999), type(value)(7), *others[:8]):
+                yield _with(call, name, number)
 
 
 def _called(environment: Environment, witness: Witness, name: str) -> Iterator[tuple[Instance, Result]]:

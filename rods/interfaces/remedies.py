@@ -25,7 +25,7 @@ from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
 from rods.composing.catalogue import Got, Known, Source, catalogue_for
 from rods.composing.records import ComposeError
-from rods.environments.base import Environment, Parameter, Result, Tool, kept
+from rods.environments.base import Environment, Parameter, Tool, kept
 from rods.interfaces.base import Shown
 
 MOST = 3  # names in one hint

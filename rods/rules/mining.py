@@ -48,7 +48,9 @@ class Mining:
 
     def due(self) -> list[MinedFailure]:
         """What is worth asking about, in order; at most `feedback.texts` kinds."""
-        found = sorted((one for one in self._found.values() if one.due), key=lambda one: (one.due, one.tool, one.pattern))
+        found = sorted(
+            (one for one in self._found.values() if one.due), key=lambda one: (one.due, one.tool, one.pattern)
+        )
         return found[: self._rules.texts]
 
     def __iter__(self) -> Any:

@@ -18,13 +18,14 @@ candidate's failure.
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
-from daemon.authors.base import Assignment, T, in_thread
+from daemon.authors.base import T, in_thread
 from prompts import Template, load
 from rods import model_json
 from rods.analysis.schemas import Checker
@@ -39,6 +40,14 @@ Schema = Mapping[str, Any]
 LONGEST = 100_000  # characters of an answer
 SHOWN = 1_000  # characters of a failed answer that are shown to the model again
 KEPT = 4_000  # and that are kept as evidence
+
+
+class Keyed(Protocol):
+    """What a question is drawn by: an assignment of the author, for instance."""
+
+    def rng(self, purpose: str) -> random.Random:
+        """A fresh generator, the same for the same purpose."""
+        ...
 
 
 class Unreadable(ValueError):
@@ -121,7 +130,7 @@ class Asker:
 
     async def ask(
         self,
-        given: Assignment,
+        given: Keyed,
         template: str,
         *,
         stage: str,
