@@ -32,6 +32,9 @@ VERBS: dict[str, tuple[str, str]] = {
     "extend": ("new:extend", "Let a run go on longer: more steps, more epochs, a further stage."),
     "observe": ("foreign_trainer:observe", "Play the trainer: write groups of rollouts from standard input."),
     "merge": ("foreign_trainer:merge", "Play the trainer: merge staging into the pool and print the epoch's tasks."),
+    "feedback list": ("feedback:list_cases", "List the failures that agents were asked about, and what was approved."),
+    "feedback show": ("feedback:show", "Show everything on record about one of them."),
+    "feedback drop": ("feedback:drop", "Take an approved text out of force."),
     "doctor": ("doctor:doctor", "Check the installation and the language models of a configuration."),
     "stub-endpoint": ("stub_endpoint:stub_endpoint", "Serve a stand-in for a language model, to try the LLM author."),
     "data check": ("data:check_tasks", "Check a file of tasks line by line."),
@@ -43,7 +46,12 @@ VERBS: dict[str, tuple[str, str]] = {
     "env check": ("data:check_environment", "Probe an environment: determinism, snapshots, schemas, timing."),
     "replay bfcl": ("data:replay_bfcl", "Compare scoring with BFCL's own checker on every task and on mutations."),
 }
-GROUPS = {"data": "Task files.", "env": "Environments.", "replay": "Replays against a reference."}
+GROUPS = {
+    "feedback": "What agents wrote about failures.",
+    "data": "Task files.",
+    "env": "Environments.",
+    "replay": "Replays against a reference.",
+}
 
 
 def application() -> App:

@@ -41,6 +41,8 @@ CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
 TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
 MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
 SIGNATURE = re.compile(r"^(\w+)\(.*\): (.+)$", re.MULTILINE)
+ABSENT = re.compile(r"\bno\b|not found|invalid|unknown|does not exist", re.IGNORECASE)  # a refusal of a value
+LOOKS = re.compile(r"(?:find|search|list|get|view|look)")  # names of tools that look something up
 SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
 NAMED = re.compile(r"[A-Z][^\W\d_]+|[^\W\d_]+(?:['’]?[^\W\d_]* [^\W\d_]+)+")  # a name, or several words
 
@@ -250,6 +252,33 @@ class StubModel:
     def not_known(self, asked: Asked) -> Answer:
         return {"known": "no"}
 
+    # Corrective feedback: what a refusal should say, and whether that may be shown.
+
+    def feedback(self, asked: Asked) -> Answer:
+        """The remedy that fits the words of the refusal, and a sentence about it. After an objection the next one."""
+        failing = json.loads(asked.fields["tool"])
+        others = [name for name, _ in SIGNATURE.findall(asked.fields["others"])]
+        unknown = ABSENT.search(asked.fields["pattern"]) is not None
+        remedies: list[Answer] = []
+        for name in sorted(others, key=lambda one: not LOOKS.match(one)):
+            if unknown and LOOKS.match(name):
+                for argument in failing["arguments"]:
+                    text = f"The {argument} is not known by this name. It may have to be looked up, as {name} does."
+                    remedies.append({"remedy": "look_up", "tool": name, "argument": argument, "feedback": text})
+            elif not unknown:
+                text = f"The tool is not in the state that this needs. Something may have to be done before, perhaps with {name}."
+                remedies.append({"remedy": "first", "tool": name, "argument": "", "feedback": text})
+        empty = {"remedy": "none", "tool": "", "argument": "", "feedback": ""}
+        chosen = asked.chance.choice(remedies[:4]) if remedies else empty
+        about = (
+            ("dependency_missing", "explain_dependency") if unknown else ("state_prerequisite", "suggest_prerequisite")
+        )
+        return {"needed": "yes", "category": about[0], "type": about[1], "shape": "", **chosen}
+
+    def judge_feedback(self, asked: Asked) -> Answer:
+        good = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}
+        return {**good, "approved": True, "suggestion": ""}
+
 
 # Template: method.
 ROLES = {
@@ -267,6 +296,8 @@ ROLES = {
     "miss_func_verify": "not_served",
     "miss_param": "leave_open",
     "miss_param_verify": "not_known",
+    "feedback": "feedback",
+    "feedback_judge": "judge_feedback",
 }
 
 

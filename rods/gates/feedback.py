@@ -84,8 +84,10 @@ def feedback_faults(
     if len(named | {tool.name}) > NAMED:
         return [f"it names {len(named)} tools; it may name one beside {tool.name}"]
     said = [Text.of(part) for part in shown]
-    if truth.told(text, said):
-        return ["a part of it is the value of an argument that no document shows; speak of rules, not of values"]
+    if told := truth.told(text, said):
+        return [
+            f"{' and '.join(map(repr, told[:3]))} may be a value of an argument and stands in no document: say it otherwise"
+        ]
     if truth.spelled(text):
         return ["the first letters of its words spell a value"]
     return []
