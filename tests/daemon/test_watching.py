@@ -127,7 +127,8 @@ def test_windows_of_another_version_of_the_same_lineage_are(tmp_path: Path) -> N
             step = watch.due(trainer.step - 1)
             assert step is not None
             tasks |= {group.task for group in step.groups}
-    assert {one.task for one in watch.candidates(step) if one.moments is not None} == tasks
+            known = {one.task for one in watch.candidates(step) if one.moments is not None}
+    assert known == tasks
 
 
 def test_staging_and_the_active_variants_follow_the_merges(tmp_path: Path) -> None:
