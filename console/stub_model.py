@@ -255,7 +255,7 @@ class StubModel:
     # Corrective feedback: what a refusal should say, and whether that may be shown.
 
     def feedback(self, asked: Asked) -> Answer:
-        """The remedy that fits the words of the refusal, and a sentence about it. After an objection the next one."""
+        """The remedy that fits the words of the refusal, and a sentence about it, one of a few."""
         failing = json.loads(asked.fields["tool"])
         others = [name for name, _ in SIGNATURE.findall(asked.fields["others"])]
         unknown = ABSENT.search(asked.fields["pattern"]) is not None
@@ -266,14 +266,14 @@ class StubModel:
                     text = f"The {argument} is not known by this name. It may have to be looked up, as {name} does."
                     remedies.append({"remedy": "look_up", "tool": name, "argument": argument, "feedback": text})
             elif not unknown:
-                text = f"The tool is not in the state that this needs. Something may have to be done before, perhaps with {name}."
+                text = f"The state is not what this tool needs. Something may have to be done before, perhaps {name}."
                 remedies.append({"remedy": "first", "tool": name, "argument": "", "feedback": text})
         empty = {"remedy": "none", "tool": "", "argument": "", "feedback": ""}
         chosen = asked.chance.choice(remedies[:4]) if remedies else empty
-        about = (
-            ("dependency_missing", "explain_dependency") if unknown else ("state_prerequisite", "suggest_prerequisite")
-        )
-        return {"needed": "yes", "category": about[0], "type": about[1], "shape": "", **chosen}
+        category, kind = "state_prerequisite", "suggest_prerequisite"
+        if unknown:
+            category, kind = "dependency_missing", "explain_dependency"
+        return {"needed": "yes", "category": category, "type": kind, "shape": "", **chosen}
 
     def judge_feedback(self, asked: Asked) -> Answer:
         good = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 def jobs(batch: Batch, config: Config, environments: Environments) -> list[Job]:
     """The episodes of a batch, slot by slot, with the prompt and through the interface of its stage."""
-    dialect, interface = (
-        dialects.load(config.policy.dialect, batch.rules.prompt),
-        interfaces.load(batch.rules, batch.approved),
-    )
+    dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
+    interface = interfaces.load(batch.rules, batch.approved)
     count = config.rollouts.rollouts_per_task
     every = [(slot, _job(slot.task, dialect, interface, config, environments)) for slot in batch.slots]
     return [job for slot, job in every for job in [replace(job, head=slot.head)] * count]
@@ -50,12 +48,12 @@ def _job(task: Task, dialect: Dialect, interface: Interface, config: Config, env
 
 def groups(batch: Batch, samples: Sequence[Sample], *, mining: bool = False) -> list[Group]:
     """What the samples of a batch earned, slot by slot; with `mining`, also the calls that failed in them."""
-    count, interface = len(samples) // len(batch.slots), interfaces.load(batch.rules, batch.approved).version
+    count, interface = len(samples) // len(batch.slots), interfaces.load(batch.rules, batch.approved)
     return [
         Group(
             slot.task.id,
             batch.stage,
-            interface,
+            interface.version,
             batch.reward,
             RANGES[batch.reward],
             tuple(
@@ -64,6 +62,7 @@ def groups(batch: Batch, samples: Sequence[Sample], *, mining: bool = False) -> 
             ),
             slot.role,
             slot.head,
+            interfaces.lineage(interface),
         )
         for slot in batch.slots
     ]
@@ -74,10 +73,9 @@ def rollout(trace: Trace, kind: RewardKind, *, mining: bool) -> Rollout:
     found = score(trace, kind)
     if not mining:
         return found
-    steps = (step for turn in trace.turns for step in turn.steps)
-    return replace(
-        found, failures=failed_calls(made for step in steps for made in zip(step.calls, step.results, strict=True))
-    )
+    steps = [step for turn in trace.turns for step in turn.steps]
+    made = (pair for step in steps for pair in zip(step.calls, step.results, strict=True))
+    return replace(found, failures=failed_calls(made))
 
 
 def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:

@@ -96,14 +96,27 @@ class SimulatedPolicy:
     def groups(self, batch: Batch) -> list[Group]:
         """The rollouts of a batch, one group a slot."""
         seed, count, kind = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task, batch.reward
-        groups, interface = [], interfaces.load(batch.rules, batch.approved).version
+        groups, interface = [], interfaces.load(batch.rules, batch.approved)
         for slot in batch.slots:
             chance = turn_chance(slot.task, self.skill)
             drawn = tuple(
                 rollout(slot.task, chance, kind, seed, batch.step, slot.index, index, head=slot.head)
                 for index in range(count)
             )
-            groups.append(Group(slot.task.id, batch.stage, interface, kind, RANGES[kind], drawn, slot.role, slot.head))
+            shown = interface.version, interfaces.lineage(interface)
+            groups.append(
+                Group(
+                    slot.task.id,
+                    batch.stage,
+                    shown[0],
+                    kind,
+                    RANGES[kind],
+                    drawn,
+                    slot.role,
+                    slot.head,
+                    lineage=shown[1],
+                )
+            )
         return groups
 
     def practise(self, groups: Sequence[Group]) -> None:

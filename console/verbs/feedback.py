@@ -50,9 +50,7 @@ def show(run: RunFolder, failure: Failure, /, *, as_json: Json = False) -> None:
         return
     print_lines([f"{case.failure}  {case.state.replace('_', ' ')}", f"{case.environment}, {case.tool}: {case.pattern}"])
     if counts:
-        print_lines(
-            [f"met by {counts['calls']} calls in {counts['rollouts']} rollouts, last in step {met and met.last}"]
-        )
+        print_lines(["met by {calls} calls in {rollouts} rollouts, last in step {last_step}".format(**counts)])
     print_lines(_line(one) for one in records)
 
 

@@ -85,9 +85,8 @@ def feedback_faults(
         return [f"it names {len(named)} tools; it may name one beside {tool.name}"]
     said = [Text.of(part) for part in shown]
     if told := truth.told(text, said):
-        return [
-            f"{' and '.join(map(repr, told[:3]))} may be a value of an argument and stands in no document: say it otherwise"
-        ]
+        some = " and ".join(map(repr, told[:3]))
+        return [f"it says {some}, which may be a value of an argument and stands in no document: say it otherwise"]
     if truth.spelled(text):
         return ["the first letters of its words spell a value"]
     return []

@@ -26,6 +26,11 @@ def load(stage: Stage, approved: Approved | None = None) -> Interface:
     return Hints(base) if stage.feedback == "hints" else base
 
 
+def lineage(interface: Interface) -> str:
+    """What the versions of an interface that changes have in common; empty for one that does not change."""
+    return getattr(interface, "lineage", "")
+
+
 @cache
 def _own(name: str) -> Interface:
     made: Interface = made_by(name, Interface, where="curriculum.stages.interface")

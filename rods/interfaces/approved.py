@@ -59,7 +59,12 @@ class Approved:
     def version(self) -> str:
         """Names the texts and their form; it does not depend on the order in which they were approved."""
         parts = sorted([one.failure, one.text] for one in self.texts)
-        return f"{VERSION}-{'place' if self.in_place else 'beside'}-{content_id(parts)[:12]}"
+        return f"{self.lineage}-{content_id(parts)[:12]}"
+
+    @property
+    def lineage(self) -> str:
+        """What the versions of all texts in this form have in common."""
+        return f"{VERSION}-{'place' if self.in_place else 'beside'}"
 
     def find(self, environment: str, tool: str, pattern: str) -> str:
         """The text for a kind of failure; empty where there is none."""
@@ -75,6 +80,7 @@ class AgentFeedback:
     def __init__(self, base: Interface, approved: Approved) -> None:
         self._plain, self._hints, self._approved = base, Hints(base), approved
         self.version = f"{self._hints.version}+{approved.version}"
+        self.lineage = f"{self._hints.version}+{approved.lineage}"  # texts come and go, the policy's windows stay
 
     def documents(self, environment: str, tools: Sequence[Tool]) -> Sequence[Tool]:
         return self._plain.documents(environment, tools)
