@@ -1,0 +1,68 @@
+"""Texts that agents wrote, as they are shown: beside a refusal or in its place, and hints by rule for all else."""
+
+from __future__ import annotations
+
+import pickle
+
+import orjson
+
+from rods import interfaces
+from rods.calls import Call
+from rods.config import Stage
+from rods.environments.base import Result
+from rods.interfaces.approved import Approved, ApprovedText
+from rods.interfaces.base import IDENTITY, Shown
+from rods.interfaces.hints import Hints
+from tests.environments import load
+
+TEXT = "The event may have to be looked up before, as find_event does."
+WRITTEN = ApprovedText("desk", "move_event", "no such event", TEXT)
+STAGE = Stage(feedback="agents")
+MOVE = Call("move_event", {"event": "e99", "day": "monday", "hour": 9})
+
+
+def shown(*hidden: str) -> Shown:
+    world = load("desk")
+    return Shown(world, {name: tool for name, tool in world.tools().items() if name not in hidden})
+
+
+def answered(approved: Approved, call: Call = MOVE, *hidden: str) -> Result:
+    result = load("desk").reset(None).call(call)
+    return interfaces.load(STAGE, approved).observation(shown(*hidden), call, result)
+
+
+def test_a_text_stands_beside_the_refusal_or_in_its_place() -> None:
+    beside = answered(Approved((WRITTEN,)))
+    assert orjson.loads(beside.text) == {"error": "no such event", "hint": TEXT} and beside.error == "tool"
+    instead = answered(Approved((WRITTEN,), in_place=True))
+    assert orjson.loads(instead.text) == {"error": TEXT} == instead.value and instead.error == "tool"
+
+
+def test_whatever_has_no_text_is_answered_by_rule() -> None:
+    for approved in (Approved(), Approved((WRITTEN,)), Approved((WRITTEN,), in_place=True)):
+        for call in (Call("move_event", {}), Call("open_window", {}), Call("read_file", {"file": "x"})):
+            result = load("desk").reset(None).call(call)
+            assert answered(approved, call) == Hints().observation(shown(), call, result)
+    elsewhere = Approved((ApprovedText("bfcl", "move_event", "no such event", TEXT),))
+    assert answered(elsewhere) == answered(Approved())
+
+
+def test_a_text_that_names_a_tool_which_is_held_out_is_not_shown() -> None:
+    assert TEXT not in answered(Approved((WRITTEN,)), MOVE, "find_event").text
+
+
+def test_a_version_names_texts_and_form_and_all_versions_have_one_lineage() -> None:
+    other = ApprovedText("desk", "pay_bill", "no such bill", "Bills may have to be looked up before.")
+    one, both, turned = Approved((WRITTEN,)), Approved((WRITTEN, other)), Approved((other, WRITTEN))
+    placed = Approved((WRITTEN,), in_place=True)
+    assert both.version == turned.version and len({one.version, both.version, placed.version, Approved().version}) == 4
+    first, second = interfaces.load(STAGE, one), interfaces.load(STAGE, both)
+    assert first.version != second.version and interfaces.lineage(first) == interfaces.lineage(second) != ""
+    assert interfaces.lineage(interfaces.load(STAGE, placed)) != interfaces.lineage(first)
+    assert interfaces.lineage(IDENTITY) == "" == interfaces.lineage(Hints())
+
+
+def test_approved_texts_travel_between_processes() -> None:
+    one = Approved((WRITTEN,))
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert pickle.loads(pickle.dumps(one)).find("desk", "move_event", "no such event") == TEXT
