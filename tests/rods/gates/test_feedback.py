@@ -13,12 +13,10 @@ DIRECTION = "The event may have to be looked up before, as find_event does."
 TRUTH = GroundTruthValues(leaky_tasks())
 
 
-def faults(
-    text: str, tool: str = "move_event", remedy: str = "find_event", pattern: str = "no such event"
-) -> list[str]:
+def faults(text: str) -> list[str]:
     world = load("desk")
     tools = world.tools()
-    return feedback_faults(world, tools[tool], tools.get(remedy), pattern, text, TRUTH)
+    return feedback_faults(world, tools["move_event"], tools["find_event"], "no such event", text, TRUTH)
 
 
 def test_there_are_enough_disguises() -> None:
