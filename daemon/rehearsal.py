@@ -13,32 +13,40 @@ import random
 import re
 from collections.abc import Awaitable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from daemon.authors.base import Assignment, Defect, T, Texts
-from daemon.authors.llm import LLMAuthor, wording
+from daemon.authors.llm import LLMAuthor, correcting, wording
 from daemon.authors.llm.asking import AnswerForm, Asker, Context
 from daemon.candidates import plain, with_blanks
 from daemon.pipeline import PLAIN
+from rods.analysis.failures import shape
 from rods.analysis.profile import profile
 from rods.analysis.sampling import Sampler
 from rods.composing import wording as phrases
 from rods.composing.records import ComposeError, Draft
 from rods.config import Config, Endpoint, Roles
 from rods.environments.base import Environment
+from rods.gates.probe import Remedy
 from rods.llm import Client, Completion, Request
+from rods.rules.mining import MinedFailure
 from rods.tasks import Task
 
 ATTEMPTS = 12  # drafts that are tried until one gets through all stages
 TRIES = 20  # answers by chance to one question
 STORY = "(the story, as the planner tells it)"
 DETAIL = "(what the world says of the call)"
+REFUSAL = "(the words in which the tool refuses)"
+ANSWER = "(what the tool should answer)"
 ISSUE = "(what the judge holds against the sample)"
 WHEN = {  # the roles that are not asked on every seed's way
     "patch": "only after a failure that the world may be the reason of",
     "classify": "only after the judge rejected a sample",
     "refine": "only after gates or judge objected to the words of one turn",
+    "feedback": "of a failure that repeats, not of a seed",
+    "feedback_judge": "of a failure that repeats, not of a seed",
 }
 
 
@@ -134,6 +142,8 @@ async def rehearse(
             missing += await _later(author, asker, given, draft, feedback=config.pipeline.feedback)
         except ComposeError as error:
             missing += [f"chance found no draft that runs ({error})"]
+        if config.by_agents:
+            await _corrected(asker, given)
         asker.questions.sort(key=lambda question: order.index(question.stage))
         found = Rehearsal(asker.questions, tuple(missing))
         best = max(best, found, key=lambda one: (len({asked.stage for asked in one.questions}), -len(one.missing)))
@@ -188,6 +198,18 @@ async def _later(
         failure = ComposeError("vm_exec_failed", DETAIL, function=first.name, turn=0, call=first)
         await author.patch(given, draft.plan, draft.state, failure)
     return missing
+
+
+async def _corrected(asker: RehearsedAsker, given: Assignment) -> None:
+    """What is asked about a failure that repeats: here of the first tool that the seed's ground truth calls."""
+    call = next(call for turn in given.seed.calls for call in turn)
+    tool = given.environment.tools()[call.name]
+    shapes = [{name: shape(value) for name, value in call.arguments.items()}]
+    mined = MinedFailure(call.name, REFUSAL, 8, 8, tasks=[given.seed.id], shapes=shapes)
+    with suppress(ComposeError):  # chance writes what no rule reads
+        await correcting.propose(asker, given, given.environment, tool, mined, "")
+    other = next(name for name in given.environment.tools() if name != tool.name)
+    await correcting.judge(asker, given, given.environment, tool, REFUSAL, ANSWER, Remedy("first", other))
 
 
 def _words(context: Context, given: Assignment, draft: Draft) -> Texts:

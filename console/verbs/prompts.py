@@ -116,7 +116,10 @@ def pages() -> dict[str, str]:
         ("miss_param", "per_turn"),
         ("miss_func", "per_turn"),
     ):
-        config = parse_config({"pipeline": {"author": "llm", "calls": calls}}, where="docs/prompts")
+        stages = {"stages": [{"feedback": "agents"}]}
+        config = parse_config(
+            {"pipeline": {"author": "llm", "calls": calls}, "curriculum": stages}, where="docs/prompts"
+        )
         seeds = [task for task in tasks if task.type == type]
         environment = Environments().load("desk")
         for seed in seeds:

@@ -66,8 +66,8 @@ def test_example_lines_are_records_with_right_checksums_seqs_and_ids() -> None:
 def test_examples_have_the_fields_that_are_written_in_their_order(written: dict[str, Record]) -> None:
     shown = {orjson.loads(line)["kind"]: list(orjson.loads(line)) for line in LINES}
     assert shown.keys() == KEYS.keys() - {"call", "lost", "episode", "card"}
-    for kind, fields in shown.items():
-        assert fields == list(written[kind]), kind
+    for kind in shown.keys() & written.keys():  # tests/daemon/test_feedback.py compares those of feedback
+        assert shown[kind] == list(written[kind]), kind
 
 
 def test_an_example_step_has_the_digest_of_its_groups() -> None:

@@ -27,6 +27,7 @@ from rods.config import Stage
 from rods.errors import RefusedError, UserError
 from rods.interfaces.approved import Approved
 from rods.observations import FailedCall, Group, Role
+from rods.tasks import Task
 from tests.daemon.runs import Daemon, Trainer, make_run, until
 from tests.json_server import json_server
 from tests.rods.gates.disguises import LEAKS
@@ -66,13 +67,13 @@ class FailingTrainer(Trainer):
         rules = self.run.config.curriculum.stages[self.stage - 1]
         shown = interfaces.load(rules, self.epoch.approved)
         rollouts = tuple(
-            replace(
-                one,
-                failures=tuple(FailedCall(*self.failures[(step + place + at) % len(self.failures)]) for at in range(3)),
-            )
+            replace(one, failures=tuple(self.failed(step + place + at) for at in range(3)))
             for place, one in enumerate(found.rollouts)
         )
         return replace(found, rollouts=rollouts, interface=shown.version, lineage=interfaces.lineage(shown))
+
+    def failed(self, number: int) -> FailedCall:
+        return FailedCall(*self.failures[number % len(self.failures)])
 
 
 class Agents:
@@ -96,6 +97,12 @@ class Agents:
 
     def count(self, template: str = "feedback") -> int:
         return sum(name == template for name, _ in self.asked)
+
+
+def _values(task: Task) -> Iterator[Any]:
+    return (
+        value for turn in task.calls for call in turn for value in call.arguments.values() if isinstance(value, str)
+    )
 
 
 def _completion(text: str) -> Any:
@@ -165,7 +172,7 @@ def test_a_text_is_asked_for_once_approved_and_shown_from_the_next_epoch_on(
         assert text.text == "The event may have to be looked up before, as find_event does."
         assert daemon.stop()[0] == 0
         assert agents.count() == agents.count("feedback_judge") == 1
-        assert [one["texts"] for one in shown(path)][0] == 0 and shown(path)[-1]["texts"] == 1
+        assert shown(path)[0]["texts"] == 0 and shown(path)[-1]["texts"] == 1
         groups = [one for one in read(path / "observations.jsonl") if one["kind"] == "group"]
         assert len({one["interface"] for one in groups}) == 2 and len({one["lineage"] for one in groups}) == 1
         report = verify(path)
@@ -196,6 +203,7 @@ def test_no_disguise_passes_under_a_judge_that_approves_everything(tmp_path: Pat
         finally:
             FailingTrainer.failures = ONE
         daemon.stop()
+    assert {"more details", "paul"} <= {value for task in TASKS for value in _values(task)}  # leaks in plain words
     assert records(path, "approved") == []
     assert agents.count() >= 30 and agents.count("feedback_judge") == 0
     assert {one["by"] for one in records(path, "objected")} == {"gates"}
