@@ -19,7 +19,7 @@ from buffers.audit.verify import verify
 from buffers.log.records import Record
 from buffers.log.tail import read
 from buffers.run.run import Run
-from buffers.run.runfolder import FEEDBACK, POOL, usage
+from buffers.run.runfolder import DROPPED, FEEDBACK, POOL, usage
 from console import stub_model
 from console.main import run as rods
 from rods import interfaces
@@ -103,6 +103,13 @@ def _values(task: Task) -> Iterator[Any]:
     return (
         value for turn in task.calls for call in turn for value in call.arguments.values() if isinstance(value, str)
     )
+
+
+def _examples() -> dict[str, Record]:
+    """The example records of docs/protocol.md by kind."""
+    page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    lines = [orjson.loads(line) for line in page.splitlines() if line.startswith('{"seq"')]
+    return {record["kind"]: record for record in lines}
 
 
 def _completion(text: str) -> Any:
@@ -383,8 +390,12 @@ def test_a_drop_is_on_record_and_a_rewound_trainer_shows_what_it_showed(tmp_path
         assert again[len(first) : 2 * len(first)] == first and again[-1]["texts"] == 0
         report = verify(path)
         assert report.ok, list(report.lines())
-    log = path / FEEDBACK
-    log.write_bytes(log.read_bytes().replace(b"looked up", b"looked at"))
+    examples = {kind: list(found) for kind, found in _examples().items()}
+    for log in (FEEDBACK, DROPPED):
+        for record in read(path / log):
+            assert list(record) == examples[record["kind"]]
+    edited = path / FEEDBACK
+    edited.write_bytes(edited.read_bytes().replace(b"looked up", b"looked at"))
     assert rods(["verify", str(path)]) != 0
 
 
