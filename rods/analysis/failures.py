@@ -3,8 +3,8 @@
 A *pattern* is a refusal's text in which every value is a placeholder: an argument of the call, wherever it stands, is
 `{argument}`; then quotations are `<text>`, numbers `<number>`, what is no word of a language (paths, addresses,
 identifiers with digits, capitals) or a capitalised word inside a sentence `<name>`. Equal patterns of one tool are one
-kind of failure. A *shape* is what an argument looked like, no value of it: runs of letters are `a`, runs of digits `9`,
-signs stay ("docs/plan_2.txt" is "a/a_9.a"); other types are their JSON names.
+kind of failure. A *shape* is what an argument looked like, no value of it: words, also joined by `_`, are `a`, runs of
+digits `9`, signs stay ("docs/plan_2.txt" is "a/a_9.a"); other types are their JSON names.
 
 Only refusals of tools count: what breaks a tool's document is answered from that document.
 """
@@ -27,7 +27,7 @@ _NAME = re.compile(
 )
 _NUMBER = re.compile(r"[-+]?[$€£]?\d[\d,.:/-]*%?")
 _CAPITALS = re.compile(r"(?<=[\w,] )[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*")
-_LETTERS, _DIGITS = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
+_LETTERS, _DIGITS = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+)*"), re.compile(r"\d+")
 _JSON = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
