@@ -4,7 +4,7 @@ A *pattern* is a refusal's text in which every value is a placeholder: an argume
 `{argument}`; then quotations are `<text>`, numbers `<number>`, what is no word of a language (paths, addresses,
 identifiers with digits, capitals) or a capitalised word inside a sentence `<name>`. Equal patterns of one tool are one
 kind of failure. A *shape* is what an argument looked like, no value of it: words, also joined by `_`, are `a`, runs of
-digits `9`, signs stay ("docs/plan_2.txt" is "a/a_9.a"); other types are their JSON names.
+digits `9`, signs stay ("letters/plan_2.txt" is "a/a_9.a"); other types are their JSON names.
 
 Only refusals of tools count: what breaks a tool's document is answered from that document.
 """

@@ -112,7 +112,7 @@ def test_a_snapshot_is_believed_only_with_its_parts_as_they_were(run: Run, harm:
         elif harm == "flipped":
             file.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
         elif harm == "other rules":
-            file.write_bytes(content.replace(b'"version":3', b'"version":2'))
+            file.write_bytes(content.replace(b'"version":4', b'"version":3'))
     if harm == "part gone":
         part.rename(run.path / "aside")
     elif harm == "part changed":
