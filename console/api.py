@@ -28,7 +28,7 @@ from rods.episode.engine import Message, NeedText, Reply, Trace
 from rods.episode.rewards import RANGES, score
 from rods.observations import Group, Rollout
 from rods.tasks import Task, read_tasks
-from trainer.batches import jobs, scoring_jobs
+from trainer.batches import earned, jobs, scoring_jobs
 from trainer.policy import Batch, TrainingStopped
 from trainer.training_run import TrainingRun
 
@@ -130,6 +130,7 @@ class Training:
         """Makes what the slots of `batch` earned durable, one group a slot; returns the groups, with rewards. A rollout
         that was not played here is given as a `Rollout`."""
         kind, interface = batch.reward, interfaces.load(batch.rules).version
+        environments = self.run.run.environments
         groups = [
             Group(
                 slot.task.id,
@@ -137,7 +138,10 @@ class Training:
                 interface,
                 kind,
                 RANGES[kind],
-                tuple(score(each, kind) if isinstance(each, Trace) else each for each in played[slot.index]),
+                tuple(
+                    earned(each, slot.task, kind, environments) if isinstance(each, Trace) else each
+                    for each in played[slot.index]
+                ),
                 slot.role,
             )
             for slot in batch.slots

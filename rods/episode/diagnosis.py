@@ -8,7 +8,7 @@ errors of BFCL's checker that they agree with. The order of looking, for a turn 
 2. Malformed text, or a tool that is not there: `invalid_tool_call`. What was meant is unknown, so nothing mends it.
 3. No call at all: `empty_turn_model_response`.
 4. Arguments that break the tool's document: `argument_mismatch`.
-5. A target that nothing shown so far contains: `instance_mismatch`.
+5. A target that nothing shown so far contains, nor the turn's ground truth: `instance_mismatch`.
 6. What was asked of the world was done, and its state went wrong in this turn: `state_mismatch`.
 7. An error, of this turn or of an earlier one that failed, was never made good: `recovery_failure`.
 8. An expected call has no counterpart: `missing_tool_call`.
@@ -53,13 +53,12 @@ def diagnose(trace: Trace, task: Task, environment: Environment) -> tuple[Label,
         before = shown.before[steps : steps + len(turn.steps)]
         steps += len(turn.steps)
         played = _Played(turn, task.calls[trace.head + number], environment, shown, before, right)
+        erred -= {call.name for call, result in played.calls if result.error is None}
         found.append(played.label(erred))
         if found[-1] == "pass":
             erred = frozenset()
         elif played.expected:
-            done = {call.name for call, result in played.calls if result.error is None}
-            erred = (erred - done) | {call.name for call, _ in played.unmended}
-            erred |= {MALFORMED} if played.malformed else set()
+            erred |= {call.name for call, _ in played.unmended} | ({MALFORMED} if played.malformed else set())
         if turn.verdict is not None and played.expected:  # the verdict of a turn without calls compares no state
             right = turn.verdict.state
     return tuple(found)
@@ -145,7 +144,12 @@ class _Played:
         (call, result), before = self.calls[place], self.before[place]
         if call in self.expected or not before:
             return False
-        unseen = [(name, value) for name, value in _targets(call) if not self.shown.contains(value, before)]
+        truths = {value for other in self.expected for _, value in _targets(other)}
+        unseen = [
+            (name, value)
+            for name, value in _targets(call)
+            if value not in truths and not self.shown.contains(value, before)
+        ]
         if not unseen:
             return False
         if (call, result) in self.unmended:
