@@ -9,17 +9,37 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from bench.figures import Figure, run
-from bench.fixtures.faulty_turns import FaultyTurns, played
+from bench.fixtures.faulty_turns import DIALECTS, FaultyEpisode, FaultyTurns, played, written
+from evaluation.bfcl.parity import official
+from evaluation.bfcl.parity.mutations import Mutations
 from rods.environments.loading import Environments
 from rods.episode.diagnosis import diagnose
-from rods.faults import LABELS
-from worlds.bfcl import tasks
+from rods.episode.engine import Trace
+from rods.faults import LABELS, SUCCESSES, Label
+from rods.tasks import Task
+from worlds.bfcl import tasks, wheel
 from worlds.desk.generator import generate
 
 FULL, QUICK = 2_500, 110  # episodes of each world
+MUTATED = 2_000
 SEED = 20_261
+EMPTY, STATE = "multi_turn:empty_turn_model_response", "multi_turn:instance_state_mismatch"
+RESPONSE, SPURIOUS = "multi_turn:execution_response_mismatch", "multi_turn:irrelevance_error:decoder_success"
+ERRORS: frozenset[Label] = frozenset(
+    {"invalid_tool_call", "argument_mismatch", "instance_mismatch", "recovery_failure"}
+)
+# Which labels a turn may have that the checker blames so (docs/diagnosis.md).
+AGREES: Mapping[str | None, Collection[Label | None]] = {
+    None: (None,),
+    EMPTY: ("empty_turn_model_response", "invalid_tool_call"),
+    STATE: {*ERRORS, "state_mismatch"},
+    RESPONSE: {*ERRORS, "missing_tool_call", "response_mismatch"},
+    SPURIOUS: ("spurious_tool_call",),
+}
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -32,6 +52,16 @@ def measure(quick: bool) -> list[Figure]:
         right = sum(count for (told, label), count in found.items() if told == label)
         figures.append(Figure(f"{world}: mistakes labelled right", right / found.total(), "share", reach=1.0))
         figures.append(Figure(f"{world}: CPU time", 1000 * seconds / found.total(), "ms an episode"))
+    agreed, failing, shared = agreement(QUICK if quick else MUTATED, SEED)
+    figures.append(
+        Figure(
+            f"labels that agree with BFCL's checker, of {failing} failing rollouts",
+            agreed / failing,
+            "share",
+            reach=1.0,
+        )
+    )
+    figures.append(Figure("of them told apart by objects that the checker's worlds share", shared, "rollouts"))
     return figures
 
 
@@ -52,6 +82,61 @@ def confusion(world: str, count: int, random_seed: int) -> tuple[Counter[tuple[s
             if label != ("pass" if calls else "correct_abstention"):
                 found["pass", label] += 1
     return found, seconds
+
+
+def agreement(count: int, random_seed: int) -> tuple[int, int, int]:
+    """Of `count` mutated rollouts of BFCL's 800 tasks: in how many the label of the first failing turn agrees with the
+    error of the official checker, how many fail, and how many agree only where the checker's worlds share nothing."""
+    environment, file = Environments().load("bfcl"), wheel.path()
+    rollouts = list(Mutations(tasks(), random_seed).take(count))
+    dialect = DIALECTS[0]
+    episodes = [FaultyEpisode(one.task, "pass", 0, dialect, tuple(written(dialect, one.turns))) for one in rollouts]
+    asked = [[one.task.provenance["id"], one.as_text()] for one in rollouts]
+    oracle = official.start(official.ORACLE)
+    agreed = failing = shared = 0
+    try:
+        errors = oracle.call({"do": "errors", "wheel": str(file), "rollouts": asked})
+        traces = played(environment, episodes, visible_only=False)
+        for rollout, told, trace, request in zip(rollouts, errors, traces, asked, strict=True):
+            found = first_failures(rollout.task, trace, diagnose(trace, rollout.task, environment))
+            failing += any(told) or any(found)
+            if not any(told) and not any(found):
+                continue
+            if not _agree(found, told):
+                judged = oracle.call({"do": "judge", "wheel": str(file), "rollouts": [request], "isolated": True})
+                told = [_error(rollout.task, judged[0]["turns"]), told[1]]
+                shared += _agree(found, told)
+            agreed += _agree(found, told)
+            if not _agree(found, told):
+                print("  DIFFERS", rollout.task.provenance["id"], rollout.kinds, found, told, rollout.as_text())
+    finally:
+        oracle.close()
+    return agreed, failing, shared
+
+
+def first_failures(task: Task, trace: Trace, labels: Sequence[Label]) -> list[Label | None]:
+    """The label of the first turn with calls that failed, and of the first without; None for none. BFCL's checker looks
+    for these two apart."""
+    failed: list[tuple[bool, Label]] = [
+        (bool(calls), label) for calls, label in zip(task.calls, labels, strict=True) if label not in SUCCESSES
+    ]
+    return [next((label for with_calls, label in failed if with_calls is kind), None) for kind in (True, False)]
+
+
+def _agree(labels: Sequence[Label | None], errors: Sequence[str | None]) -> bool:
+    return all(label in AGREES[error] for label, error in zip(labels, errors, strict=True))
+
+
+def _error(task: Task, outcomes: Sequence[Mapping[str, Any]]) -> str | None:
+    """What the checker would call the first failing turn, from its parts."""
+    for calls, outcome in zip(task.calls, outcomes, strict=True):
+        if calls and outcome["empty"]:
+            return EMPTY
+        if calls and not outcome["state"]:
+            return STATE
+        if calls and not outcome["response"]:
+            return RESPONSE
+    return None
 
 
 def table(found: Counter[tuple[str, str]]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from bench.diagnosis import confusion, table
+from bench.diagnosis import agreement, confusion, table
 from rods.calls import Call
 from rods.dialects.tags import Tags
 from rods.environments.base import reference
@@ -179,3 +179,9 @@ def test_a_scripted_policys_one_mistake_is_always_found(world: str, wheel_file: 
     """The full size is `python -m bench.diagnosis`."""
     found, _ = confusion(world, 20 * len(LABELS), random_seed=5)
     assert found == {(label, label): 20 for label in LABELS}, "\n".join(table(found))
+
+
+def test_the_first_failing_turn_agrees_with_the_official_checker(wheel_file: object) -> None:
+    """The full size is `python -m bench.diagnosis`."""
+    agreed, failing, _ = agreement(60, random_seed=11)
+    assert agreed == failing > 20
