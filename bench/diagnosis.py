@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.figures import Figure, run
@@ -33,12 +33,12 @@ ERRORS: frozenset[Label] = frozenset(
     {"invalid_tool_call", "argument_mismatch", "instance_mismatch", "recovery_failure"}
 )
 # Which labels a turn may have that the checker blames so (docs/diagnosis.md).
-AGREES: Mapping[str | None, Collection[Label | None]] = {
-    None: (None,),
-    EMPTY: ("empty_turn_model_response", "invalid_tool_call"),
-    STATE: {*ERRORS, "state_mismatch"},
-    RESPONSE: {*ERRORS, "missing_tool_call", "response_mismatch"},
-    SPURIOUS: ("spurious_tool_call",),
+AGREES: Mapping[str | None, frozenset[Label | None]] = {
+    None: frozenset({None}),
+    EMPTY: frozenset({"empty_turn_model_response", "invalid_tool_call"}),
+    STATE: frozenset({*ERRORS, "state_mismatch"}),
+    RESPONSE: frozenset({*ERRORS, "missing_tool_call", "response_mismatch"}),
+    SPURIOUS: frozenset({"spurious_tool_call"}),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, Literal
 
 import orjson
 import pytest
@@ -27,10 +28,13 @@ BILLS = {
     "i12": {"vendor": "falcon", "amount": 30, "paid": False},
     "i13": {"vendor": "titan", "amount": 9, "paid": True},
 }
-LOOK, MOVE = (
-    Call("get_balance", {"account": "cash"}),
-    Call("transfer_money", {"amount": 20, "source": "cash", "target": "savings"}),
-)
+
+
+def move(**changes: Any) -> Call:
+    return Call("transfer_money", {"amount": 20, "source": "cash", "target": "savings"} | changes)
+
+
+LOOK, MOVE = Call("get_balance", {"account": "cash"}), move()
 FIND, PAY = Call("find_bill", {"vendor": "falcon"}), Call("pay_bill", {"bill": "i12", "account": "cash"})
 TASK = Task(
     reference(DESK),
@@ -42,13 +46,13 @@ TASK = Task(
 )
 MALFORMED = "<tool_call>[{"
 UNKNOWN, HIDDEN = Call("get_money", {"account": "cash"}), Call("add_income", {"account": "cash", "amount": 5})
-POOR = Call("transfer_money", {"amount": 900, "source": "cash", "target": "savings"})  # refused: not enough money
-NOWHERE = Call("transfer_money", {"amount": 20, "source": "wallet", "target": "savings"})
+POOR = move(amount=900)  # refused: not enough money
+NOWHERE = move(source="wallet")
 Turn = Sequence[Call | str]
 RIGHT: tuple[Turn, ...] = ((LOOK, MOVE), (), (FIND, PAY))
 
 
-def played(*turns: Turn, task: Task = TASK, cut: str = "", max_steps: int = 20, head: int = 0) -> Trace:
+def played(*turns: Turn, task: Task = TASK, cut: Literal["", "length", "context", "infrastructure"] = "", max_steps: int = 20, head: int = 0) -> Trace:
     """A scripted episode, a reply a call; a text stands for itself. The reply after the last of `turns` is `cut`."""
     replies = []
     for turn in turns:
@@ -59,15 +63,15 @@ def played(*turns: Turn, task: Task = TASK, cut: str = "", max_steps: int = 20, 
         return [
             Reply(next(waiting, ""), "stop") if not cut or len(turns) > need.turn else Reply("", cut)
             for _, need in needs
-        ]  # type: ignore[arg-type]
+        ]
 
     job = Job(task, DESK, TAGS, GroundTruth(DESK, task), max_steps=max_steps, head=head)
     (trace,) = run_lockstep([job], complete)
     return trace
 
 
-def told(*turns: Turn, **given: object) -> tuple[Label, ...]:
-    return diagnose(played(*turns, **given), given.get("task", TASK), DESK)  # type: ignore[arg-type]
+def told(*turns: Turn, task: Task = TASK, **given: Any) -> tuple[Label, ...]:
+    return diagnose(played(*turns, task=task, **given), task, DESK)
 
 
 @pytest.mark.parametrize(
@@ -82,16 +86,16 @@ def told(*turns: Turn, **given: object) -> tuple[Label, ...]:
         ((MALFORMED,), "invalid_tool_call"),  # rather than a turn without a call
         ((), "empty_turn_model_response"),
         ((Call("get_balance", {}), MOVE), "argument_mismatch"),
-        ((LOOK, Call("transfer_money", MOVE.arguments | {"amount": "twenty"})), "argument_mismatch"),
-        ((LOOK, Call("transfer_money", MOVE.arguments | {"fast": True})), "argument_mismatch"),
+        ((LOOK, move(amount="twenty")), "argument_mismatch"),
+        ((LOOK, move(fast=True)), "argument_mismatch"),
         ((UNKNOWN, Call("get_balance", {})), "invalid_tool_call"),  # before the argument
         ((Call("get_balance", {}), NOWHERE), "argument_mismatch"),  # before the target
         ((LOOK, NOWHERE), "instance_mismatch"),
-        ((LOOK, Call("transfer_money", MOVE.arguments | {"amount": 30})), "state_mismatch"),
+        ((LOOK, move(amount=30)), "state_mismatch"),
         ((LOOK, MOVE, MOVE), "state_mismatch"),
         ((LOOK,), "state_mismatch"),  # a call ran, and the state is another
         ((LOOK, POOR), "recovery_failure"),  # it was refused, and nothing was done about it
-        ((POOR, LOOK, Call("transfer_money", MOVE.arguments | {"amount": 30})), "state_mismatch"),  # made good
+        ((POOR, LOOK, move(amount=30)), "state_mismatch"),  # made good
         ((MOVE,), "missing_tool_call"),
         ((Call("get_balance", {"account": "savings"}), MOVE), "response_mismatch"),  # another stands for it
     ],
@@ -110,7 +114,7 @@ def test_where_no_call_is_right_any_call_is_spurious(call: Call) -> None:
 def test_an_error_that_is_never_made_good_explains_the_turns_after_it() -> None:
     assert told((LOOK, NOWHERE), (), (FIND, PAY)) == ("instance_mismatch", "correct_abstention", "recovery_failure")
     assert told((LOOK, POOR), (), (FIND, PAY))[2] == "recovery_failure"
-    late = (FIND, PAY, Call("transfer_money", MOVE.arguments | {"amount": 21}))
+    late = (FIND, PAY, move(amount=21))
     assert told((LOOK, POOR), (), late)[2] == "state_mismatch"  # the tool worked then; what is wrong is the state
     assert told((LOOK, POOR), (), ())[2] == "empty_turn_model_response"
     assert told((LOOK, POOR), (), (MOVE, FIND, PAY)) == ("recovery_failure", "correct_abstention", "pass")
@@ -132,7 +136,7 @@ def test_a_target_is_known_from_whatever_was_shown() -> None:
 
 
 @pytest.mark.parametrize("end", ["length", "context", "infrastructure"])
-def test_a_turn_that_was_cut_or_broken_has_no_label(end: str) -> None:
+def test_a_turn_that_was_cut_or_broken_has_no_label(end: Any) -> None:
     assert told((LOOK, MOVE), (), cut=end) == ("pass", "correct_abstention")
     assert told(cut=end) == ()
 
@@ -169,9 +173,9 @@ def test_labels_survive_the_trace_file() -> None:
 
 
 @pytest.mark.parametrize("broken", [None, [], {}, {"turns": 3}, {"turns": [{"steps": None}]}])
-def test_what_is_no_trace_is_refused(broken: object) -> None:
+def test_what_is_no_trace_is_refused(broken: Any) -> None:
     with pytest.raises(ValueError, match="a trace lacks or misshapes"):
-        Trace.from_json(broken)  # type: ignore[arg-type]
+        Trace.from_json(broken)
 
 
 @pytest.mark.parametrize("world", ["bfcl", "desk"])
