@@ -52,7 +52,13 @@ Turn = Sequence[Call | str]
 RIGHT: tuple[Turn, ...] = ((LOOK, MOVE), (), (FIND, PAY))
 
 
-def played(*turns: Turn, task: Task = TASK, cut: Literal["", "length", "context", "infrastructure"] = "", max_steps: int = 20, head: int = 0) -> Trace:
+def played(
+    *turns: Turn,
+    task: Task = TASK,
+    cut: Literal["", "length", "context", "infrastructure"] = "",
+    max_steps: int = 20,
+    head: int = 0,
+) -> Trace:
     """A scripted episode, a reply a call; a text stands for itself. The reply after the last of `turns` is `cut`."""
     replies = []
     for turn in turns:
