@@ -63,7 +63,7 @@ def weighted(**changes: float) -> Hook:
 
     def hook(estimate: AdvantageEstimate) -> Array:
         found = [weight(seen.rollout.labels, utility) for seen in estimate.rollouts]
-        return estimate.advantages * np.array(found).reshape(estimate.advantages.shape)
+        return np.asarray(estimate.advantages * np.array(found).reshape(estimate.advantages.shape))
 
     return hook
 

@@ -83,7 +83,7 @@ even = weighted(**dict.fromkeys(LABELS, 1.0))
 def by_hand(estimate: AdvantageEstimate) -> np.ndarray:
     """The advantages of `home`'s rollouts, scaled by what their labels weigh."""
     weights = [BY_HAND[place % len(LABELLED)] for place in range(estimate.advantages.size)]
-    return estimate.advantages * np.array(weights).reshape(estimate.advantages.shape)
+    return np.asarray(estimate.advantages * np.array(weights).reshape(estimate.advantages.shape))
 
 
 @pytest.fixture
