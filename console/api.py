@@ -30,7 +30,7 @@ from rods.episode.rewards import RANGES
 from rods.episode.rewards import score as scored
 from rods.observations import Group, Rollout
 from rods.tasks import Task, read_tasks
-from trainer.batches import jobs, rollout, scoring_jobs
+from trainer.batches import earned, jobs, scoring_jobs
 from trainer.policy import Batch, TrainingStopped
 from trainer.training_run import TrainingRun
 
@@ -132,7 +132,7 @@ class Training:
         """Makes what the slots of `batch` earned durable, one group a slot; returns the groups, with rewards. A rollout
         that was not played here is given as a `Rollout`."""
         kind, interface = batch.reward, interfaces.load(batch.rules, batch.approved)
-        mining = self.config.mines(batch.stage)
+        environments, mining = self.run.run.environments, self.config.mines(batch.stage)
         groups = [
             Group(
                 slot.task.id,
@@ -141,7 +141,7 @@ class Training:
                 kind,
                 RANGES[kind],
                 tuple(
-                    rollout(each, kind, mining=mining) if isinstance(each, Trace) else each
+                    earned(each, slot.task, kind, environments, mining=mining) if isinstance(each, Trace) else each
                     for each in played[slot.index]
                 ),
                 slot.role,

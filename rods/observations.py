@@ -7,10 +7,11 @@ by an infrastructure failure; rods/rules/zones.py says which groups count.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from rods.faults import ENDS, INVALID_ENDS, End
+from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
 RewardKind = Literal["progress", "binary", "format", "format_codes"]
 REWARD_KINDS: tuple[RewardKind, ...] = get_args(RewardKind)
@@ -57,8 +58,10 @@ class FailedCall:
 class Rollout:
     """One episode's earnings. `resolved` of `expected` turns (integers); `binary` 0 or 1; `format` in the range of its
     kind; `reward` is what the trainer trained on, None where it must not count (infrastructure). `advantage` is the
-    estimate that it made of it (the mean over tokens), where selection.order = "advantage" asks for that; `failures`
-    are calls that tools refused, where a stage has `feedback = "agents"`."""
+    estimate that it made of it (the mean over tokens), where selection.order = "advantage" asks for that. `labels`
+    (rods/episode/diagnosis.py) are those of the first turns that the policy played, in order, one a turn: a turn that
+    was cut off has none, nor have those after it. Empty where the trainer gives none. `failures` are calls that tools
+    refused, where a stage has `feedback = "agents"`."""
 
     resolved: int
     expected: int
@@ -67,6 +70,7 @@ class Rollout:
     reward: float | None
     end: End
     advantage: float | None = None
+    labels: tuple[Label, ...] = ()
     failures: tuple[FailedCall, ...] = ()
 
     @property
@@ -86,6 +90,8 @@ class Rollout:
             record["advantage"] = self.advantage
         if self.failures:
             record["failures"] = [one.as_json() for one in self.failures]
+        if self.labels:
+            record["labels"] = list(self.labels)
         return record
 
     @staticmethod
@@ -112,8 +118,19 @@ class Rollout:
             None if reward is None else _number(reward, "reward"),
             end,
             advantage,
+            labels_of(record),
             tuple(map(FailedCall.from_json, failures)),
         )
+
+
+def labels_of(record: Mapping[str, Any]) -> tuple[Label, ...]:
+    """The labels of a rollout's record; empty where it has none. Raises ValueError for what none can be."""
+    labels, expected = record.get("labels", []), record["expected"]
+    if not isinstance(labels, list) or len(labels) > expected:
+        raise ValueError(f"labels is {labels!r}; it must be a list of at most {expected}, one for each turn played")
+    if unknown := [label for label in labels if label not in LABELS]:
+        raise ValueError(f"unknown label {unknown[0]!r}; there are {', '.join(LABELS)}")
+    return tuple(labels)
 
 
 def turns(record: Any) -> tuple[int, int]:

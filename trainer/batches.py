@@ -11,6 +11,7 @@ from rods.analysis.failures import failed_calls
 from rods.config import Config
 from rods.dialects.base import Dialect
 from rods.environments.loading import Environments
+from rods.episode.diagnosis import diagnose
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.episode.goals import SharedGroundTruth
@@ -46,8 +47,9 @@ def _job(task: Task, dialect: Dialect, interface: Interface, config: Config, env
     return Job(task, environment, dialect, goal, interface=interface, max_steps=config.rollouts.max_steps)
 
 
-def groups(batch: Batch, samples: Sequence[Sample], *, mining: bool = False) -> list[Group]:
-    """What the samples of a batch earned, slot by slot; with `mining`, also the calls that failed in them."""
+def groups(batch: Batch, samples: Sequence[Sample], environments: Environments, *, mining: bool = False) -> list[Group]:
+    """What the samples of a batch earned, slot by slot, and the labels of their turns; with `mining`, also the calls
+    that tools refused."""
     count, interface = len(samples) // len(batch.slots), interfaces.load(batch.rules, batch.approved)
     return [
         Group(
@@ -57,7 +59,7 @@ def groups(batch: Batch, samples: Sequence[Sample], *, mining: bool = False) -> 
             batch.reward,
             RANGES[batch.reward],
             tuple(
-                rollout(sample.trace, batch.reward, mining=mining)
+                earned(sample.trace, slot.task, batch.reward, environments, mining=mining)
                 for sample in samples[slot.index * count : (slot.index + 1) * count]
             ),
             slot.role,
@@ -68,14 +70,12 @@ def groups(batch: Batch, samples: Sequence[Sample], *, mining: bool = False) -> 
     ]
 
 
-def rollout(trace: Trace, kind: RewardKind, *, mining: bool) -> Rollout:
-    """The record of an episode."""
-    found = score(trace, kind)
-    if not mining:
-        return found
-    steps = [step for turn in trace.turns for step in turn.steps]
+def earned(trace: Trace, task: Task, kind: RewardKind, environments: Environments, *, mining: bool) -> Rollout:
+    """The record of an episode: its reward by `kind`, the labels of its turns, and with `mining` its failed calls."""
+    labels = diagnose(trace, task, environments.load(task.environment.name))
+    steps = [step for turn in trace.turns for step in turn.steps] if mining else []
     made = (pair for step in steps for pair in zip(step.calls, step.results, strict=True))
-    return replace(found, failures=failed_calls(made))
+    return replace(score(trace, kind), labels=labels, failures=failed_calls(made))
 
 
 def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:

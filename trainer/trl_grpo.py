@@ -209,7 +209,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         (trainer.advantages.reweighted), and whether it is trained on (`training.update_rollouts`)."""
         batch, settings = self.batch, self.config.training
         assert batch is not None
-        groups = batches.groups(batch, samples, mining=self.config.mines(batch.stage))
+        mining = self.config.mines(batch.stage)
+        groups = batches.groups(batch, samples, self.loaded, mining=mining)
         broken = all(rollout.reward is None for group in groups for rollout in group.rollouts)
         self.broken = self.broken + 1 if broken else 0
         if self.broken == BROKEN:
