@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,8 @@ from rods.config import Config
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Message, NeedText, Reply, Trace
-from rods.episode.rewards import RANGES, score
+from rods.episode.rewards import RANGES
+from rods.episode.rewards import score as scored
 from rods.observations import Group, Rollout
 from rods.tasks import Task, read_tasks
 from trainer.batches import jobs, scoring_jobs
@@ -71,7 +73,7 @@ def evaluate(
     made = [task_job(task, dialects.load(dialect), worlds) for task in given]
     played = _play([job for job in made for _ in range(rollouts)], policy)
     groups = tuple(tuple(played[start : start + rollouts]) for start in range(0, len(played), rollouts))
-    valid = [[score(trace, "progress") for trace in group if trace.end != "infrastructure"] for group in groups]
+    valid = [[scored(trace, "progress") for trace in group if trace.end != "infrastructure"] for group in groups]
     means = rollout_scores({str(place): group for place, group in enumerate(valid) if group})
     return Evaluation(
         share(list(means["progress"].values())),
@@ -137,7 +139,7 @@ class Training:
                 interface,
                 kind,
                 RANGES[kind],
-                tuple(score(each, kind) if isinstance(each, Trace) else each for each in played[slot.index]),
+                tuple(scored(each, kind) if isinstance(each, Trace) else each for each in played[slot.index]),
                 slot.role,
             )
             for slot in batch.slots
@@ -161,8 +163,23 @@ def open_training(
     without them a run can go on only with a policy that does not change. Raises UserError, and RefusedError where
     another trainer owns the run.
     """
-    run = Run.open(Path(folder)) if config is None else open_or_create(Path(folder), Path(config))
+    run = open_run(folder, config)
     return Training(TrainingRun(run, asked_to_stop), policy, _Files(run, policy, save, load))
+
+
+def open_run(folder: Path | str, config: Path | str | None = None) -> Run:
+    """The run in `folder`, made from the file `config` where there is none. Raises UserError where there is none and no
+    file, and RefusedError for a run of another identity than the file's."""
+    return Run.open(Path(folder)) if config is None else open_or_create(Path(folder), Path(config))
+
+
+def score(folder: Path | str, step: int | None = None) -> dict[str, Any]:
+    """Held-out scores of a run that `rods-train` trained, as `rods score --json` prints them: of the checkpoint of
+    `step`, or of the first and the newest, with their paired difference. Made where they are missing."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers reads it when it is imported
+    from evaluation import heldout  # torch
+
+    return heldout.compare(Path(folder)) if step is None else heldout.score_run(Path(folder), step)
 
 
 def read_state(folder: Path | str) -> RunState:

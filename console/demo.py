@@ -62,13 +62,13 @@ def move_aside(config: Path) -> None:
 
 def _report() -> None:
     """Scores start and end on the held-out tasks, writes the report, and prints its path and findings."""
+    from console import api
     from console.report.findings import findings, limits
     from console.report.history import read_history
     from console.report.page import build
-    from console.verbs.score import compare
 
     print("\nScoring the held-out tasks at start and end…", flush=True)
-    compare(RUN)
+    api.score(RUN)
     history = read_history(RUN)
     page = build(history, RUN / "report")
     print(f"\nThe report is {page}. It says:")

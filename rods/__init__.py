@@ -1,7 +1,7 @@
 """The shared language of RODS: tasks, calls, environments, episodes, rewards and rules. No torch; opens no run log.
 
-The names in `__all__` are the Python API (docs/api.md). They live in `console.api`, on top of everything, and are
-fetched from there when somebody asks for them: nothing in this package uses them. Their types stand in `__init__.pyi`.
+The names in `__all__` are the Python API (docs/api.md). Most live in `console`, on top of everything, and are fetched
+from there when somebody asks for them: nothing in this package uses them. Their types stand in `__init__.pyi`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,16 @@ import importlib
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Evaluation", "Task", "Training", "evaluate", "open_training", "play", "read_state", "read_tasks"]
+__all__ = ["Evaluation", "OpenEpoch", "Task", "Training", "evaluate", "merge", "observe", "open_run", "open_training",
+           "play", "read_state", "read_tasks", "score"]  # fmt: skip
+_ELSEWHERE = {
+    **dict.fromkeys(("Task", "read_tasks"), "rods.tasks"),
+    **dict.fromkeys(("OpenEpoch", "merge", "observe"), "console.foreign_trainer"),
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'rods' has no attribute {name!r}")
     importlib.import_module("rods.functions").refuse_strangers()
-    return getattr(importlib.import_module("rods.tasks" if name in ("Task", "read_tasks") else "console.api"), name)
+    return getattr(importlib.import_module(_ELSEWHERE.get(name, "console.api")), name)

@@ -110,8 +110,8 @@ def turns(record: Any) -> tuple[int, int]:
 class Group:
     """The rollouts of one task in one step. `range` is the reward's (lowest, highest) value. The first `head` turns
     were played by the ground truth: such a group counts for no zone, and its rollouts' turns are those after it.
-    `interface` is the exact version that was shown, `lineage` what its versions have in common, by which windows are kept;
-    empty: the version itself."""
+    `interface` is the exact version that was shown, `lineage` what its versions have in common, by which windows are
+    kept; empty: the version itself."""
 
     task: str
     stage: int

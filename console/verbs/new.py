@@ -48,9 +48,9 @@ def new(run: RunFolder, /, *, config: Required, as_json: Json = False) -> None:
 
     When a run of the same identity is already there, it is left as it is.
     """
-    from buffers.run.creation import open_or_create
+    from console.api import open_run
 
-    made = open_or_create(run, config)
+    made = open_run(run, config)
     originals, held_out = len(made.training), len(made.held_out)
     if as_json:
         print_json({"run": str(run), "originals": originals, "held_out": held_out, "manifest": made.manifest})

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from console import api
 from console.output import RunFolder, estimated, print_json, print_lines
 from rods.commands import Json
 
@@ -22,7 +21,7 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
     Scores are kept in eval/; a checkpoint is scored once. Hints and augmented feedback are never shown here.
     """
     if step is not None:
-        scored = _heldout().score_run(run, step)
+        scored = api.score(run, step)
         if as_json:
             print_json(scored)
         else:
@@ -32,7 +31,7 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
             print(f"step {scored['step']}: progress {progress}, all turns {binary}{_lost(scored['broken'])}")
             print_lines(card.lines(scored["card"], scored["progress"]["tasks"]))
         return
-    compared = compare(run)
+    compared = api.score(run)
     if as_json:
         print_json(compared)
         return
@@ -47,20 +46,6 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
     if compared["cards_differ"]:
         fields = ", ".join(compared["cards_differ"])
         print(f"  NOT ALIKE: start and end differ in {fields}; remove both from eval/ and score again")
-
-
-def compare(run: Path) -> dict[str, Any]:
-    """Scores of `run` at start and end and their paired difference; made where they are missing."""
-    compared: dict[str, Any] = _heldout().compare(run)
-    return compared
-
-
-def _heldout() -> Any:
-    """evaluation.heldout, imported when it is needed: it may load torch."""
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers reads it when it is imported
-    from evaluation import heldout
-
-    return heldout
 
 
 def _lost(broken: int) -> str:

@@ -7,13 +7,12 @@ With `zones.probe = "window"` a task's zone and variance are read from all rollo
 group: the probe of training with one or few rollouts a task, whose groups have no variance to speak of (004 Appendix
 K).
 
-A window belongs to (task, kind of reward, lineage of the interface). An interface whose version changes often belongs to
-one lineage, which its groups name beside the version (002 §3.3); where a group names none, its version is its lineage.
-Groups scored by a format reward have windows but no
-zone. All other groups are read as progress, whatever the trainer trained on: every rollout reports it. Where binary
-success finds the boundary instead (an ablation, 004 Appendix R), it has a window of its own, which alone has a zone;
-what retirement reads stays progress. So have the advantage estimates that a trainer reports of its rollouts: their
-variance is another probe (004 Appendix K).
+A window belongs to (task, kind of reward, lineage of the interface). An interface whose version changes often belongs
+to one lineage, which its groups name beside the version (002 §3.3); where a group names none, its version is its
+lineage. Groups scored by a format reward have windows but no zone. All other groups are read as progress, whatever the
+trainer trained on: every rollout reports it. Where binary success finds the boundary instead (an ablation, 004 Appendix
+R), it has a window of its own, which alone has a zone; what retirement reads stays progress. So have the advantage
+estimates that a trainer reports of its rollouts: their variance is another probe (004 Appendix K).
 """
 
 from __future__ import annotations

@@ -83,6 +83,25 @@ def test_a_run_goes_on_with_what_was_saved(library):
     assert rods.read_state("runs/own").last_step == 12
 
 
+def test_a_trainer_that_plays_elsewhere_takes_part_by_records(library):
+    assert rods.open_run("runs/own", "run.toml").config.training.steps == 60
+    opened = rods.merge("runs/own", epoch=0)
+    again = rods.merge("runs/own", epoch=0)
+    assert (opened.made.recorded, again.made.recorded, again.tasks) == (False, True, opened.tasks)
+    groups = [
+        {"task": task.id, "rollouts": [{"resolved": count, "expected": task.expected_turns} for count in (0, 1)]}
+        for role, task in opened.tasks
+        if role == "active"
+    ]
+    (answer,) = rods.observe("runs/own", [*groups, {"end_step": 1}])
+    assert answer == {"step": 1, "attempt": 1, "epoch": 0, "recorded": True}
+    assert rods.read_state("runs/own").last_step == 1
+    with pytest.raises(UserError, match="records, line 2: end_step is 'two'"):
+        list(rods.observe("runs/own", [groups[0], {"end_step": "two"}]))
+    with pytest.raises(UserError, match="no checkpoint for 'start'"):
+        rods.score("runs/own")
+
+
 async def _slowly(messages):
     return "No."
 

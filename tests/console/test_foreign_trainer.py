@@ -14,7 +14,7 @@ import pytest
 
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
-from console.verbs.foreign_trainer import record_steps
+from console.foreign_trainer import record_steps
 from rods.errors import UserError
 from tests.console.conftest import CONFIG, rods
 
@@ -185,7 +185,7 @@ def test_what_no_episode_earns_is_refused_and_not_recorded(
     with TrainerLog(Run.open(path), "observe") as log:
         log.start()
         with pytest.raises(UserError) as error:
-            list(record_steps(log, [json.dumps(change(slot)).encode(), end(1).encode()]))
+            list(record_steps(log, [json.dumps(change(slot)).encode(), end(1).encode()], "standard input"))
         assert log.last_step == 0
     assert words in str(error.value) and "line 1" in str(error.value) and "→" in str(error.value)
 

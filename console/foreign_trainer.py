@@ -1,0 +1,172 @@
+"""The trainer's part for any program, by records: open an epoch, write groups of rollouts (docs/protocol.md).
+
+`rods merge` and `rods observe` are these functions, and so are `merge` and `observe` of the Python API. A record is a
+group, `{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{"end_step": s}`, which closes step s. What a
+group leaves out is filled in from the open epoch: stage, reward kind, and of a rollout `binary`, `end` (`finished`) and
+`reward`. A closed step is answered once it is on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from buffers.ends import check_trainers
+from buffers.merging.merger import Epoch, Merger
+from buffers.run.run import Run
+from buffers.state import read_state
+from buffers.trainer_log import TrainerLog
+from rods.episode.rewards import RANGES
+from rods.errors import UserError
+from rods.observations import Group, RewardKind, Role, turns
+from rods.rules.curriculum import scheduled, stage_rules
+from rods.tasks import Task
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEpoch:
+    """What a merge made: its record, the kind of reward of its stage, and the tasks in visiting order."""
+
+    made: Epoch
+    reward: RewardKind
+    tasks: tuple[tuple[Role, Task], ...]
+
+
+def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEpoch:
+    """Merges what is staged into the pool of the run in `folder` and opens `epoch` (from 0) in `stage` (from 1; the
+    configuration's by default). An epoch that is open already comes back as it was recorded. Raises UserError where
+    there is no such stage."""
+    run = Run.open(Path(folder))
+    number = stage if stage is not None else scheduled(run.config.curriculum, epoch)
+    if number is None or not 1 <= number <= len(run.config.curriculum.stages):
+        raise UserError(
+            f"epoch {epoch} has no curriculum stage" if stage is None else f"there is no stage {stage}",
+            where=str(folder),
+            remedy=f"the configuration has stages 1 to {len(run.config.curriculum.stages)}",
+        )
+    state = read_state(run)
+    merger = Merger(state, "merge")
+    try:
+        made = merger.merge(epoch, number, None)
+    finally:
+        merger.close()
+    tasks = tuple((slot.role, state.task(slot.task_id)) for slot in made.slots)
+    return OpenEpoch(made, stage_rules(run.config.curriculum, made.stage).reward, tasks)
+
+
+def observe(
+    folder: Path | str, records: Iterable[bytes | Record], *, from_step: int | None = None, source: str = "records"
+) -> Iterator[dict[str, Any]]:
+    """Writes the groups and ends of steps of `records` (objects, or lines of JSON); answers each closed step once it is
+    on the disk: {"step", "attempt", "epoch", "recorded"}, the last false for an identical step that was there.
+
+    `from_step` goes back: later steps no longer count. Raises UserError naming the record of `source` at fault, and
+    RefusedError for a step that is there otherwise, or where another trainer owns the run.
+    """
+    run = Run.open(Path(folder))
+    with TrainerLog(run, "observe") as log:
+        check_trainers(run, log.state.observations)
+        log.start(from_step)
+        yield from record_steps(log, records, source)
+        log.write_tracker(force=True)
+
+
+def record_steps(log: TrainerLog, records: Iterable[bytes | Record], source: str) -> Iterator[dict[str, Any]]:
+    """Records the steps that `records` close; yields one answer each. Raises UserError naming the record at fault."""
+    waiting: list[tuple[Record, str]] = []
+    for number, given in enumerate(records, start=1):
+        if isinstance(given, bytes) and not given.strip():
+            continue
+        where = f"{source}, line {number}"
+        record = _parse(given, where) if isinstance(given, bytes) else given
+        if "end_step" not in record:
+            waiting.append((record, where))
+            continue
+        step = record["end_step"]
+        if not isinstance(step, int) or isinstance(step, bool) or step < 1:
+            raise UserError(f"end_step is {step!r}", where=where, remedy="steps are whole numbers from 1")
+        policy_step = record.get("policy_step")
+        if policy_step is not None and (not isinstance(policy_step, int) or isinstance(policy_step, bool)):
+            raise UserError(f"policy_step is {policy_step!r}", where=where, remedy="give the weights' last update")
+        if policy_step is not None and not 0 <= policy_step < step:
+            what = f"policy_step is {policy_step} in step {step}"
+            raise UserError(what, where=where, remedy="give the weights' last update, 0 or an earlier step")
+        log.state.read_merges()  # `rods merge` may have opened an epoch meanwhile
+        epoch = _epoch(record, step, log, where)
+        stage = log.state.pool.epochs[epoch].stage
+        groups = [_group(given, log, stage, place) for given, place in waiting]
+        recorded = log.write_step(step, epoch, groups, policy_step)
+        log.write_tracker()
+        waiting.clear()
+        yield {"step": step, "attempt": log.attempt, "epoch": epoch, "recorded": recorded}
+    if waiting:
+        raise UserError(
+            f"{len(waiting)} groups were not closed, so they were not recorded",
+            where=source,
+            remedy='end every step with {"end_step": s}',
+        )
+
+
+def _epoch(record: Record, step: int, log: TrainerLog, where: str) -> int:
+    """The epoch of a step: said in the record, known from an earlier report of the same step, or the open one."""
+    epoch = record.get("epoch", log.state.epoch_of(step))
+    if log.epoch < 0:
+        raise UserError("no epoch is open", where=where, remedy="run `rods merge RUN --epoch 0` first")
+    if not isinstance(epoch, int) or not 0 <= epoch <= log.epoch:
+        raise UserError(
+            f"epoch {epoch!r} is not open (the latest is {log.epoch})",
+            where=where,
+            remedy=f"run `rods merge RUN --epoch {log.epoch + 1}`, or leave the epoch out",
+        )
+    return epoch
+
+
+def _parse(line: bytes, where: str) -> dict[str, Any]:
+    """The object on a line. Raises UserError."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise UserError(f"not JSON ({error.msg})", where=where, remedy="write one JSON object a line") from error
+    if not isinstance(record, dict):
+        raise UserError("not a JSON object", where=where, remedy="write one JSON object a line")
+    return record
+
+
+def _group(record: Record, log: TrainerLog, stage: int, where: str) -> Group:
+    """The group of a line, with what it leaves out filled in. Raises UserError."""
+    remedy = "see the group record in docs/protocol.md"
+    try:
+        task = log.task(str(record.get("task", "")))
+    except KeyError as error:
+        raise UserError(
+            f"task {record.get('task')!r} is not in this run", where=where, remedy="`rods merge` prints the tasks"
+        ) from error
+    kind = stage_rules(log.run.config.curriculum, stage).reward
+    filled = {"stage": stage, "reward": {"kind": kind, "range": list(RANGES[kind])}, **record}
+    try:
+        if not isinstance(filled.get("rollouts"), list):
+            raise ValueError("a group needs 'rollouts', a list")
+        filled["rollouts"] = [_rollout(rollout, task, filled.get("head", 0)) for rollout in filled["rollouts"]]
+        return Group.from_json(filled)
+    except ValueError as error:
+        raise UserError(str(error), where=where, remedy=remedy) from error
+
+
+def _rollout(given: Any, task: Task, head: Any) -> dict[str, Any]:
+    """Fills in what follows from the number of resolved turns. Raises ValueError when `task` has no such turns after a
+    head start of `head`."""
+    resolved, expected = turns(given)
+    if type(head) is not int or expected != task.expected_turns - head:
+        raise ValueError(
+            f"{expected} turns are expected, but the task {task.id} has {task.expected_turns}, and head is {head!r}"
+        )
+    filled = {"end": "finished", "binary": int(resolved == expected), **given}
+    if "reward" not in filled:
+        filled["reward"] = None if filled["end"] == "infrastructure" else resolved / expected
+    return filled
