@@ -28,7 +28,17 @@ VERSION = 1  # raise it whenever a component says something else: windows are ke
 PROMPT = "learning_interface"
 LONGEST_GUIDELINE = 200  # characters
 LONGEST_HINT = 400
-TYPES = {"array": "list", "object": "object"}
+TYPES = {"array": "list"}
+DONE: Mapping[Component, str] = {
+    "required": "arguments that every call needs are marked in the documents",
+    "allowed": "the values that an argument may have are listed in words",
+    "format": "types and limits of arguments are said in words",
+    "malformed": "a reply that cannot be read is answered with the form of a call",
+    "missing": "a refused call is told which arguments it lacks",
+    "unknown_argument": "a refused call is told which arguments its function does not take",
+    "mistyped": "a refused call is told what an argument has to be",
+    "unknown_tool": "a call of no function is told similar ones",
+}
 
 
 class Seal(Identity):
@@ -116,6 +126,11 @@ def said(component: Component, brief: bool = False) -> str:
     return text
 
 
+def words(component: Component, brief: bool) -> str:
+    """What a component does, or says where it stands in the system prompt."""
+    return f"“{said(component, brief)}”" if component in SPOKEN else DONE[component]
+
+
 def section(name: str) -> str:
     """A section of the prompt, its fields not filled."""
     return load(PROMPT).sections[name].strip()
@@ -129,9 +144,10 @@ def _options(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _form(schema: Mapping[str, Any]) -> str:
-    """Type and limits of a value in words: "integer 0 to 23", "list of string"; empty where none is documented."""
+    """Type and limits of a value in words: "integer 0 to 23", "list of string"; empty for plain text and where nothing is
+    documented."""
     kind = schema.get("type")
-    if not isinstance(kind, str):
+    if not isinstance(kind, str) or kind == "string":
         return ""
     words = TYPES.get(kind, kind)
     inner = schema.get("items")
