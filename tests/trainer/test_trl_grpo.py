@@ -70,9 +70,9 @@ def test_a_run_whose_rollouts_all_break_ends_before_it_spends_its_steps(home: Pa
     def score(trace, kind):
         return Rollout(0, trace.expected, 0, 0.0, None if broken["now"] else 0.5, "infrastructure")
 
-    def groups(batch, samples, whole=batches.groups):
+    def groups(batch, config, samples, whole=batches.groups):
         broken["now"] = not next(ends)
-        return whole(batch, samples)
+        return whole(batch, config, samples)
 
     monkeypatch.setattr(batches, "score", score)
     monkeypatch.setattr(batches, "groups", groups)
