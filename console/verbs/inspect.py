@@ -46,7 +46,9 @@ class TaskHistory:
         }
 
 
-def inspect(run: RunFolder, task: TaskId | None = None, /, *, interface: Versions = False, as_json: Json = False) -> None:
+def inspect(
+    run: RunFolder, task: TaskId | None = None, /, *, interface: Versions = False, as_json: Json = False
+) -> None:
     """Show one task: conversation, ground truth, lineage from seed to variant, windows of rewards, and its history; or
     what the policy was shown, version by version."""
     if (task is None) is not interface:
@@ -68,8 +70,8 @@ def inspect(run: RunFolder, task: TaskId | None = None, /, *, interface: Version
 
 @dataclass(frozen=True, slots=True)
 class InterfaceVersion:
-    """What the policy was shown from `step` on. `added` and `removed`: components of an evolving interface and what they
-    say, against the version before. `why`: the change that the labels called for (rods.rules.evolution.Change)."""
+    """What the policy was shown from `step` on. `added` and `removed`: components of an evolving interface and what
+    they say, against the version before. `why`: the change that the labels called for (rods.rules.evolution.Change)."""
 
     step: int
     stage: int

@@ -144,8 +144,8 @@ def _options(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _form(schema: Mapping[str, Any]) -> str:
-    """Type and limits of a value in words: "integer 0 to 23", "list of string"; empty for plain text and where nothing is
-    documented."""
+    """Type and limits of a value in words: "integer 0 to 23", "list of string"; empty for plain text and where nothing
+    is documented."""
     kind = schema.get("type")
     if not isinstance(kind, str) or kind == "string":
         return ""
