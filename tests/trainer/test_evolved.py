@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +72,7 @@ def test_versions_follow_the_labels_and_windows_their_lineage(evolved: Run) -> N
     found = versions(evolved)
     shown = [version for version, *_ in found]
     assert len({lineage for _, lineage, _ in found}) == 1 and len(set(shown)) > 3
-    assert [one != other for one, other in zip(shown, shown[1:], strict=False)] == [
+    assert [one != other for one, other in itertools.pairwise(shown)] == [
         change is not None for *_, change in found[:-1]
     ], "a version changes where the step before says so, and nowhere else"
     state = RunState(evolved)
