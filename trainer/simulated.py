@@ -27,7 +27,7 @@ from rods.canonical import canonical, rounded
 from rods.config import Config
 from rods.episode.rewards import RANGES
 from rods.errors import UserError
-from rods.faults import LABELS, SUCCESSES
+from rods.faults import LABELS, SUCCESSES, Label
 from rods.observations import Group, RewardKind, Rollout
 from rods.tasks import Task
 from trainer.advantages import advantages, with_advantages
@@ -79,7 +79,8 @@ def _labelled(played: Rollout, task: Task) -> Rollout:
     failures = [label for label in LABELS if label not in SUCCESSES]
     root = str(task.provenance.get("root", task.id))
     failure = failures[int(len(failures) * _uniform(1, "failure", root)[0])]
-    return replace(played, labels=("pass",) * played.resolved + (failure,) * (played.expected - played.resolved))
+    labels: list[Label] = ["pass"] * played.resolved + [failure] * (played.expected - played.resolved)
+    return replace(played, labels=tuple(labels))
 
 
 class SimulatedPolicy:

@@ -76,8 +76,8 @@ class InterfaceVersion:
     step: int
     stage: int
     version: str
-    added: dict[str, str]
-    removed: dict[str, str]
+    added: dict[Component, str]
+    removed: dict[Component, str]
     why: dict[str, Any] | None
 
 
