@@ -29,7 +29,7 @@ from rods.episode.engine import Message, NeedText, Reply, Trace
 from rods.episode.rewards import score as scored
 from rods.observations import Group, Rollout
 from rods.tasks import Task, read_tasks
-from trainer.batches import jobs, scoring_jobs
+from trainer.batches import earned, jobs, scoring_jobs
 from trainer.policy import Batch, TrainingStopped
 from trainer.training_run import TrainingRun
 
@@ -131,10 +131,14 @@ class Training:
         """Makes what the slots of `batch` earned durable, one group a slot; returns the groups, with rewards. A rollout
         that was not played here is given as a `Rollout`."""
         interface, kind = batch.interface(self.config.policy.dialect), batch.reward
+        environments = self.run.run.environments
         groups = [
             batch.group(
                 slot,
-                [scored(each, kind) if isinstance(each, Trace) else each for each in played[slot.index]],
+                [
+                    earned(each, slot.task, kind, environments) if isinstance(each, Trace) else each
+                    for each in played[slot.index]
+                ],
                 interface,
             )
             for slot in batch.slots

@@ -10,11 +10,13 @@ from rods import dialects
 from rods.config import Config
 from rods.dialects.base import Dialect
 from rods.environments.loading import Environments
+from rods.episode.diagnosis import diagnose
 from rods.episode.drivers import Job
+from rods.episode.engine import Trace
 from rods.episode.goals import SharedGroundTruth
 from rods.episode.rewards import score
 from rods.interfaces.base import IDENTITY, Interface
-from rods.observations import Group
+from rods.observations import Group, RewardKind, Rollout
 from rods.tasks import Task
 from trainer.advantages import RolloutView, turn_spans
 from trainer.policy import Batch
@@ -44,11 +46,25 @@ def _job(task: Task, dialect: Dialect, interface: Interface, config: Config, env
     return Job(task, environment, dialect, goal, interface=interface, max_steps=config.rollouts.max_steps)
 
 
-def groups(batch: Batch, config: Config, samples: Sequence[Sample]) -> list[Group]:
-    """What the samples of a batch earned, slot by slot."""
+def groups(batch: Batch, samples: Sequence[Sample], config: Config, environments: Environments) -> list[Group]:
+    """What the samples of a batch earned, slot by slot, and the labels of their turns."""
     count, interface = len(samples) // len(batch.slots), batch.interface(config.policy.dialect)
-    every = [score(sample.trace, batch.reward) for sample in samples]
-    return [batch.group(slot, every[slot.index * count : (slot.index + 1) * count], interface) for slot in batch.slots]
+    return [
+        batch.group(
+            slot,
+            [
+                earned(sample.trace, slot.task, batch.reward, environments)
+                for sample in samples[slot.index * count : (slot.index + 1) * count]
+            ],
+            interface,
+        )
+        for slot in batch.slots
+    ]
+
+
+def earned(trace: Trace, task: Task, kind: RewardKind, environments: Environments) -> Rollout:
+    """The record of an episode: its reward by `kind`, and the labels of its turns."""
+    return replace(score(trace, kind), labels=diagnose(trace, task, environments.load(task.environment.name)))
 
 
 def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:
