@@ -79,8 +79,9 @@ def _labelled(played: Rollout, task: Task) -> Rollout:
     failures = [label for label in LABELS if label not in SUCCESSES]
     root = str(task.provenance.get("root", task.id))
     failure = failures[int(len(failures) * _uniform(1, "failure", root)[0])]
-    labels: list[Label] = ["pass"] * played.resolved + [failure] * (played.expected - played.resolved)
-    return replace(played, labels=tuple(labels))
+    good: Label = "pass"
+    labels = tuple(good if turn < played.resolved else failure for turn in range(played.expected))
+    return replace(played, labels=labels)
 
 
 class SimulatedPolicy:

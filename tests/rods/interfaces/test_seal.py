@@ -118,8 +118,8 @@ def test_malformed_text_is_answered_with_the_form_of_a_call_in_every_dialect() -
 def test_nothing_shown_holds_a_ground_truth_argument_that_was_not_documented_shown_or_said(
     dialect: str, bfcl_tasks: list[Task]
 ) -> None:
-    """Careless episodes over both environments, with everything shown; `python -m tests.rods.interfaces.test_seal` plays
-    10,000."""
+    """Careless episodes over both environments, with everything shown: `python -m tests.rods.interfaces.test_seal`
+    plays 10,000."""
     tasks = [*DESK, *(bfcl_tasks if dialect == "tags" else ())]
     changed, leaked = careless(tasks, dialect, 0)
     assert changed > 2 * len(tasks) and not leaked, leaked
