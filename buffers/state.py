@@ -30,6 +30,7 @@ from buffers.log.records import Record
 from buffers.log.tail import Tail, read
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, POOL
+from rods.config import Component
 from rods.errors import CorruptLogError
 from rods.rules.curriculum import opening, stage_rules
 from rods.rules.mining import Mining
@@ -99,6 +100,11 @@ class RunState:
     def mining(self) -> Mining:
         """The failures of live steps that repeat; another object after a rewind."""
         return self.observations.mining
+
+    @property
+    def shown(self) -> frozenset[Component]:
+        """The components of an evolving interface that the next step shows."""
+        return self.observations.evolution.shown
 
     @property
     def rewound(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rods import dialects, interfaces
+from rods import dialects
 from rods.analysis.failures import failed_calls
 from rods.config import Config
 from rods.dialects.base import Dialect
@@ -15,7 +15,7 @@ from rods.episode.diagnosis import diagnose
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.episode.goals import SharedGroundTruth
-from rods.episode.rewards import RANGES, score
+from rods.episode.rewards import score
 from rods.interfaces.base import IDENTITY, Interface
 from rods.observations import Group, RewardKind, Rollout
 from rods.tasks import Task
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def jobs(batch: Batch, config: Config, environments: Environments) -> list[Job]:
     """The episodes of a batch, slot by slot, with the prompt and through the interface of its stage."""
     dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
-    interface = interfaces.load(batch.rules, batch.approved)
+    interface = batch.interface(config.policy.dialect)
     count = config.rollouts.rollouts_per_task
     every = [(slot, _job(slot.task, dialect, interface, config, environments)) for slot in batch.slots]
     return [job for slot, job in every for job in [replace(job, head=slot.head)] * count]
@@ -47,24 +47,19 @@ def _job(task: Task, dialect: Dialect, interface: Interface, config: Config, env
     return Job(task, environment, dialect, goal, interface=interface, max_steps=config.rollouts.max_steps)
 
 
-def groups(batch: Batch, samples: Sequence[Sample], environments: Environments, *, mining: bool = False) -> list[Group]:
-    """What the samples of a batch earned, slot by slot, and the labels of their turns; with `mining`, also the calls
-    that tools refused."""
-    count, interface = len(samples) // len(batch.slots), interfaces.load(batch.rules, batch.approved)
+def groups(batch: Batch, samples: Sequence[Sample], config: Config, environments: Environments) -> list[Group]:
+    """What the samples of a batch earned, slot by slot, the labels of their turns, and the calls that tools refused
+    where a stage asks for that."""
+    count, interface = len(samples) // len(batch.slots), batch.interface(config.policy.dialect)
+    mining = config.mines(batch.stage)
     return [
-        Group(
-            slot.task.id,
-            batch.stage,
-            interface.version,
-            batch.reward,
-            RANGES[batch.reward],
-            tuple(
+        batch.group(
+            slot,
+            [
                 earned(sample.trace, slot.task, batch.reward, environments, mining=mining)
                 for sample in samples[slot.index * count : (slot.index + 1) * count]
-            ),
-            slot.role,
-            slot.head,
-            interfaces.lineage(interface),
+            ],
+            interface,
         )
         for slot in batch.slots
     ]

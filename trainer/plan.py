@@ -153,7 +153,8 @@ def lines(found: dict[str, Any]) -> list[str]:
 def _stage(rules: dict[str, Any]) -> str:
     ends = f"{rules['epochs']} epochs" if rules["epochs"] else "the end of the run"
     until = f"a plateau, at the latest {ends}" if rules["until"] == "plateau" else ends
-    aids = [NAMED[rules["feedback"]]] if rules["feedback"] in NAMED else []
+    aids = [rules["interface"]] if rules["interface"] else []
+    aids += [NAMED[rules["feedback"]]] if rules["feedback"] in NAMED else []
     aids += ["variants"] if rules["expand"] else []
     also = f" with {' and '.join(aids)}" if aids else ""
     return f"{rules['reward']} on {', '.join(rules['types'])}{also} until {until}"

@@ -174,6 +174,7 @@ class TrainingRun:
             order_hash=epoch.order_hash,
             traced=self._traces.wanted(self.step + 1),
             approved=epoch.approved,
+            shown=self.log.state.shown,
         )
         return self._outstanding
 

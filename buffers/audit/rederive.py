@@ -15,10 +15,12 @@ from buffers.folds.pool import Pool, initial, merges
 from buffers.folds.staging import Staging
 from buffers.log.records import Record
 from buffers.log.tail import read
-from buffers.merging.merger import epoch_record, feedback_record, group_records, recorded_slots
+from buffers.merging.merger import approved_in, epoch_record, feedback_record, group_records, recorded_slots
 from buffers.merging.rules import Admission, Derived, derive
 from buffers.run import runfolder
 from buffers.run.run import Run
+from rods import interfaces
+from rods.config import Component
 from rods.files import read_regular
 from rods.rules.curriculum import stage_rules
 
@@ -81,6 +83,7 @@ class Rederivation:
         self.fixed: dict[int, int] = {}
         self.feedback_fixed: dict[int, Record] = {}
         self._previous = 0
+        self._shown: frozenset[Component] = frozenset()  # by the labels of the steps before
         self._stored = _stored_tracker(run.path, findings)
 
     def walk(self) -> None:
@@ -171,7 +174,7 @@ class Rederivation:
         attempt = closing["attempt"]
         expected = [
             *group_records(attempt, derived.decisions),
-            epoch_record(attempt, derived.epoch | self._shown(closing)),
+            epoch_record(attempt, derived.epoch | self._feedback_in(closing)),
         ]
         said = [_bare(record) for record in group]
         if said == expected:
@@ -186,7 +189,7 @@ class Rederivation:
             self._problem_merge(closing, "has the right decisions in another order")
         return False
 
-    def _shown(self, closing: Record) -> Record:
+    def _feedback_in(self, closing: Record) -> Record:
         """What the closing record has to say of feedback: the version that the texts up to the seqs of the epoch's
         first record have."""
         if stage_rules(self.run.config.curriculum, closing["stage"]).feedback != "agents":
@@ -218,6 +221,7 @@ class Rederivation:
         self._previous = step.step
         if step.record["policy_step"] >= step.step:
             self.findings.problem(where, f"was made by weights of step {step.record['policy_step']}")
+        self._check_interface(step, where)
         reported = []
         for index, (record, group) in enumerate(zip(step.records, step.groups, strict=True)):
             if (record["attempt"], record["step"], record["index"]) != (step.attempt, step.step, index):
@@ -227,6 +231,28 @@ class Rederivation:
             reported.append({key: value for key, value in record.items() if key not in ENVELOPE})
         if digest(step.epoch, step.record["policy_step"], reported) != step.record["digest"]:
             self.findings.problem(where, "its digest does not fit its groups")
+
+    def _check_interface(self, step: ClosedStep, where: str) -> None:
+        """Whether an evolving interface was shown in the version that the labels before it give, with the texts that
+        its epoch names, and its change is on record with the right reason."""
+        evolution, config = self.observations.evolution, self.run.config
+        rules = stage_rules(config.curriculum, step.stage)
+        if rules.evolving or rules.feedback == "agents":
+            self.findings.count("interface versions")
+            approved = approved_in(self.feedback, self.run, self.pool.latest or {})
+            shown = interfaces.load(rules, config.policy.dialect, self._shown, approved)
+            for group in step.groups:
+                if (group.interface, group.lineage) != (shown.version, shown.lineage):
+                    said = f"{group.interface} (lineage {group.lineage or 'none'})"
+                    self.findings.problem(where, f"says that {said} was shown, and the labels give {shown.version}")
+                    break
+        found = evolution.latest.as_json() if evolution.latest else None
+        if step.record.get("evolved") != found:
+            said = orjson.dumps(step.record.get("evolved")).decode()
+            self.findings.problem(
+                where, f"says {said} of its interface, and the labels give {orjson.dumps(found).decode()}"
+            )
+        self._shown = evolution.shown
 
     def _compare_tracker(self, step: int) -> None:
         stored = self._stored

@@ -24,6 +24,7 @@ from buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
 from rods.files import open_regular
 from rods.observations import Group
+from rods.rules.evolution import Evolution
 from rods.rules.mining import Mining
 from rods.rules.tracker import Tracker
 
@@ -101,6 +102,7 @@ class Observations:
     lineage: Lineage
     tracker: Tracker
     mining: Mining  # of failures, where a stage shows feedback of agents
+    evolution: Evolution
     last_step: int  # live and closed; 0 before the first
     snapshot: int  # the seq up to which closed parts need not be read again
     tail: Tail
@@ -112,7 +114,8 @@ class Observations:
         owner of the log."""
         self.path = run.path / OBSERVATIONS
         self._config, self._strict, self._every_step, self._keep = run.config, strict, every_step, keep
-        key = [run.config.zones.model_dump(), run.config.selection.boundary]
+        evolves = run.config.curriculum.model_dump(include={"evolve_steps", "evolve_above", "evolve_below"})
+        key = [run.config.zones.model_dump(), run.config.selection.boundary, evolves]
         if run.config.by_agents:
             key.append(run.config.feedback.model_dump())
         self._snapshots = Snapshots(self.path, key)
@@ -173,6 +176,7 @@ class Observations:
                     self.tracker.apply(groups)
                     if self._config.by_agents:
                         self.mining.apply(record["step"], groups)
+                    self.evolution.apply([one for one in groups if one["kind"] == "group"])
                     self.last_step = record["step"]
                     self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)  # lost to damage
                     self._digests += bytes.fromhex(record["digest"])
@@ -184,6 +188,7 @@ class Observations:
         self.snapshot = 0
         self.tracker = Tracker(self._config.zones, self._config.selection.boundary)
         self.mining = Mining(self._config.feedback)
+        self.evolution = Evolution(self._config.curriculum)
         for snapshot in self._snapshots.newest() if not self._every_step else ():
             if self._begin_behind(snapshot):
                 return
@@ -194,7 +199,7 @@ class Observations:
 
     def _begin_behind(self, snapshot: Snapshot) -> bool:
         """False when a later start has dropped steps that the snapshot holds."""
-        lineage, last_step, digests, tracker, mined = snapshot.state
+        lineage, last_step, digests, tracker, evolution, mined = snapshot.state
         before = Lineage.from_json(lineage)
         known = known_starts(self.path, Lineage.from_json(lineage), snapshot.parts)
         if known.limit(before.attempt) < last_step:
@@ -203,12 +208,20 @@ class Observations:
         self.snapshot = snapshot.seq
         self.tracker.load(tracker)
         self.mining.load(mined)
+        self.evolution.load(evolution)
         self.tail = Tail(self.path, strict=self._strict, after=snapshot.seq, skip=snapshot.parts)
         return True
 
     def state(self) -> Any:
         """What a snapshot keeps, as JSON can say it."""
-        return [self.lineage.as_json(), self.last_step, self._digests.hex(), self.tracker.state(), self.mining.state()]
+        return [
+            self.lineage.as_json(),
+            self.last_step,
+            self._digests.hex(),
+            self.tracker.state(),
+            self.evolution.state(),
+            self.mining.state(),
+        ]
 
 
 def known_starts(path: Path, lineage: Lineage | None = None, skip: Container[str] = frozenset()) -> Lineage:

@@ -17,8 +17,8 @@ from rods.analysis.failures import pattern
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Environment, Result, Tool, kept
-from rods.interfaces.base import Interface, Shown
-from rods.interfaces.hints import Hints, beside
+from rods.interfaces.base import Interface, Shown, beside
+from rods.interfaces.hints import Hints
 
 VERSION = "agents-1"  # raise it whenever the same texts are shown otherwise
 _WORD = re.compile(r"\w+")
@@ -80,7 +80,13 @@ class AgentFeedback:
     def __init__(self, base: Interface, approved: Approved) -> None:
         self._plain, self._hints, self._approved = base, Hints(base), approved
         self.version = f"{self._hints.version}+{approved.version}"
-        self.lineage = f"{self._hints.version}+{approved.lineage}"  # texts come and go, the policy's windows stay
+        self.lineage = f"{self._hints.lineage}+{approved.lineage}"  # texts come and go, the policy's windows stay
+
+    def guidelines(self) -> str:
+        return self._plain.guidelines()
+
+    def complaint(self, shown: Shown, error: str) -> str:
+        return self._plain.complaint(shown, error)
 
     def documents(self, environment: str, tools: Sequence[Tool]) -> Sequence[Tool]:
         return self._plain.documents(environment, tools)

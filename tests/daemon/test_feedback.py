@@ -65,12 +65,12 @@ class FailingTrainer(Trainer):
     def group(self, step: int, task_id: str, role: Role) -> Group:
         found = super().group(step, task_id, role)
         rules = self.run.config.curriculum.stages[self.stage - 1]
-        shown = interfaces.load(rules, self.epoch.approved)
+        shown = interfaces.load(rules, "compact", (), self.epoch.approved)
         rollouts = tuple(
             replace(one, failures=tuple(self.failed(step + place + at) for at in range(3)))
             for place, one in enumerate(found.rollouts)
         )
-        return replace(found, rollouts=rollouts, interface=shown.version, lineage=interfaces.lineage(shown))
+        return replace(found, rollouts=rollouts, interface=shown.version, lineage=shown.lineage)
 
     def failed(self, number: int) -> FailedCall:
         return FailedCall(*self.failures[number % len(self.failures)])

@@ -11,7 +11,7 @@ from rods.calls import Call
 from rods.config import Stage
 from rods.environments.base import Result
 from rods.interfaces.approved import Approved, ApprovedText
-from rods.interfaces.base import IDENTITY, Shown
+from rods.interfaces.base import Shown
 from rods.interfaces.hints import Hints
 from tests.environments import load
 
@@ -28,7 +28,7 @@ def shown(*hidden: str) -> Shown:
 
 def answered(approved: Approved, call: Call = MOVE, *hidden: str) -> Result:
     result = load("desk").reset(None).call(call)
-    return interfaces.load(STAGE, approved).observation(shown(*hidden), call, result)
+    return interfaces.load(STAGE, "tags", (), approved).observation(shown(*hidden), call, result)
 
 
 def test_a_text_stands_beside_the_refusal_or_in_its_place() -> None:
@@ -56,10 +56,9 @@ def test_a_version_names_texts_and_form_and_all_versions_have_one_lineage() -> N
     one, both, turned = Approved((WRITTEN,)), Approved((WRITTEN, other)), Approved((other, WRITTEN))
     placed = Approved((WRITTEN,), in_place=True)
     assert both.version == turned.version and len({one.version, both.version, placed.version, Approved().version}) == 4
-    first, second = interfaces.load(STAGE, one), interfaces.load(STAGE, both)
-    assert first.version != second.version and interfaces.lineage(first) == interfaces.lineage(second) != ""
-    assert interfaces.lineage(interfaces.load(STAGE, placed)) != interfaces.lineage(first)
-    assert interfaces.lineage(IDENTITY) == "" == interfaces.lineage(Hints())
+    first, second = (interfaces.load(STAGE, "tags", (), texts) for texts in (one, both))
+    assert first.version != second.version and first.lineage == second.lineage != first.version
+    assert interfaces.load(STAGE, "tags", (), placed).lineage != first.lineage
 
 
 def test_approved_texts_travel_between_processes() -> None:
