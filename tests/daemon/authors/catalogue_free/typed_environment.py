@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from rods.calls import Call
-from rods.environments.base import reference
 from rods.environments.typed import ToolError, TypedEnvironment
-from rods.tasks import Task
+from rods.tasks import EnvironmentRef, Task
 
 Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]
 Number = Annotated[int, Field(ge=1, le=999)]
@@ -94,4 +93,4 @@ def seed() -> Task:
     move = (Call("find_visit", {"patient": "Maren Oduya"}), Call("move_visit", {"visit": 11, "day": "Tuesday"}))
     calls = (move, (Call("list_day", {"day": "Friday"}),))
     texts = ("Please move the visit of Maren Oduya to Tuesday.", "Who comes on Friday?")
-    return Task(reference(WORLD), "base", texts, calls, tuple(WORLD.tools()), {}, STATE)
+    return Task(EnvironmentRef(NAME, WORLD.hash), "base", texts, calls, tuple(WORLD.tools()), {}, STATE)
