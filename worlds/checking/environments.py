@@ -122,6 +122,8 @@ def _catalogue(probe: Probe, name: str) -> None:
     faults = soundness.faults(catalogue, probe.environment)
     for what in faults:
         probe.fault(name, "catalogue", what, "docs/composing.md says what a catalogue owes")
+    for what in soundness.doubled(catalogue):
+        probe.note(what)
     if not faults:
         for what in soundness.unworkable(catalogue, probe.environment):
             probe.note(what)

@@ -11,6 +11,7 @@ from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Said
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.composing.states import fresh_state
 from rods.environments.base import Environment, Tool
+from rods.gates.drafts import ARTICLES, DOUBLED
 
 TRIES = 20  # fresh worlds in which a recipe is tried
 
@@ -150,6 +151,34 @@ def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> 
             yield f"{phrase!r} must say each of {sorted(loud)} exactly once"
         if phrase[-1] in ".!?" or phrase != phrase.strip():
             yield f"{phrase!r} must be a clause without a full stop"
+    for phrase, said in _joints(catalogue, recipe):
+        if ARTICLES.match(said):
+            remedy = "write the article in the phrase or in the phrase book, not in both"
+            yield f"{phrase!r} may come to say {said!r}: {remedy}"
+
+
+def doubled(catalogue: Catalogue) -> Iterator[str]:
+    """The phrases whose slots may bring a word that stands right before them, which every judge refuses."""
+    for recipe in catalogue.recipes.values():
+        for phrase, said in _joints(catalogue, recipe):
+            if DOUBLED.match(said) and not ARTICLES.match(said):
+                yield f"{recipe.name}: {phrase!r} may come to say {said!r}, which is refused as a doubled word"
+
+
+def _joints(catalogue: Catalogue, recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Each phrase with a word right before a slot and what the phrase book may put there."""
+    book = catalogue.book
+    for phrase in recipe.phrases:
+        for before, slot, _, _ in string.Formatter().parse(phrase):
+            if slot is None or not before.split() or not before.endswith(" "):
+                continue
+            if domain := recipe.says.get(slot):
+                family = catalogue.family(domain)
+                words = [*book.vague.get(family, ()), *book.again.get(family, ())]
+            else:
+                thing = book.things.get(slot)
+                words = [] if thing is None else [*thing.explicit, *thing.back]
+            yield from ((phrase, f"{before.split()[-1]} {each}") for each in dict.fromkeys(words))
 
 
 def _fields(template: str) -> list[str]:
