@@ -109,7 +109,7 @@ class Watch:
         if not self._reads_windows:
             return signals(step.groups, config.selection)
         windows = self._windows_of(step) if windows is None else windows
-        shown = {group.interface for group in step.groups}
+        shown = {group.lineage or group.interface for group in step.groups}
         begun = self.state.pool.epochs[-1].step if config.pool.static else 0
         found: list[TaskSignal] = []
         for task in self.active if self._whole_pool else _played(step):

@@ -90,7 +90,9 @@ def turns(record: Any) -> tuple[int, int]:
 @dataclass(frozen=True, slots=True)
 class Group:
     """The rollouts of one task in one step. `range` is the reward's (lowest, highest) value. The first `head` turns
-    were played by the ground truth: such a group counts for no zone, and its rollouts' turns are those after it."""
+    were played by the ground truth: such a group counts for no zone, and its rollouts' turns are those after it.
+    `interface` is the exact version that was shown, `lineage` what its versions have in common, by which windows are
+    kept; empty: the version itself."""
 
     task: str
     stage: int
@@ -100,6 +102,7 @@ class Group:
     rollouts: tuple[Rollout, ...]
     role: Role = "active"
     head: int = 0
+    lineage: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -108,6 +111,7 @@ class Group:
             **({"head": self.head} if self.head else {}),
             "stage": self.stage,
             "interface": self.interface,
+            **({"lineage": self.lineage} if self.lineage else {}),
             "reward": {"kind": self.reward, "range": list(self.range)},
             "rollouts": [rollout.as_json() for rollout in self.rollouts],
         }
@@ -130,6 +134,7 @@ class Group:
                 rollouts,
                 record.get("role", "active"),
                 record.get("head", 0),
+                record.get("lineage", ""),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"a group lacks or misshapes {error}") from error
@@ -142,6 +147,8 @@ class Group:
                 raise ValueError(f"a reward of {rollout.reward} lies outside its range [{low}, {high}]")
         if not isinstance(record.get("interface", "identity"), str):
             raise ValueError(f"interface is {record['interface']!r}; it must be a name")
+        if not isinstance(group.lineage, str):
+            raise ValueError(f"lineage is {group.lineage!r}; it must be a name")
         if not rollouts:
             raise ValueError("a group needs at least one rollout")
         if group.reward not in REWARD_KINDS:

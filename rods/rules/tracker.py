@@ -7,11 +7,12 @@ With `zones.probe = "window"` a task's zone and variance are read from all rollo
 group: the probe of training with one or few rollouts a task, whose groups have no variance to speak of (004 Appendix
 K).
 
-A window belongs to (task, kind of reward, interface version). Groups scored by a format reward have windows but no
-zone. All other groups are read as progress, whatever the trainer trained on: every rollout reports it. Where binary
-success finds the boundary instead (an ablation, 004 Appendix R), it has a window of its own, which alone has a zone;
-what retirement reads stays progress. So have the advantage estimates that a trainer reports of its rollouts: their
-variance is another probe (004 Appendix K).
+A window belongs to (task, kind of reward, lineage of the interface). An interface whose version changes often belongs
+to one lineage, which its groups name beside the version (002 §3.3); where a group names none, its version is its
+lineage. Groups scored by a format reward have windows but no zone. All other groups are read as progress, whatever the
+trainer trained on: every rollout reports it. Where binary success finds the boundary instead (an ablation, 004 Appendix
+R), it has a window of its own, which alone has a zone; what retirement reads stays progress. So have the advantage
+estimates that a trainer reports of its rollouts: their variance is another probe (004 Appendix K).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Window:
 
     task: str
     reward: str
-    interface: str
+    interface: str  # its lineage
     mean: float  # over all rollouts of the window's groups
     # population variance inside a group, averaged over the window's groups: what a gradient sees; with the window as
     # probe that of all its rollouts
@@ -94,7 +95,7 @@ class Standing:
     mean: float
     variance: float
     latest: Zone | None  # zone after that step
-    switched: bool = False  # whether groups after that step were also shown through another interface
+    switched: bool = False  # whether groups after that step were also shown through an interface of another lineage
     entries: tuple[Entry, ...] = ()
     pooled: bool = False
 
@@ -112,7 +113,7 @@ class _Row:
     __slots__ = ("counted", "key", "start", "step", "truncated")
 
     def __init__(self, key: tuple[str, str, str], start: int) -> None:
-        self.key = key  # task, kind of reward, interface
+        self.key = key  # task, kind of reward, lineage of the interface
         self.start = start  # of the ring, in entries
         self.counted = 0  # groups ever counted
         self.step = 0  # of the latest group that was counted or truncated
@@ -127,7 +128,7 @@ class Tracker:
         self._window_size = zones.window
         self._rows: dict[tuple[str, str, str], _Row] = {}
         self._kinds: tuple[str, ...] = ("progress",) if reward == "progress" else (reward, "progress")
-        self._interfaces: dict[str, None] = {}  # the versions seen so far
+        self._lineages: dict[str, None] = {}  # of the interfaces seen so far
         self._current: dict[str, _Row] = {}  # task → the window of its latest group with a zone
         self._progress = self._current if reward == "progress" else {}  # task → that of the same group's progress
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
@@ -148,11 +149,11 @@ class Tracker:
 
     def load(self, state: Any) -> None:
         """Replaces the whole state by what `state` returned for a tracker with the same rules."""
-        self._rows, self._interfaces = {}, {}
-        for number, (task, kind, interface, counted, step, truncated) in enumerate(state["rows"]):
-            row = self._rows[task, kind, interface] = _Row((task, kind, interface), number * self.zones.window)
+        self._rows, self._lineages = {}, {}
+        for number, (task, kind, lineage, counted, step, truncated) in enumerate(state["rows"]):
+            row = self._rows[task, kind, lineage] = _Row((task, kind, lineage), number * self.zones.window)
             row.counted, row.step, row.truncated = counted, step, truncated
-            self._interfaces[interface] = None
+            self._lineages[lineage] = None
         for known, keys in ((self._current, state["current"]), (self._progress, state["progress"])):
             known.update((task, self._rows[tuple(key)]) for task, key in keys.items())
         self._last = dict(state["last"])
@@ -200,7 +201,7 @@ class Tracker:
         entries = found
         if self._progress is not self._current:
             entries = [entry for entry in self._entries(self._progress[task]) if entry[0] > after]
-        switched = len(self._interfaces) > 1 and self._switched(row, after)
+        switched = len(self._lineages) > 1 and self._switched(row, after)
         if not entries:
             return Standing(0, 0, 0, zone, switched)
         pooled = self.zones.probe == "window"
@@ -208,8 +209,8 @@ class Tracker:
         return Standing(len(entries), average, spread, zone, switched, tuple(entries), pooled)
 
     def _switched(self, row: _Row, after: int) -> bool:
-        task, kind, interface = row.key
-        others = (self._rows.get((task, kind, other)) for other in self._interfaces if other != interface)
+        task, kind, lineage = row.key
+        others = (self._rows.get((task, kind, other)) for other in self._lineages if other != lineage)
         return any(other is not None and other.step > after for other in others)
 
     def _apply(self, record: Mapping[str, Any]) -> None:
@@ -228,7 +229,7 @@ class Tracker:
         if not counted and not truncated:
             return
         for read_as in (kind,) if kind in FORMAT_REWARDS else self._kinds:
-            key = task, read_as, record["interface"]
+            key = task, read_as, _lineage(record)
             row = self._rows.get(key)
             if row is None:
                 row = self._new_row(key)
@@ -247,7 +248,7 @@ class Tracker:
         estimates = [one["advantage"] for one in played if one.get("advantage") is not None]
         counted, _ = counted_and_truncated(list(map(END, record["rollouts"])))
         if estimates and counted and record["reward"]["kind"] not in FORMAT_REWARDS:
-            key = record["task"], ADVANTAGE, record["interface"]
+            key = record["task"], ADVANTAGE, _lineage(record)
             row = self._rows.get(key) or self._new_row(key)
             row.step = record["step"]
             self._add(row, len(estimates), share_sums(estimates, 0, 1))
@@ -258,10 +259,10 @@ class Tracker:
         sums = plain_sums(rollouts)
         if sums is None:
             return False
-        task, interface = record["task"], record["interface"]
+        task, lineage = record["task"], _lineage(record)
         row = self._current.get(task)
-        if row is None or row.key[2] != interface:
-            key = task, "progress", interface
+        if row is None or row.key[2] != lineage:
+            key = task, "progress", lineage
             row = self._current[task] = self._rows.get(key) or self._new_row(key)
         row.truncated = False
         row.step = record["step"]
@@ -288,7 +289,7 @@ class Tracker:
     def _new_row(self, key: tuple[str, str, str]) -> _Row:
         start = len(self._rows) * self.zones.window
         row = self._rows[key] = _Row(key, start)
-        self._interfaces[key[2]] = None
+        self._lineages[key[2]] = None
         if (row.start + self.zones.window) * SIZE > len(self._memory):
             self._memory = bytearray(self._memory + bytes(len(self._memory)))
         return row
@@ -314,13 +315,13 @@ class Tracker:
         return pooled_variance(entries) if self.zones.probe == "window" else variance(entries)
 
     def _window(self, row: _Row) -> Window:
-        task, reward, interface = row.key
+        task, reward, lineage = row.key
         entries = self._entries(row)
         latest = mean(entries[-1:])
         return Window(
             task,
             reward,
-            interface,
+            lineage,
             mean(entries),
             self._variance(entries),
             len(entries),
@@ -335,12 +336,17 @@ class Tracker:
         )
 
     def _advantage_variance(self, row: _Row) -> float | None:
-        task, _, interface = row.key
-        found = self._rows.get((task, ADVANTAGE, interface))
+        task, _, lineage = row.key
+        found = self._rows.get((task, ADVANTAGE, lineage))
         if found is None or found is row or found.step != row.step:
             return None
         entries = self._entries(found)
         return self._variance(entries if self.zones.probe == "window" else entries[-1:])
+
+
+def _lineage(record: Mapping[str, Any]) -> str:
+    lineage: str = record.get("lineage") or record["interface"]
+    return lineage
 
 
 NOTHING = Standing(0, 0.0, 0.0, None)

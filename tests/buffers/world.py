@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -162,10 +163,15 @@ class Players:
         groups = []
         for slot in slots:
             task = self.trainer.task(slot.task_id)
-            groups.append(group(task, self.rewards(step, slot, task.expected_turns), slot.role, opened.stage))
+            played = group(task, self.rewards(step, slot, task.expected_turns), slot.role, opened.stage)
+            groups.append(replace(played, **self.shown(step)))
         self.trainer.write_step(step, opened.number, groups)
         if self.daemon is not None and step > self.daemon.state.last_considered:
             self.synthesise(step, opened.number, slots[0])
+
+    def shown(self, step: int) -> dict[str, Any]:
+        """What the groups of a step say of their interface."""
+        return {}
 
     def synthesise(self, step: int, epoch: int, seed: EpochSlot) -> None:
         assert self.daemon is not None

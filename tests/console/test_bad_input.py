@@ -179,6 +179,7 @@ def test_a_manifest_that_is_no_object(run_copy: Path) -> None:
         ("reward", {"kind": "progress", "range": [-1e308, 1e308]}, "give two finite numbers"),
         ("reward", {"kind": "progress", "range": ["0", "1"]}, "must be a number"),
         ("interface", 5, "it must be a name"),
+        ("lineage", 5, "it must be a name"),
         ("rollouts", [{"resolved": 0, "expected": 2, "reward": 1e308}], "lies outside its range"),
     ],
 )

@@ -50,7 +50,7 @@ class Trainer:
     """Plays the trainer: rewards depend on step and task only, so that two plays of a step are the same."""
 
     def __init__(self, run: Run, from_step: int | None = None, stage: int = 1) -> None:
-        self.run, self.stage, self.interface = run, stage, "identity"
+        self.run, self.stage, self.interface, self.lineage = run, stage, "identity", ""
         self.log = TrainerLog(run)
         self.log.start(from_step)
         self.epoch: Epoch = self.log.merge(max(self.log.epoch, 0), stage)
@@ -78,7 +78,9 @@ class Trainer:
         for _ in range(4):
             resolved = sum(chance.random() < 0.5 for _ in range(turns))
             rollouts.append(Rollout(resolved, turns, int(resolved == turns), 0.0, resolved / turns, "finished"))
-        return Group(task_id, self.stage, self.interface, "progress", (0.0, 1.0), tuple(rollouts), role)
+        return Group(
+            task_id, self.stage, self.interface, "progress", (0.0, 1.0), tuple(rollouts), role, lineage=self.lineage
+        )
 
     def close(self) -> None:
         self.log.close()

@@ -115,6 +115,22 @@ def test_a_window_of_another_interface_is_no_reason_to_pick(tmp_path: Path) -> N
     assert known == {group.task for group in step.groups}
 
 
+def test_windows_of_another_version_of_the_same_lineage_are(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"selection": {"candidates": "pool"}})
+    watch = Watch(run)
+    with Trainer(run) as trainer:
+        trainer.lineage, tasks = "seal", set[str]()
+        for version in ("seal:", "seal:scope"):
+            trainer.interface = version
+            trainer.play(1)
+            watch.look(0)
+            step = watch.due(trainer.step - 1)
+            assert step is not None
+            tasks |= {group.task for group in step.groups}
+            known = {one.task for one in watch.candidates(step) if one.moments is not None}
+    assert known == tasks
+
+
 def test_staging_and_the_active_variants_follow_the_merges(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     fresh = desk.generate(8, 6, 0)

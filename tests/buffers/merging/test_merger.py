@@ -48,6 +48,27 @@ def decisions(run: Run, kind: str | None = None) -> list[Record]:
     return [record for record in read(run.path / POOL) if kind is None or record["kind"] == kind]
 
 
+def test_versions_of_one_lineage_give_the_pools_of_one_version(tmp_path: Path) -> None:
+    """Each step shows another version, which burn-in, drift and capacity must not see."""
+
+    class Versions(Players):
+        def shown(self, step: int) -> dict[str, Any]:
+            return {"interface": f"seal:{step}", "lineage": "identity"}
+
+    pools = []
+    for kind in (Players, Versions):
+        run = make_run(tmp_path / kind.__name__, pool={"max_generated": 60})
+        players = kind(run, TrainerLog(run), SyncDaemonLog(run))
+        players.trainer.start()
+        for number in range(7):
+            players.epoch(number)
+        close(players)
+        pools.append([without(record) for record in decisions(run)])
+        assert verify(run.path).ok
+    assert pools[0] == pools[1]
+    assert {"burn_in", "drift_mastered"} <= {one.get("rule") for one in pools[0]}
+
+
 def half(step: int, slot: EpochSlot, expected: int) -> list[int]:
     return [0, expected, 0, expected]
 

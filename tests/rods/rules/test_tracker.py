@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rods.config import Zones
+from rods.config import PoolRules, Zones
+from rods.rules.retirement import drift
 from rods.rules.tracker import Tracker
 from rods.rules.zones import zone_of
 
@@ -135,6 +136,38 @@ def test_another_interface_opens_another_window() -> None:
     assert window is not None
     assert (window.interface, window.count, window.mean) == ("hints-1", 1, 0.2)
     assert len(list(tracker.windows("t"))) == 2
+
+
+def test_versions_of_one_lineage_share_a_window_and_retire_what_one_version_would() -> None:
+    """40 variants that the policy masters, 25 groups each: 1,000 versions of one lineage, and one version."""
+    rules, tasks = PoolRules(), [f"t{number:02d}" for number in range(40)]
+    plays = [(step, tasks[step % 40], played([5, 5, 4 if step < 400 else 5])) for step in range(1, 1001)]
+    many, one, split = (
+        fold(*(record(step, done, task, **shown(step)) for step, task, done in plays))
+        for shown in (
+            lambda step: {"interface": f"seal:{step}", "lineage": "seal"},
+            lambda step: {"interface": "seal"},
+            lambda step: {"interface": f"seal:{step}"},
+        )
+    )
+    standings = [[tracker.standing(task, 0) for task in tasks] for tracker in (many, one)]
+    assert standings[0] == standings[1] and not any(standing.switched for standing in standings[0])
+    retired = [[drift(task, tracker.standing(task, 0), rules) for task in tasks] for tracker in (many, one, split)]
+    assert retired[0] == retired[1] and None not in retired[0]
+    assert retired[2] == [None] * 40, "each version by itself has seen a single group"
+    assert [len(tracker.state()["rows"]) for tracker in (many, one)] == [40, 40]
+    taken = Tracker(ZONES)
+    taken.load(many.state())
+    assert list(taken.windows()) == list(many.windows()) == list(one.windows())
+
+
+def test_another_lineage_opens_another_window_whatever_its_version() -> None:
+    tracker = fold(
+        record(1, played([5, 5]), interface="seal:a", lineage="seal"),
+        record(2, played([1, 1]), interface="seal:a", lineage="seal+hints-1"),
+    )
+    assert [window.interface for window in tracker.windows("t")] == ["seal", "seal+hints-1"]
+    assert tracker.standing("t", 0).switched and tracker.standing("t", 0).groups == 1
 
 
 def test_a_standing_counts_only_later_steps() -> None:
