@@ -21,16 +21,15 @@ from buffers.state import RunState
 from buffers.state import read_state as state_of
 from evaluation.episodes import task_job
 from evaluation.scoring import Estimate, rollout_scores, share
-from rods import dialects, interfaces
+from rods import dialects
 from rods.config import Config
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Message, NeedText, Reply, Trace
-from rods.episode.rewards import RANGES
 from rods.episode.rewards import score as scored
 from rods.observations import Group, Rollout
 from rods.tasks import Task, read_tasks
-from trainer.batches import jobs, scoring_jobs
+from trainer.batches import earned, jobs, scoring_jobs
 from trainer.policy import Batch, TrainingStopped
 from trainer.training_run import TrainingRun
 
@@ -133,16 +132,16 @@ class Training:
     def record(self, batch: Batch, played: Sequence[Sequence[Trace | Rollout]]) -> list[Group]:
         """Makes what the slots of `batch` earned durable, one group a slot; returns the groups, with rewards. A rollout
         that was not played here is given as a `Rollout`."""
-        kind, interface = batch.reward, interfaces.load(batch.rules).version
+        interface, kind = batch.interface(self.config.policy.dialect), batch.reward
+        environments = self.run.run.environments
         groups = [
-            Group(
-                slot.task.id,
-                batch.stage,
+            batch.group(
+                slot,
+                [
+                    earned(each, slot.task, kind, environments) if isinstance(each, Trace) else each
+                    for each in played[slot.index]
+                ],
                 interface,
-                kind,
-                RANGES[kind],
-                tuple(scored(each, kind) if isinstance(each, Trace) else each for each in played[slot.index]),
-                slot.role,
             )
             for slot in batch.slots
         ]

@@ -10,6 +10,7 @@
 - `Finish`, of one answer of a language model. Where the model is the policy, `length` and `context` are the episode's
   `End` too; in the pipeline they are asked again.
 - `End`, of one episode: zone statistics leave out `INVALID_ENDS`.
+- `Label`, of one turn of an episode: what became of it, or why it failed (rods/episode/diagnosis.py gives them).
 
 What a policy or an author did wrong is data, and counted. What the machinery broke (`infrastructure`, or an
 InfrastructureError) is nobody's failure, and counted nowhere.
@@ -94,3 +95,21 @@ End = Literal["finished", "step_limit", "length", "context", "infrastructure"]
 ENDS: tuple[End, ...] = get_args(End)
 CUT_ENDS = frozenset({"length", "context"})  # truncated: left out of zone statistics, may mark a task `truncated`
 INVALID_ENDS = CUT_ENDS | {"infrastructure"}
+
+# A turn. The first six are the evidence of 002 Table 5, in its order; the others, with state_mismatch and
+# response_mismatch, are those that carry weights in Table 6. docs/diagnosis.md says when each is given.
+Label = Literal[
+    "invalid_tool_call",
+    "argument_mismatch",
+    "state_mismatch",
+    "recovery_failure",
+    "missing_tool_call",
+    "response_mismatch",
+    "spurious_tool_call",
+    "correct_abstention",
+    "empty_turn_model_response",
+    "instance_mismatch",
+    "pass",
+]
+LABELS: tuple[Label, ...] = get_args(Label)
+SUCCESSES: frozenset[Label] = frozenset({"pass", "correct_abstention"})

@@ -7,10 +7,11 @@ by an infrastructure failure; rods/rules/zones.py says which groups count.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from rods.faults import ENDS, INVALID_ENDS, End
+from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
 RewardKind = Literal["progress", "binary", "format", "format_codes"]
 REWARD_KINDS: tuple[RewardKind, ...] = get_args(RewardKind)
@@ -24,7 +25,9 @@ LARGEST = 1e6  # advantage of a rollout
 class Rollout:
     """One episode's earnings. `resolved` of `expected` turns (integers); `binary` 0 or 1; `format` in the range of its
     kind; `reward` is what the trainer trained on, None where it must not count (infrastructure). `advantage` is the
-    estimate that it made of it (the mean over tokens), where selection.order = "advantage" asks for that."""
+    estimate that it made of it (the mean over tokens), where selection.order = "advantage" asks for that. `labels`
+    (rods/episode/diagnosis.py) are those of the first turns that the policy played, in order, one a turn: a turn that
+    was cut off has none, nor have those after it. Empty where the trainer gives none."""
 
     resolved: int
     expected: int
@@ -33,13 +36,14 @@ class Rollout:
     reward: float | None
     end: End
     advantage: float | None = None
+    labels: tuple[Label, ...] = ()
 
     @property
     def valid(self) -> bool:
         return self.end not in INVALID_ENDS
 
     def as_json(self) -> dict[str, Any]:
-        record = {
+        record: dict[str, Any] = {
             "resolved": self.resolved,
             "expected": self.expected,
             "binary": self.binary,
@@ -47,7 +51,11 @@ class Rollout:
             "reward": self.reward,
             "end": self.end,
         }
-        return record if self.advantage is None else record | {"advantage": self.advantage}
+        if self.advantage is not None:
+            record["advantage"] = self.advantage
+        if self.labels:
+            record["labels"] = list(self.labels)
+        return record
 
     @staticmethod
     def from_json(record: Any) -> Rollout:
@@ -70,7 +78,18 @@ class Rollout:
             None if reward is None else _number(reward, "reward"),
             end,
             advantage,
+            labels_of(record),
         )
+
+
+def labels_of(record: Mapping[str, Any]) -> tuple[Label, ...]:
+    """The labels of a rollout's record; empty where it has none. Raises ValueError for what none can be."""
+    labels, expected = record.get("labels", []), record["expected"]
+    if not isinstance(labels, list) or len(labels) > expected:
+        raise ValueError(f"labels is {labels!r}; it must be a list of at most {expected}, one for each turn played")
+    if unknown := [label for label in labels if label not in LABELS]:
+        raise ValueError(f"unknown label {unknown[0]!r}; there are {', '.join(LABELS)}")
+    return tuple(labels)
 
 
 def turns(record: Any) -> tuple[int, int]:

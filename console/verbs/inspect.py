@@ -1,8 +1,8 @@
-"""`rods inspect`: one task with its lineage, windows and history in a run."""
+"""`rods inspect`: one task with its lineage, windows and history in a run; or the versions of its interface."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,11 +13,15 @@ from buffers.run.runfolder import EXPANDED, SEEDS
 from buffers.state import RunState, read_state
 from console.output import RunFolder, print_json, print_lines
 from rods.commands import Json
+from rods.config import Component
 from rods.errors import UserError
+from rods.interfaces.seal import words
+from rods.rules.curriculum import stage_rules
 from rods.rules.tracker import Window
 from rods.tasks import Task
 
 TaskId = Annotated[str, Parameter(help="A task's id, or enough of its first characters.")]
+Versions = Annotated[bool, Parameter(negative="", help="Show the versions of what the policy was shown, and why.")]
 # What a decision's record says besides its kind and place.
 FACTS = ("rule", "groups", "mean", "variance", "detail", "score", "why", "accepted", "discarded", "dropped_stale")
 
@@ -42,13 +46,74 @@ class TaskHistory:
         }
 
 
-def inspect(run: RunFolder, task: TaskId, /, *, as_json: Json = False) -> None:
-    """Show one task: conversation, ground truth, lineage from seed to variant, windows of rewards, and its history."""
+def inspect(
+    run: RunFolder, task: TaskId | None = None, /, *, interface: Versions = False, as_json: Json = False
+) -> None:
+    """Show one task: conversation, ground truth, lineage from seed to variant, windows of rewards, and its history; or
+    what the policy was shown, version by version."""
+    if (task is None) is not interface:
+        remedy = f"`rods inspect {run} TASK`, or `rods inspect {run} --interface`"
+        raise UserError("one task or the interface is shown", where="rods inspect", remedy=remedy)
+    if task is None:
+        versions = interface_versions(run)
+        if as_json:
+            print_json({"versions": [asdict(version) for version in versions]})
+        else:
+            print_lines(line for version in versions for line in _version_lines(version))
+        return
     found = task_history(run, task)
     if as_json:
         print_json(found.as_json())
     else:
         print_lines(_lines(found))
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceVersion:
+    """What the policy was shown from `step` on. `added` and `removed`: components of an evolving interface and what
+    they say, against the version before. `why`: the change that the labels called for (rods.rules.evolution.Change)."""
+
+    step: int
+    stage: int
+    version: str
+    added: dict[Component, str]
+    removed: dict[Component, str]
+    why: dict[str, Any] | None
+
+
+def interface_versions(path: Path) -> list[InterfaceVersion]:
+    """The versions of what the live steps have shown, in order."""
+    run = Run.open(path)
+    config, state = run.config, RunState(run)
+    brief = config.policy.dialect == "compact"
+    found: list[InterfaceVersion] = []
+    there: frozenset[Component] = frozenset()
+    shown, why = state.shown, None
+    for step in state.steps():
+        version, rules = step.records[0]["interface"], stage_rules(config.curriculum, step.stage)
+        if not found or found[-1].version != version:
+            now = frozenset(name for name in rules.components if name in shown or name not in rules.evolving)
+            added, removed = (
+                {name: words(name, brief) for name in sorted(names)} for names in (now - there, there - now)
+            )
+            changed = why if why and why["component"] in now ^ there else None
+            found.append(InterfaceVersion(step.step, step.stage, version, added, removed, changed))
+            there = now
+        shown, why = state.shown, step.record.get("evolved")
+    return found
+
+
+def _version_lines(version: InterfaceVersion) -> list[str]:
+    lines = [f"step {version.step:<6} stage {version.stage}  {version.version}"]
+    for sign, names in (("+", version.added), ("-", version.removed)):
+        lines += [f"  {sign} {name}: {what}" for name, what in names.items()]
+    if version.why:
+        said = "appears" if version.why["shown"] else "goes"
+        lines.append(
+            f"  {version.why['component']} {said}: its labels made up {version.why['share']:.1%} of "
+            f"{version.why['labels']:,} in the last steps"
+        )
+    return lines
 
 
 def task_history(path: Path, prefix: str) -> TaskHistory:

@@ -10,7 +10,7 @@ become observations or named ends. A turn ends when a reply holds no call.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -140,6 +140,7 @@ class Trace:
                             "calls": [call.as_json() for call in step.calls],
                             "results": [{"text": r.text, "error": r.error} for r in step.results],
                             "error": step.error,
+                            **({"in_call": True} if step.in_call else {}),
                         }
                         for step in turn.steps
                     ],
@@ -148,6 +149,36 @@ class Trace:
             ],
             "messages": [{"role": m.role, "content": m.content} for m in self.messages],
         }
+
+    @staticmethod
+    def from_json(record: Mapping[str, Any]) -> Trace:
+        """What `as_json` has written; results have their texts alone. Raises ValueError for anything else."""
+        try:
+            return Trace(
+                record["task"],
+                tuple(
+                    TurnTrace(
+                        tuple(
+                            StepTrace(
+                                step["text"],
+                                tuple(Call.from_json(call) for call in step["calls"]),
+                                tuple(Result(one["text"], error=one["error"]) for one in step["results"]),
+                                step["error"],
+                                step.get("in_call", False),
+                            )
+                            for step in turn["steps"]
+                        ),
+                        None if turn["verdict"] is None else Verdict(**turn["verdict"]),
+                    )
+                    for turn in record["turns"]
+                ),
+                record["end"],
+                record["expected"],
+                tuple(Message(one["role"], one["content"]) for one in record["messages"]),
+                record.get("head", 0),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"a trace lacks or misshapes {error}") from error
 
 
 Request = NeedText | NeedCalls | NeedVerdict
@@ -183,7 +214,7 @@ def episode(
     """
     so_far, tools = _Progress(), environment.tools()
     documented = interface.documents(task.environment.name, [tools[name] for name in task.tools_at(0)])
-    so_far.messages.append(Message("system", dialect.system(documented)))
+    so_far.messages.append(Message("system", dialect.system(documented, interface.guidelines())))
     end: End = "finished"
     for turn, text in enumerate(task.script):
         returned: Sequence[Tool] = ()
@@ -246,7 +277,7 @@ def _turn(
         parsed = dialect.parse(reply.text)
         if parsed.error is not None:
             steps.append(StepTrace(reply.text, error=parsed.error, in_call=parsed.in_call))
-            so_far.messages.append(Message(*dialect.complaint(parsed.error)))
+            so_far.messages.append(Message(*dialect.complaint(interface.complaint(shown, parsed.error))))
             continue
         if not parsed.calls:
             steps.append(StepTrace(reply.text))

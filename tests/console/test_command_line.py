@@ -18,7 +18,7 @@ EXPECTED = {
     "new": (["RUN"], ["--config", "--json"]),
     "up": (["RUN"], ["--config", "--json"]),
     "status": (["RUN"], ["--json"]),
-    "inspect": (["RUN", "TASK"], ["--json"]),
+    "inspect": (["RUN", "TASK"], ["--interface", "--json"]),
     "prompts": (["RUN", "SEED"], ["--tagged", "--json"]),
     "cost": (["RUN"], ["--json"]),
     "report": (["RUN"], ["--json"]),

@@ -1,5 +1,6 @@
 """The one module that knows TRL: what is recorded before the update, what is trained on, and the pin it rests on."""
 
+import gzip
 import inspect
 import tomllib
 from dataclasses import replace
@@ -20,10 +21,14 @@ from trl.trainer import utils as trl_utils
 from buffers.run.creation import create_run
 from buffers.run.run import Run
 from rods.config import parse_config
+from rods.episode.diagnosis import diagnose
+from rods.episode.engine import Trace
 from rods.errors import InfrastructureError
 from rods.observations import Rollout
+from tests.environments import ENVIRONMENTS
 from tests.trainer.runs import live_steps
 from trainer import advantages, batches, token_scores, trl_grpo
+from trainer.chat import Chat
 from trainer.engines.base import Sample
 from trainer.training_run import TrainingRun
 from worlds.sources import load_tasks
@@ -70,9 +75,9 @@ def test_a_run_whose_rollouts_all_break_ends_before_it_spends_its_steps(home: Pa
     def score(trace, kind):
         return Rollout(0, trace.expected, 0, 0.0, None if broken["now"] else 0.5, "infrastructure")
 
-    def groups(batch, samples, whole=batches.groups):
+    def groups(*given, whole=batches.groups):
         broken["now"] = not next(ends)
-        return whole(batch, samples)
+        return whole(*given)
 
     monkeypatch.setattr(batches, "score", score)
     monkeypatch.setattr(batches, "groups", groups)
@@ -226,6 +231,34 @@ def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights(home: Pat
         weights.append(load_file(folder / "model.safetensors"))
     assert [step for step, *_ in live_steps(run.path)] == [1, 2, 3]
     assert all(torch.equal(tensor, weights[1][key]) for key, tensor in weights[0].items())
+
+
+def test_labels_are_the_same_from_memory_from_a_trace_file_and_after_a_resume(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    load, recorded = Chat.load, []
+
+    def brief(folder: Path) -> Chat:  # every third token ends a reply, so that turns come to an end
+        chat = load(folder)
+        chat.ends = frozenset(range(0, len(chat.tokenizer), 3)) | chat.ends
+        return chat
+
+    monkeypatch.setattr(Chat, "load", staticmethod(brief))
+    for name, limits in (("whole", [0]), ("halves", [1, 0])):
+        run = _new_run(home / name, training={"steps": 2})
+        for limit in limits:
+            operation = run.config.operation.model_copy(update={"step_limit": limit})
+            with TrainingRun(replace(run, config=run.config.model_copy(update={"operation": operation}))) as training:
+                trl_grpo.train(training)
+        recorded.append(live_steps(run.path))
+        tasks = {task.id: task for task in run.tasks}
+        for step, _, groups in recorded[-1]:
+            (file,) = (run.path / "traces").glob(f"step_{step:08d}.*")
+            played = [Trace.from_json(orjson.loads(line)) for line in gzip.decompress(file.read_bytes()).splitlines()]
+            told = [rollout.get("labels", []) for group in groups for rollout in group["rollouts"]]
+            assert told == [list(diagnose(one, tasks[one.task], ENVIRONMENTS.load("desk"))) for one in played]
+            assert any(told)
+    assert recorded[0] == recorded[1]
 
 
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])

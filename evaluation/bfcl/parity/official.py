@@ -130,6 +130,15 @@ class Official:
         abstains = self.checker.multi_turn_irrelevance_checker(turns, truth)["valid"]
         return {"turns": outcomes, "official": official, "strict": official and abstains}
 
+    def errors(self, entry_id: str, turns: list[list[list[str]]]) -> list[str | None]:
+        """The types of error that the checker and its check of turns without ground truth name; None for none."""
+        entry, truth = self.entries[entry_id], self.truths[entry_id]
+        self.mend()
+        found = self.checker.multi_turn_checker(turns, truth, entry, "", "errors")
+        self.forget()
+        self.mend()
+        return [found.get("error_type"), self.checker.multi_turn_irrelevance_checker(turns, truth).get("error_type")]
+
     def check(self, entry: dict[str, Any], truth: list[list[str]], turns: list[list[list[str]]]) -> bool:
         """The whole checker's verdict on `turns` for an entry that is not among the wheel's own. Mends nothing: what
         the classes share goes on from entry to entry, as in a run of the benchmark."""
@@ -203,9 +212,9 @@ _official: Official | None = None
 
 
 def answer_oracle(request: dict[str, Any]) -> Any:
-    """Requests: {"do": "judge", "rollouts": [[id, turns], …], "isolated": bool, "texts": bool}, {"do": "executor" |
-    "checker", "group": int}, {"do": "check", "rollouts": [[entry, ground truth, turns], …]}; all with "wheel", whose
-    hash the parent has checked."""
+    """Requests: {"do": "judge", "rollouts": [[id, turns], …], "isolated": bool, "texts": bool}, {"do": "errors",
+    "rollouts": [[id, turns], …]}, {"do": "executor" | "checker", "group": int}, {"do": "check", "rollouts": [[entry,
+    ground truth, turns], …]}; all with "wheel", whose hash the parent has checked."""
     global _official
     if _official is None:
         _official = Official(request["wheel"])
@@ -214,6 +223,8 @@ def answer_oracle(request: dict[str, Any]) -> Any:
             _official.judge(entry_id, turns, request.get("isolated", False), request.get("texts", False))
             for entry_id, turns in request["rollouts"]
         ]
+    if request["do"] == "errors":
+        return [_official.errors(entry_id, turns) for entry_id, turns in request["rollouts"]]
     if request["do"] == "check":
         return [_official.check(entry, truth, turns) for entry, truth, turns in request["rollouts"]]
     time_it = _official.time_executor if request["do"] == "executor" else _official.time_checker

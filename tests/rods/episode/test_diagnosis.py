@@ -1,0 +1,197 @@
+"""Every label for what it says, in the order in which evidence is looked for (docs/diagnosis.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import orjson
+import pytest
+
+from bench.diagnosis import agreement, confusion, table
+from rods.calls import Call
+from rods.dialects.tags import Tags
+from rods.environments.base import reference
+from rods.episode.diagnosis import diagnose
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import NeedText, Reply, Trace
+from rods.episode.goals import GroundTruth
+from rods.faults import LABELS, Label
+from rods.tasks import Task
+from tests.environments import load
+
+DESK = load("desk")
+TAGS = Tags()
+LEDGER = {"accounts": {"cash": 100, "savings": 50, "taxes": 5}, "next": 20}
+BILLS = {
+    "i12": {"vendor": "falcon", "amount": 30, "paid": False},
+    "i13": {"vendor": "titan", "amount": 9, "paid": True},
+}
+
+
+def move(**changes: Any) -> Call:
+    return Call("transfer_money", {"amount": 20, "source": "cash", "target": "savings"} | changes)
+
+
+LOOK, MOVE = Call("get_balance", {"account": "cash"}), move()
+FIND, PAY = Call("find_bill", {"vendor": "falcon"}), Call("pay_bill", {"bill": "i12", "account": "cash"})
+TASK = Task(
+    reference(DESK),
+    "base",
+    ("Look up cash and move 20 from cash to savings.", "And what of taxes?", "Pay the bill of falcon from cash."),
+    ((LOOK, MOVE), (), (FIND, PAY)),
+    ("get_balance", "transfer_money", "find_bill", "pay_bill", "add_bill"),
+    state={"ledger": LEDGER | {"bills": BILLS}},
+)
+MALFORMED = "<tool_call>[{"
+UNKNOWN, HIDDEN = Call("get_money", {"account": "cash"}), Call("add_income", {"account": "cash", "amount": 5})
+POOR = move(amount=900)  # refused: not enough money
+NOWHERE = move(source="wallet")
+Turn = Sequence[Call | str]
+RIGHT: tuple[Turn, ...] = ((LOOK, MOVE), (), (FIND, PAY))
+
+
+def played(
+    *turns: Turn,
+    task: Task = TASK,
+    cut: Literal["", "length", "context", "infrastructure"] = "",
+    max_steps: int = 20,
+    head: int = 0,
+) -> Trace:
+    """A scripted episode, a reply a call; a text stands for itself. The reply after the last of `turns` is `cut`."""
+    replies = []
+    for turn in turns:
+        replies += [step if isinstance(step, str) else TAGS.write([step]) for step in turn] + [TAGS.answer("done")]
+    waiting = iter(replies)
+
+    def complete(needs: Sequence[tuple[int, NeedText]]) -> list[Reply]:
+        return [
+            Reply(next(waiting, ""), "stop") if not cut or len(turns) > need.turn else Reply("", cut)
+            for _, need in needs
+        ]
+
+    job = Job(task, DESK, TAGS, GroundTruth(DESK, task), max_steps=max_steps, head=head)
+    (trace,) = run_lockstep([job], complete)
+    return trace
+
+
+def told(*turns: Turn, task: Task = TASK, **given: Any) -> tuple[Label, ...]:
+    return diagnose(played(*turns, task=task, **given), task, DESK)
+
+
+@pytest.mark.parametrize(
+    ("turn", "label"),
+    [
+        ((LOOK, MOVE), "pass"),
+        ((MALFORMED, UNKNOWN, POOR, LOOK, MOVE), "pass"),  # erred and recovered
+        ((Call("get_balance", {}), LOOK, MOVE), "pass"),
+        ((LOOK, MALFORMED), "invalid_tool_call"),
+        ((LOOK, UNKNOWN), "invalid_tool_call"),
+        ((LOOK, HIDDEN), "invalid_tool_call"),
+        ((MALFORMED,), "invalid_tool_call"),  # rather than a turn without a call
+        ((), "empty_turn_model_response"),
+        ((Call("get_balance", {}), MOVE), "argument_mismatch"),
+        ((LOOK, move(amount="twenty")), "argument_mismatch"),
+        ((LOOK, move(fast=True)), "argument_mismatch"),
+        ((UNKNOWN, Call("get_balance", {})), "invalid_tool_call"),  # before the argument
+        ((Call("get_balance", {}), NOWHERE), "argument_mismatch"),  # before the target
+        ((LOOK, NOWHERE), "instance_mismatch"),
+        ((LOOK, move(amount=30)), "state_mismatch"),
+        ((LOOK, MOVE, MOVE), "state_mismatch"),
+        ((LOOK,), "state_mismatch"),  # a call ran, and the state is another
+        ((LOOK, POOR), "recovery_failure"),  # it was refused, and nothing was done about it
+        ((POOR, LOOK, move(amount=30)), "state_mismatch"),  # made good
+        ((MOVE,), "missing_tool_call"),
+        ((Call("get_balance", {"account": "savings"}), MOVE), "response_mismatch"),  # another stands for it
+    ],
+)
+def test_a_turn_with_calls(turn: Turn, label: Label) -> None:
+    assert told(turn, (), (FIND, PAY))[0] == label
+
+
+@pytest.mark.parametrize("call", [LOOK, HIDDEN, UNKNOWN, Call("get_balance", {}), NOWHERE])
+def test_where_no_call_is_right_any_call_is_spurious(call: Call) -> None:
+    assert told((LOOK, MOVE), (), (FIND, PAY)) == ("pass", "correct_abstention", "pass")
+    assert told((LOOK, MOVE), (call,), (FIND, PAY))[1] == "spurious_tool_call"
+    assert told((LOOK, MOVE), (MALFORMED,), (FIND, PAY))[1] == "correct_abstention"  # no call came of it
+
+
+def test_an_error_that_is_never_made_good_explains_the_turns_after_it() -> None:
+    assert told((LOOK, NOWHERE), (), (FIND, PAY)) == ("instance_mismatch", "correct_abstention", "recovery_failure")
+    assert told((LOOK, POOR), (), (FIND, PAY))[2] == "recovery_failure"
+    late = (FIND, PAY, move(amount=21))
+    assert told((LOOK, POOR), (), late)[2] == "state_mismatch"  # the tool worked then; what is wrong is the state
+    assert told((LOOK, POOR), (), ())[2] == "empty_turn_model_response"
+    assert told((LOOK, POOR), (), (MOVE, FIND, PAY)) == ("recovery_failure", "correct_abstention", "pass")
+
+
+def test_a_state_that_was_wrong_before_is_no_new_failure_of_the_state() -> None:
+    assert told((LOOK, MOVE, MOVE), (), (FIND, PAY))[2] == "state_mismatch"
+    assert told((LOOK, MOVE, MOVE), (), (PAY,))[2] == "missing_tool_call"
+
+
+def test_a_target_is_known_from_whatever_was_shown() -> None:
+    """i13 stands in no text; a bill of that id is there."""
+    other = Call("pay_bill", {"bill": "i13", "account": "cash"})
+    assert told((LOOK, MOVE), (), (FIND, other))[2] == "instance_mismatch"
+    said = replace(TASK, script=(*TASK.script[:2], "Pay the bill of falcon from cash, and not i13."), id="")
+    assert told((LOOK, MOVE), (), (FIND, other), task=said)[2] == "recovery_failure"
+    unknown = replace(played((LOOK, NOWHERE), (), (FIND, PAY)), messages=())
+    assert diagnose(unknown, TASK, DESK)[0] == "recovery_failure"  # where nobody knows what was shown
+
+
+@pytest.mark.parametrize("end", ["length", "context", "infrastructure"])
+def test_a_turn_that_was_cut_or_broken_has_no_label(end: Any) -> None:
+    assert told((LOOK, MOVE), (), cut=end) == ("pass", "correct_abstention")
+    assert told(cut=end) == ()
+
+
+def test_a_turn_that_runs_into_the_limit_of_steps_is_the_policys() -> None:
+    assert told((LOOK, LOOK, LOOK), max_steps=3) == ("missing_tool_call",)
+    assert told((LOOK, MOVE, LOOK), max_steps=3) == ("response_mismatch",)  # it never answered
+    assert told((LOOK, MALFORMED, LOOK), max_steps=3) == ("invalid_tool_call",)
+    assert told((LOOK, MOVE), (LOOK, LOOK, LOOK), max_steps=3) == ("pass", "spurious_tool_call")
+    assert told((LOOK, MOVE), (MALFORMED, MALFORMED, MALFORMED), max_steps=3) == ("pass", "invalid_tool_call")
+
+
+def test_turns_of_a_head_start_are_not_the_policys() -> None:
+    assert told((), (FIND, POOR), head=1) == ("correct_abstention", "recovery_failure")
+    assert told((), (PAY,), head=1)[1] == "missing_tool_call"
+
+
+def test_an_error_that_the_ground_truth_meets_is_none_of_the_policys() -> None:
+    refused = replace(TASK, calls=((LOOK, POOR, MOVE), (), (FIND, PAY)), id="")
+    assert told((LOOK, POOR, MOVE), (), (FIND, PAY), task=refused)[0] == "pass"
+    assert told((LOOK, POOR), (), (FIND, PAY), task=refused)[0] == "state_mismatch"
+    assert told((POOR, LOOK), (), (FIND, PAY), task=refused)[0] == "recovery_failure"  # not where the truth makes it
+
+
+def test_labels_survive_the_trace_file() -> None:
+    for turns in [RIGHT, ((LOOK, NOWHERE), (LOOK,), (FIND,)), ((MALFORMED, '<tool_call>[{"a":]</tool_call>'), (), ())]:
+        trace = played(*turns)
+        again = Trace.from_json(orjson.loads(orjson.dumps(trace.as_json())))
+        assert again.as_json() == trace.as_json()
+        assert [step.in_call for turn in again.turns for step in turn.steps] == [
+            step.in_call for turn in trace.turns for step in turn.steps
+        ]
+        assert diagnose(again, TASK, DESK) == diagnose(trace, TASK, DESK)
+
+
+@pytest.mark.parametrize("broken", [None, [], {}, {"turns": 3}, {"turns": [{"steps": None}]}])
+def test_what_is_no_trace_is_refused(broken: Any) -> None:
+    with pytest.raises(ValueError, match="a trace lacks or misshapes"):
+        Trace.from_json(broken)
+
+
+@pytest.mark.parametrize("world", ["bfcl", "desk"])
+def test_a_scripted_policys_one_mistake_is_always_found(world: str, wheel_file: object) -> None:
+    """The full size is `python -m bench.diagnosis`."""
+    found, _ = confusion(world, 20 * len(LABELS), random_seed=5)
+    assert found == {(label, label): 20 for label in LABELS}, "\n".join(table(found))
+
+
+def test_the_first_failing_turn_agrees_with_the_official_checker(wheel_file: object) -> None:
+    """The full size is `python -m bench.diagnosis`."""
+    agreed, failing, _ = agreement(60, random_seed=11)
+    assert agreed == failing > 20
