@@ -103,3 +103,10 @@ def test_a_condition_is_paired_with_the_one_that_it_names() -> None:
     lines = [line("RODS", 1, 0.9), line("few originals", 1, 0.5), line("few originals, random seeds", 1, 0.2)]
     few, random_seeds = (row.split(" | ") for row in list(nano_loop.table(lines))[-2:])
     assert few[6] == "+0.400" and random_seeds[6] == "+0.300"
+
+
+def test_the_page_has_the_table_of_the_recorded_runs() -> None:
+    lines = nano_loop.recorded(nano_loop.FOLDER / "results.jsonl")
+    assert {line["condition"] for line in lines} == nano_loop.conditions().keys()
+    rows = list(nano_loop.table(lines))
+    assert "\n".join(rows[2:]) in (nano_loop.FOLDER.parent.parent / "docs/nano.md").read_text(encoding="utf-8")
