@@ -16,12 +16,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
 from prompts import FOLDER, Template, load
 from rods.analysis.sampling import WORDS, Sampler
 from rods.analysis.says import Text
+from rods.analysis.schemas import Checker
 from rods.composing.catalogue import Catalogue, Implied, Known, Recipe, Said, catalogue_for
 from rods.composing.records import ComposeError
 from rods.environments.base import Environment
@@ -37,6 +39,7 @@ ENDINGS = ("", "field", "wood", "ton")  # of new names, after WORDS
 FIELD = re.compile(r"\{(\w+)\}")
 PLACES = re.compile(r"^turn (\d+): (\[\[.*\]\])$", re.MULTILINE)
 VALUE = re.compile(r"^(\S+) \((\S+) of \S+\): (\{.*\})$", re.MULTILINE)
+ALLOWED = re.compile(r"^(\S+): (\{.*\})$", re.MULTILINE)
 CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
 TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
 MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
@@ -139,22 +142,26 @@ class StubModel:
         return {"values": found}
 
     def world(self, asked: Asked) -> Answer:
-        """The same world with other names: of what looks like one and stands nowhere else, the last word is new."""
+        """The same world with other names: of what looks like one and stands nowhere else, the last word is new, unless
+        the request says that it may not stand there."""
         state = _state(asked)
         counts = Counter(_texts(state))
         names = [word + ending for ending in ENDINGS for word in asked.chance.sample(WORDS, len(WORDS))]
         fresh = iter([name for name in names if name not in counts])
+        allowed = [(path, Checker(json.loads(words))) for path, words in ALLOWED.findall(asked.fields["allowed"])]
 
-        def renamed(part: Any) -> Any:
+        def renamed(part: Any, *where: str) -> Any:
             if isinstance(part, dict):
-                return {key: renamed(value) for key, value in part.items()}
+                return {key: renamed(value, *where, key) for key, value in part.items()}
             if isinstance(part, list):
-                return [renamed(item) for item in part]
+                return [renamed(item, *where, "*") for item in part]
             if not isinstance(part, str) or counts[part] > 1 or part in self.options or not NAMED.fullmatch(part):
                 return part
             first, _, last = part.rpartition(" ")
             name = next(fresh, last)
-            return f"{first} {name.capitalize() if last[0].isupper() else name}".strip()
+            other = f"{first} {name.capitalize() if last[0].isupper() else name}".strip()
+            fits = all(each.fits(other) for path, each in allowed if fnmatchcase(".".join(where), path))
+            return other if fits else part
 
         return {"state": _changes(state, renamed(state))}
 

@@ -73,7 +73,7 @@ def test_a_world_without_a_catalogue_gets_other_names_and_keeps_its_references()
         "books": {"7": {"title": "Blue Lanterns", "borrower": "Ada", "on": ["2026-01-02"], "kept": "12 days"}},
         "members": [{"name": "Ada", "city": "Oslo", "tags": {"level": "gold"}}],
     }
-    said = prompts.load("initial_state").render_sections(story="s", plan="p", state=json.dumps(state))
+    said = prompts.load("initial_state").render_sections(story="s", plan="p", state=json.dumps(state), allowed="")
     question = {"role": "user", "content": f"{said['user']}\n\n{said['tagged']}"}
     request = {"messages": [{"role": "system", "content": said["system"]}, question]}
     answer = StubModel().answer(request)

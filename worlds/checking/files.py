@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,8 @@ def check_file(path: Path, environments: Environments) -> CheckReport:
         where = f"{path}:{number}"
         record, broken = _parse(line)
         faults_here = [broken] if broken else record_faults(record)
-        if not faults_here:
-            task = Task.from_json(record)
+        if all(field == "id" for field, *_ in faults_here):  # an edited task: what else is wrong with it counts more
+            task = Task.from_json({key: value for key, value in record.items() if key != "id"})
             if task.id in tasks:
                 what = f"repeats the task of line {tasks[task.id][0]}"
                 faults_here.append(("", what, "remove one of the two lines"))
@@ -75,7 +76,7 @@ def check_file(path: Path, environments: Environments) -> CheckReport:
         found += [Fault(where, *fault) for fault in faults_here]
     if not records:
         found.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
-    return _report(path, records, found, tasks, doubts)
+    return _report(path, records, _once(found), tasks, doubts)
 
 
 def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes]:
@@ -86,11 +87,12 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
     """
     found: list[Fault] = []
     made: list[Task] = []
-    renewed = 0
+    hashes = ids = 0
     worlds: dict[str, Environment | Found] = {}
     for number, line in _lines(path):
         record, broken = _parse(line)
         faults_here = [broken] if broken else []
+        old = record.get("id") if isinstance(record, dict) else None
         part = record.get("environment") if isinstance(record, dict) else None
         if isinstance(part, dict) and isinstance(name := part.get("name"), str):
             if name not in worlds:
@@ -98,15 +100,28 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
             world = worlds[name]
             record.pop("id", None)
             hash = part.get("hash") if isinstance(world, tuple) else world.hash
-            renewed += part.get("hash") != hash
+            hashes += part.get("hash") != hash
             part["hash"] = hash or ""
         faults_here += [] if broken else record_faults(record)
         if not faults_here:
             made.append(Task.from_json(record))
+            ids += made[-1].id != old
             faults_here += _world_faults(made[-1], environments, worlds)
         found += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
-    facts = {"tasks": len(made), "renewed": renewed}
-    return CheckReport(str(path), tuple(found), facts=facts), task_lines(made)
+    facts = {"tasks": len(made), "new hashes": hashes, "new ids": ids}
+    return CheckReport(str(path), tuple(_once(found)), facts=facts), task_lines(made)
+
+
+def _once(found: Sequence[Fault]) -> list[Fault]:
+    """The faults, but a world that has changed is said where it is first met, with the number of tasks."""
+    same = Counter((fault.what, fault.remedy) for fault in found if fault.field == "environment.hash")
+    told: list[Fault] = []
+    for fault in found:
+        count = same.pop((fault.what, fault.remedy), 0) if fault.field == "environment.hash" else 1
+        if count > 1:
+            fault = replace(fault, what=f"{fault.what} (so in {count} tasks)")
+        told += [fault] if count else []
+    return told
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -232,7 +247,7 @@ def record_faults(record: Any) -> list[Found]:
         try:
             Task.from_json(record)
         except ValueError as error:
-            remedy = "leave the id out, it is computed" if "does not match" in str(error) else ""
+            remedy = "`rods data rehash` writes it anew" if "does not match" in str(error) else ""
             found.append(("id" if remedy else "", str(error), remedy))
     return found
 
