@@ -27,7 +27,7 @@ from rods.composing.records import ComposeError
 from rods.deadlines import SLOW_CALL
 from rods.environments.base import Environment, Instance, Result
 from rods.environments.loading import Environments
-from rods.errors import InfrastructureError, Unsupported
+from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.faults import CALL_ERRORS
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
@@ -377,6 +377,8 @@ class Probe:
             yield
         except Unsupported as error:
             self.fault(where, field, f"raised Unsupported ({error}) for a declared ability", "declare it in Features")
+        except UserError as error:
+            self.fault(error.where or where, "", error.what, error.remedy)
         except Exception as error:  # noqa: BLE001 - the code under probe may raise anything; it is reported
             self.fault(where, field, f"raised {type(error).__name__}: {error}", "return a Result with an error instead")
 

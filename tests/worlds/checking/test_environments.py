@@ -49,6 +49,16 @@ def test_a_recipe_that_never_runs_is_named(tmp_path, monkeypatch, number):
         assert "['number']" in fault.what and report.facts["recipes"].startswith("14 of 15 ran in")
 
 
+def test_a_catalogue_that_cannot_be_read_is_a_fault_of_its_file(tmp_path, monkeypatch):
+    for name in ("world.py", "catalogue.toml"):
+        text = (Path(console.__file__).parent / "new_world" / name).read_text()
+        (tmp_path / name).write_text(text.replace('"^free_book/free_book"', '"^free_book/"'))
+    monkeypatch.chdir(tmp_path)
+    (fault,) = check_environment("world.py:environment", Environments()).faults
+    assert fault.where == f"{tmp_path}/catalogue.toml, recipes.lend_it.gives.lent_book"
+    assert fault.remedy.startswith("end its source with /free_book")
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [
