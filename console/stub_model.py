@@ -32,12 +32,15 @@ NAME = "stub-no-model"  # stands in the records of a run as what wrote its varia
 OBJECTS = 0.06  # share of samples that the judge rejects, so that the refinement has something to do
 FIXABLE = 0.7  # of these, whose fault lies in the words
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
+DRAWS = 40  # of a plan
 STORY = "Somebody puts things in order before a short journey and wants nothing to be forgotten."
 VAGUE = ("one of mine", "the usual one", "the one we spoke of")
 ENDINGS = ("", "field", "wood", "ton")  # of new names, after WORDS
 
 FIELD = re.compile(r"\{(\w+)\}")
 PLACES = re.compile(r"^turn (\d+): (\[\[.*\]\])$", re.MULTILINE)
+FEEDS = re.compile(r"place (\d+) of turn (\d+) from place (\d+) of turn (\d+)")
+ARGUMENTS = re.compile(r'^\{"name":"(\w+)",.*?"arguments":(\{.*\})\}$', re.MULTILINE)
 VALUE = re.compile(r"^(\S+) \((\S+) of \S+\): (\{.*\})$", re.MULTILINE)
 ALLOWED = re.compile(r"^(\S+): (\{.*\})$", re.MULTILINE)
 CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
@@ -123,16 +126,29 @@ class StubModel:
     # Stages I and II: functions for the places of a pattern, values for arguments, worlds and their repairs.
 
     def plan(self, asked: Asked) -> Answer:
-        """Any of the functions that may stand in a place; none twice in a turn where that can be helped."""
+        """Any of the functions that may stand in a place; none twice in a turn where that can be helped. What another
+        place feeds takes what that one's name speaks of, if some draw of many has it so."""
         told = asked.schema is None or "narrative" in asked.schema["properties"]
         found: Answer = {"narrative": STORY} if told else {}
-        for number, places in PLACES.findall(asked.fields["pattern"]):
-            names: list[str] = []
-            for options in json.loads(places):
-                fresh = [name for name in options if name not in names]
-                names.append(asked.chance.choice(fresh or options))
-            found[f"turn_{number}"] = names if asked.schema is not None else json.dumps(names)
-        return found
+        takes = {name: set(json.loads(arguments)) for name, arguments in ARGUMENTS.findall(asked.fields["schemas"])}
+        for _ in range(DRAWS):
+            drawn: dict[str, list[str]] = {}
+            for number, places in PLACES.findall(asked.fields["pattern"]):
+                drawn[number] = names = []
+                for options in json.loads(places):
+                    fresh = [name for name in options if name not in names]
+                    names.append(asked.chance.choice(fresh or options))
+            fed: dict[tuple[str, str], bool] = {}
+            for place, turn, giver, feeding in FEEDS.findall(asked.fields["pattern"]):
+                words = set(drawn[feeding][int(giver) - 1].split("_"))
+                apt = bool(words & takes.get(drawn[turn][int(place) - 1], set()))
+                fed[turn, place] = fed.get((turn, place), False) or apt
+            used = {name for names in drawn.values() for name in names}
+            if all(fed.values()) and used != set(asked.fields["tools"].split(", ")):
+                break
+        constrained = asked.schema is not None
+        turns = {f"turn_{number}": names if constrained else json.dumps(names) for number, names in drawn.items()}
+        return found | turns
 
     def values(self, asked: Asked) -> Answer:
         """Any of the values that a line offers, or one that its schema allows."""

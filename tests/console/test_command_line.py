@@ -34,7 +34,7 @@ EXPECTED = {
     "feedback drop": (["RUN", "FAILURE"], ["--why", "--json"]),
     "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--json"]),
     "stub-endpoint": ([], ["--environment", "--port", "--url-file"]),
-    "data check": (["FILE"], ["--json"]),
+    "data check": (["FILE"], ["--variants", "--json"]),
     "data rehash": (["FILE"], ["--out", "--json"]),
     "data audit": (["FILE"], ["--against", "--json"]),
     "data bfcl": ([], ["--out", "--json"]),

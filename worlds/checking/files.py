@@ -15,7 +15,13 @@ from typing import Any
 
 import orjson
 
+from rods.analysis.profile import profile
 from rods.calls import Call
+from rods.canonical import keyed_random
+from rods.composing.catalogue import catalogue_for
+from rods.composing.planning import plan
+from rods.composing.records import ComposeError
+from rods.config import Gates
 from rods.environments.base import Environment, Results
 from rods.environments.loading import Environments
 from rods.errors import UserError
@@ -29,6 +35,7 @@ from worlds.checking.report import CheckReport, Fault
 
 FIELDS = ("id", "schema", "environment", "type", "state", "user", "goal", "tools", "split", "provenance")
 REQUIRED = ("schema", "environment", "type", "user", "goal", "tools")
+PLANS = 3  # searches for the plan of a variant
 Found = tuple[str, str, str]  # field, what, remedy
 EXAMPLES = {
     "schema": f'"schema": {SCHEMA}',
@@ -47,17 +54,19 @@ READING: dict[str, Callable[[Environment, Task, Results], list[Reason]]] = {
 }
 
 
-def check_file(path: Path, environments: Environments) -> CheckReport:
+def check_file(path: Path, environments: Environments, *, variants: bool = False) -> CheckReport:
     """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot be read.
 
     Notes list tasks that stand on both sides of the split, and what the gates that read a variant's texts
-    would hold against these tasks (docs/gates.md): that is for the user to know, not a fault.
+    would hold against these tasks (docs/gates.md): that is for the user to know, not a fault. With `variants` they also
+    list the training tasks for which the procedural author finds no plan of a variant, and why.
     """
     found: list[Fault] = []
     tasks: dict[str, tuple[int, Task]] = {}
     records = 0
     worlds: dict[str, Environment | Found] = {}
     doubts: Doubts = {gate: [] for gate in READING}
+    plans: list[tuple[int, str]] = []
     for number, line in _lines(path):
         records += 1
         where = f"{path}:{number}"
@@ -73,10 +82,42 @@ def check_file(path: Path, environments: Environments) -> CheckReport:
                 faults_here += _world_faults(task, environments, worlds)
                 if not faults_here:
                     _doubt(task, worlds, number, doubts)
+                    world = worlds[task.environment.name]
+                    if variants and task.split == "train" and not isinstance(world, tuple):
+                        plans.append((number, _unplanned(world, task)))
         found += [Fault(where, *fault) for fault in faults_here]
     if not records:
         found.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
-    return _report(path, records, _once(found), tasks, doubts)
+    report = _report(path, records, _once(found), tasks, doubts)
+    if not variants:
+        return report
+    notes = [f"line {number} cannot be varied: {why}" for number, why in plans if why]
+    facts = {**report.facts, "variable": len(plans) - len(notes), "training": len(plans)}
+    return replace(report, notes=(*report.notes, *notes), facts=facts)
+
+
+def _unplanned(environment: Environment, task: Task) -> str:
+    """Why the procedural author finds no plan of a variant of `task`, in `PLANS` searches; "" where it finds one."""
+    why = ""
+    for number in range(PLANS):
+        rng = keyed_random(number, "data check", task.id)
+        try:
+            plan(
+                catalogue_for(environment),
+                environment,
+                task,
+                profile(environment, task),
+                limits=Gates(),
+                blocked=frozenset(),
+                functions="other",
+                narrative=True,
+                rng=rng,
+            )
+        except ComposeError as error:
+            why = error.detail
+        else:
+            return ""
+    return why
 
 
 def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes]:

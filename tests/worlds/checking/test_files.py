@@ -1,8 +1,14 @@
 """`rods data check` names every fault with line, field and remedy."""
 
+import re
+import shutil
+from pathlib import Path
+
 import orjson
 import pytest
 
+import console
+from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.tasks import Task, read_tasks
 from tests.environments import ENVIRONMENTS, load
@@ -161,6 +167,30 @@ def test_what_gates_would_hold_against_sound_tasks_is_noted_and_no_fault(tmp_pat
     assert "gate leaks would refuse 1 of these as variants, first line 2: turn 0: the text names the tool" in str(
         report.notes
     )
+
+
+def vary(folder, monkeypatch, *gone):
+    """The check of the template's tasks, without the recipes in `gone`."""
+    shutil.copytree(Path(console.__file__).parent / "new_world", folder)
+    monkeypatch.chdir(folder)
+    parts = re.split(r"(?m)^(?=\[recipes\.)", (folder / "catalogue.toml").read_text())
+    kept = (part for part in parts if not part.startswith(tuple(f"[recipes.{name}]" for name in gone)))
+    (folder / "catalogue.toml").write_text("".join(kept))
+    tasks = folder / "tasks.jsonl"
+    tasks.write_bytes(rehashed(tasks, Environments())[1])
+    return check_file(tasks, Environments(), variants=True)
+
+
+def test_tasks_that_cannot_be_varied_are_noted_with_what_was_wanted_and_what_was_near(tmp_path, monkeypatch):
+    whole = vary(tmp_path / "whole", monkeypatch)
+    assert whole.ok and (whole.facts["variable"], whole.facts["training"]) == (10, 10)
+    assert not [note for note in whole.notes if "varied" in note]
+    report = vary(tmp_path / "cut", monkeypatch, "lend_it", "move_it", "reshelve", "more_time", "more_time_for_it")
+    (note,) = (note for note in report.notes if note.startswith("line 10 cannot be varied"))
+    assert "no recipes give [0, 2] calls a turn at depth 2, by API class none | 1 Books, 1 Loans; of 400 plans" in note
+    assert "had the seed's very tools" in note
+    assert "recipe take_back, which calls the seed's own find_book, give_back: write one of other tools" in note
+    assert report.ok and report.facts["variable"] == 9 and report.facts["training"] == 10
 
 
 def test_a_missing_or_empty_file_is_told(tmp_path):
