@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
-RewardKind = Literal["progress", "binary", "format", "format_codes"]
+RewardKind = Literal["progress", "binary", "format", "format_codes", "progress_format", "toolrl"]
 REWARD_KINDS: tuple[RewardKind, ...] = get_args(RewardKind)
 FORMAT_REWARDS: frozenset[RewardKind] = frozenset({"format", "format_codes"})  # they say nothing about a zone
 Role = Literal["active", "retest"]
