@@ -14,11 +14,11 @@
   first term of eq. 1.
 - toolrl (ToolRL, arXiv 2504.13958, the baseline of 000 §4.1), range −3–4: R_format + R_correct. 000 says no more than
   that and that R_correct measures the correctness of tool calls: its formula was lost there, and this one is ToolRL's,
-  which judges one reply by its calls. R_format is 1 where no reply was malformed, else 0. R_correct = 6 · R/S − 3, where
-  R pairs the calls of a turn with its ground truth: shared names over all names, plus for each pair of one tool shared
+  which judges one reply by its calls. R_format is 1 where no reply was malformed, else 0. R_correct = 6 · R/S − 3; R
+  pairs the calls of a turn with its ground truth: shared names over all names, plus for each pair of one tool shared
   over all names of arguments and the number of equal arguments; S = 1 + calls + arguments of the ground truth. What
-  episodes of several turns need is ours: R and S are summed over turns, a turn that was never reached has R = 0, and one
-  where no call is right has S = 1, and R = 1 if none was made.
+  episodes of several turns need is ours: R and S are summed over turns, a turn that was never reached has R = 0, and
+  one where no call is right has S = 1, and R = 1 if none was made.
 """
 
 from __future__ import annotations
