@@ -102,7 +102,7 @@ class Stage(Section):
     """One stage of the curriculum (004 §4)."""
 
     types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")  # which tasks are trained on
-    reward: RewardKind = "progress"  # what is trained on; format and format_codes are stage 1's (000, 004 H)
+    reward: RewardKind = "progress"  # what is trained on (rods/episode/rewards.py); format, format_codes: stage 1's
     prompt: Literal["plain", "resourceful"] = "plain"  # which system prompt of the tags dialect (000 Appendix G)
     interface: str = ""  # package.module:factory of your own interface (rods/interfaces/base.py); empty: all as it is
     # what answers a failed call: hints add what may help (rods/interfaces/hints.py); never in validation and evaluation
