@@ -18,7 +18,6 @@ from buffers.run.locks import owner
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
 from buffers.state import ClosedStep, RunState
-from rods.faults import Label
 from rods.observations import label_counts
 from rods.rules.zones import moments
 
@@ -91,7 +90,7 @@ class Progress:
         self._state = RunState(self.run)
         self._seeds, self._rejected = self._state.follow(SEEDS), self._state.follow(REJECTED)
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
-        self._labels: deque[Counter[Label]] = deque(maxlen=RECENT)
+        self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
         self._outcomes: Counter[str] = Counter()
         self._discards: Counter[str] = Counter()
         self._picked = self._accepted = self._failures = self._considered = 0
@@ -109,7 +108,7 @@ class Progress:
         """Reads what is new. `finished` marks the last poll of all."""
         state, steps = self._state, 0
         rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
-        labels: deque[Counter[Label]] = deque(maxlen=RECENT)
+        labels: deque[Counter[str]] = deque(maxlen=RECENT)
         for step in state.steps():
             steps += 1
             labels.append(label_counts(step.groups))

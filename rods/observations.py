@@ -178,7 +178,7 @@ class Group:
         return group
 
 
-def label_counts(groups: Iterable[Group]) -> Counter[Label]:
+def label_counts(groups: Iterable[Group]) -> Counter[str]:
     """How many turns of the groups' rollouts have each label."""
     return Counter(label for group in groups for rollout in group.rollouts for label in rollout.labels)
 

@@ -27,7 +27,7 @@ from buffers.run.runfolder import trace_file
 from buffers.trainer_log import TrainerLog
 from rods.canonical import rounded
 from rods.errors import DeadlineError, RefusedError, UserError
-from rods.faults import LABELS, Label
+from rods.faults import LABELS
 from rods.observations import Group, label_counts
 from rods.rules import curriculum
 from rods.rules.curriculum import Course
@@ -94,7 +94,7 @@ class TrainingRun:
         self._epoch: Epoch | None = None
         self._policy: Policy | None = None
         self._outstanding: Batch | None = None
-        self._labels: Counter[Label] = Counter()  # of the last step
+        self._labels: Counter[str] = Counter()  # of the last step
         self._over = False  # a plateau of the last stage has ended the curriculum
         self._saved = self.resumed  # the latest checkpoint
         self._steps_here = 0

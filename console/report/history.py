@@ -20,7 +20,6 @@ from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS
 from buffers.state import RunState
 from evaluation.heldout import scored
 from rods.config import Config, Zones
-from rods.faults import Label
 from rods.observations import FORMAT_REWARDS, Group, label_counts
 from rods.rules.zones import ZONES, group_signal, zone_of
 from rods.tasks import Task
@@ -98,7 +97,7 @@ class History:
     picks: Counter[str]
     failures: Counter[tuple[str, str]]
     attempts: int
-    labels: dict[int, Counter[Label]]
+    labels: dict[int, Counter[str]]
     heldout: dict[str, Any] | None = None
 
     @property
@@ -130,11 +129,11 @@ def read_history(path: Path) -> History:
     )
 
 
-def _groups(state: RunState) -> tuple[Groups, dict[int, Counter[Label]]]:
+def _groups(state: RunState) -> tuple[Groups, dict[int, Counter[str]]]:
     """One row a live group that was counted or truncated; and the labels of all turns, by epoch."""
     originals, tracker = state.run.training, state.tracker
     rows: list[tuple[Any, ...]] = []
-    labelled: list[tuple[int, int, Counter[Label]]] = []  # step, epoch, labels
+    labelled: list[tuple[int, int, Counter[str]]] = []  # step, epoch, labels
     for step in state.steps():
         if tracker is not state.tracker:  # a start dropped steps while we read
             tracker = state.tracker
@@ -146,7 +145,7 @@ def _groups(state: RunState) -> tuple[Groups, dict[int, Counter[Label]]]:
             if found is not None:
                 rows.append((step.step, step.epoch, group.task, *found, group.task not in originals, group.role))
     columns = list(zip(*rows, strict=True)) if rows else [()] * 8
-    labels: dict[int, Counter[Label]] = {}
+    labels: dict[int, Counter[str]] = {}
     for _, epoch, counts in labelled:
         if counts:
             labels.setdefault(epoch, Counter()).update(counts)

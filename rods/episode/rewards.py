@@ -120,7 +120,8 @@ def _likeness(call: Call, other: Call) -> float:
     either = call.arguments.keys() | other.arguments.keys()
     shared = call.arguments.keys() & other.arguments.keys()
     names = len(shared) / len(either) if either else 1.0
-    return names + sum(call.arguments[name] == other.arguments[name] for name in shared)
+    equal: int = sum(call.arguments[name] == other.arguments[name] for name in shared)
+    return names + equal
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,9 +61,10 @@ def test_every_kind_names_its_function_and_range_and_no_other_is_scored():
     assert set(REWARDS) == set(REWARD_KINDS) == set(RANGES)
     played = trace(([step(OK)], YES))
     for kind, (low, high) in RANGES.items():
-        assert low <= score(played, kind, ((Call("f"),),)).reward <= high
+        reward = score(played, kind, ((Call("f"),),)).reward
+        assert reward is not None and low <= reward <= high
     with pytest.raises(ValueError, match="unknown reward kind 'praise'; there are progress, binary, "):
-        score(played, "praise")
+        score(played, "praise")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
