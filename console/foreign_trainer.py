@@ -171,8 +171,12 @@ def _rollout(given: Any, task: Task, head: Any, trained: str) -> dict[str, Any]:
         )
     filled = {"end": "finished", "binary": int(resolved == expected), **given}
     if "reward" not in filled:
-        known = {"progress": resolved / expected, "binary": float(filled["binary"])}
-        if filled["end"] != "infrastructure" and trained not in known:
+        if filled["end"] == "infrastructure":
+            filled["reward"] = None
+        elif trained == "progress":
+            filled["reward"] = resolved / expected
+        elif trained == "binary":
+            filled["reward"] = filled["binary"]
+        else:
             raise ValueError(f"a rollout says no 'reward', and {trained} does not follow from its turns")
-        filled["reward"] = None if filled["end"] == "infrastructure" else known[trained]
     return filled
