@@ -42,15 +42,15 @@ History = Callable[[Sequence[Message]], Sequence[Message]]
 class Reversed(Compact):
     """The tools in reverse order."""
 
-    def system(self, tools: Sequence[Tool]) -> str:
-        return super().system(tools[::-1])
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        return super().system(tools[::-1], guidelines)
 
 
 class Introduced(Compact):
     """A sentence before the tools."""
 
-    def system(self, tools: Sequence[Tool]) -> str:
-        return f"Do what the user asks. {super().system(tools)}"
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        return f"Do what the user asks. {super().system(tools, guidelines)}"
 
 
 def whole(messages: Sequence[Message]) -> Sequence[Message]:

@@ -30,6 +30,7 @@ from buffers.log.records import Record
 from buffers.log.tail import Tail, read
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, POOL
+from rods.config import Component
 from rods.errors import CorruptLogError
 from rods.rules.curriculum import opening, stage_rules
 from rods.rules.tracker import Tracker
@@ -92,6 +93,11 @@ class RunState:
     def tracker(self) -> Tracker:
         """What the live steps say about each task; another object after a rewind."""
         return self.observations.tracker
+
+    @property
+    def shown(self) -> frozenset[Component]:
+        """The components of an evolving interface that the next step shows."""
+        return self.observations.evolution.shown
 
     @property
     def rewound(self) -> bool:

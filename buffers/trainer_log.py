@@ -134,6 +134,7 @@ class TrainerLog:
             record("group", attempt=attempt, step=step, index=index, **content)
             for index, content in enumerate(reported)
         ]
+        change = self.state.observations.evolution.after(reported)
         closing = record(
             "step",
             attempt=attempt,
@@ -142,6 +143,7 @@ class TrainerLog:
             groups=len(records),
             policy_step=policy_step,
             digest=mark,
+            **({} if change is None else {"evolved": change.as_json()}),
             time=round(time.time(), 3),
         )
         with self.held():

@@ -21,12 +21,11 @@ from buffers.state import RunState
 from buffers.state import read_state as state_of
 from evaluation.episodes import task_job
 from evaluation.scoring import Estimate, rollout_scores, share
-from rods import dialects, interfaces
+from rods import dialects
 from rods.config import Config
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Message, NeedText, Reply, Trace
-from rods.episode.rewards import RANGES
 from rods.episode.rewards import score as scored
 from rods.observations import Group, Rollout
 from rods.tasks import Task, read_tasks
@@ -68,6 +67,8 @@ def evaluate(
     environments: Environments | None = None,
 ) -> Evaluation:
     """Plays each task `rollouts` times. `tasks` may be a JSONL file. Raises ValueError when no rollout counts."""
+    if callable(tasks):
+        raise TypeError("evaluate(tasks, policy): the tasks come first")
     given = list(read_tasks(Path(tasks))) if isinstance(tasks, (str, Path)) else list(tasks)
     worlds = environments or Environments()
     made = [task_job(task, dialects.load(dialect), worlds) for task in given]
@@ -131,20 +132,16 @@ class Training:
     def record(self, batch: Batch, played: Sequence[Sequence[Trace | Rollout]]) -> list[Group]:
         """Makes what the slots of `batch` earned durable, one group a slot; returns the groups, with rewards. A rollout
         that was not played here is given as a `Rollout`."""
-        kind, interface = batch.reward, interfaces.load(batch.rules).version
+        interface, kind = batch.interface(self.config.policy.dialect), batch.reward
         environments = self.run.run.environments
         groups = [
-            Group(
-                slot.task.id,
-                batch.stage,
-                interface,
-                kind,
-                RANGES[kind],
-                tuple(
+            batch.group(
+                slot,
+                [
                     earned(each, slot.task, kind, environments) if isinstance(each, Trace) else each
                     for each in played[slot.index]
-                ),
-                slot.role,
+                ],
+                interface,
             )
             for slot in batch.slots
         ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rods import dialects, interfaces
+from rods import dialects
 from rods.config import Config
 from rods.dialects.base import Dialect
 from rods.environments.loading import Environments
@@ -14,7 +14,7 @@ from rods.episode.diagnosis import diagnose
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.episode.goals import SharedGroundTruth
-from rods.episode.rewards import RANGES, score
+from rods.episode.rewards import score
 from rods.interfaces.base import IDENTITY, Interface
 from rods.observations import Group, RewardKind, Rollout
 from rods.tasks import Task
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 def jobs(batch: Batch, config: Config, environments: Environments) -> list[Job]:
     """The episodes of a batch, slot by slot, with the prompt and through the interface of its stage."""
-    dialect, interface = dialects.load(config.policy.dialect, batch.rules.prompt), interfaces.load(batch.rules)
+    dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
+    interface = batch.interface(config.policy.dialect)
     count = config.rollouts.rollouts_per_task
     every = [(slot, _job(slot.task, dialect, interface, config, environments)) for slot in batch.slots]
     return [job for slot, job in every for job in [replace(job, head=slot.head)] * count]
@@ -45,22 +46,17 @@ def _job(task: Task, dialect: Dialect, interface: Interface, config: Config, env
     return Job(task, environment, dialect, goal, interface=interface, max_steps=config.rollouts.max_steps)
 
 
-def groups(batch: Batch, samples: Sequence[Sample], environments: Environments) -> list[Group]:
+def groups(batch: Batch, samples: Sequence[Sample], config: Config, environments: Environments) -> list[Group]:
     """What the samples of a batch earned, slot by slot, and the labels of their turns."""
-    count, interface = len(samples) // len(batch.slots), interfaces.load(batch.rules).version
+    count, interface = len(samples) // len(batch.slots), batch.interface(config.policy.dialect)
     return [
-        Group(
-            slot.task.id,
-            batch.stage,
-            interface,
-            batch.reward,
-            RANGES[batch.reward],
-            tuple(
+        batch.group(
+            slot,
+            [
                 earned(sample.trace, slot.task, batch.reward, environments)
                 for sample in samples[slot.index * count : (slot.index + 1) * count]
-            ),
-            slot.role,
-            slot.head,
+            ],
+            interface,
         )
         for slot in batch.slots
     ]

@@ -152,7 +152,8 @@ def lines(found: dict[str, Any]) -> list[str]:
 def _stage(rules: dict[str, Any]) -> str:
     ends = f"{rules['epochs']} epochs" if rules["epochs"] else "the end of the run"
     until = f"a plateau, at the latest {ends}" if rules["until"] == "plateau" else ends
-    aids = [aid for aid, on in (("hints", rules["feedback"] == "hints"), ("variants", rules["expand"])) if on]
+    aids = [rules["interface"]] if rules["interface"] else []
+    aids += [aid for aid, on in (("hints", rules["feedback"] == "hints"), ("variants", rules["expand"])) if on]
     also = f" with {' and '.join(aids)}" if aids else ""
     return f"{rules['reward']} on {', '.join(rules['types'])}{also} until {until}"
 

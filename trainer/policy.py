@@ -21,10 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from rods import interfaces
 from rods.canonical import content_id
-from rods.config import Stage
+from rods.config import Component, Stage
+from rods.episode.rewards import RANGES
 from rods.errors import RodsError
-from rods.observations import RewardKind, Role
+from rods.interfaces.base import Interface
+from rods.observations import Group, RewardKind, Role, Rollout
 from rods.tasks import Task
 
 Stopping = Literal["finished", "signal", "step_limit"]
@@ -54,7 +57,8 @@ class Batch:
     """The tasks of one step: always `training.batch_tasks` slots; a task may occur twice.
 
     `step` counts from 1, `epoch` from 0, `stage` from 1; `rules` is the stage's configuration. `traced`: this step's
-    traces are kept; otherwise a policy need not build them. Picklable: rank 0 broadcasts it.
+    traces are kept; otherwise a policy need not build them. `shown`: the components of an evolving interface that its
+    episodes show. Picklable: rank 0 broadcasts it.
     """
 
     step: int
@@ -64,14 +68,35 @@ class Batch:
     slots: tuple[BatchSlot, ...]
     order_hash: str
     traced: bool = False
+    shown: frozenset[Component] = frozenset()
 
     @property
     def reward(self) -> RewardKind:
         return self.rules.reward
 
     def hash(self) -> str:
-        """The content id of the epoch's order, the step and its slots; the processes compare it."""
-        return content_id([self.order_hash, self.step, [[slot.task.id, slot.role, slot.head] for slot in self.slots]])
+        """The content id of the epoch's order, the step, its slots and what they show; the processes compare it."""
+        slots = [[slot.task.id, slot.role, slot.head] for slot in self.slots]
+        return content_id([self.order_hash, self.step, slots, sorted(self.shown)])
+
+    def interface(self, dialect: str) -> Interface:
+        """What its episodes are shown, by a policy that reads `dialect`. Its version is part of their groups."""
+        return interfaces.load(self.rules, dialect, self.shown)
+
+    def group(self, slot: BatchSlot, rollouts: Sequence[Rollout], shown: Interface) -> Group:
+        """What the slot's rollouts earned, shown to the policy through `shown`."""
+        kind, lineage = self.reward, "" if shown.lineage == shown.version else shown.lineage
+        return Group(
+            slot.task.id,
+            self.stage,
+            shown.version,
+            kind,
+            RANGES[kind],
+            tuple(rollouts),
+            slot.role,
+            slot.head,
+            lineage,
+        )
 
 
 class Policy(Protocol):

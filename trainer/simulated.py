@@ -16,17 +16,18 @@ import hashlib
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
 
-from rods import interfaces
 from rods.canonical import canonical, rounded
 from rods.config import Config
 from rods.episode.rewards import RANGES
 from rods.errors import UserError
+from rods.faults import LABELS, SUCCESSES, Label
 from rods.observations import Group, RewardKind, Rollout
 from rods.tasks import Task
 from trainer.advantages import advantages, with_advantages
@@ -73,6 +74,17 @@ def rollout(task: Task, chance: float, reward: RewardKind, *key: str | int, head
     return Rollout(resolved, turns, binary, form, value, "finished")
 
 
+def _labelled(played: Rollout, task: Task) -> Rollout:
+    """The rollout with labels for an evolving interface: every task is failed in one way of its own, keyed by its root,
+    in the turns after those that are resolved."""
+    failures = [label for label in LABELS if label not in SUCCESSES]
+    root = str(task.provenance.get("root", task.id))
+    failure = failures[int(len(failures) * _uniform(1, "failure", root)[0])]
+    good: Label = "pass"
+    labels = tuple(good if turn < played.resolved else failure for turn in range(played.expected))
+    return replace(played, labels=labels)
+
+
 class SimulatedPolicy:
     """Skill, and how practice raises it. Its state is one number in one file."""
 
@@ -97,14 +109,16 @@ class SimulatedPolicy:
     def groups(self, batch: Batch) -> list[Group]:
         """The rollouts of a batch, one group a slot."""
         seed, count, kind = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task, batch.reward
-        groups, interface = [], interfaces.load(batch.rules).version
+        groups, interface = [], batch.interface(self.config.policy.dialect)
         for slot in batch.slots:
             chance = turn_chance(slot.task, self.skill)
-            drawn = tuple(
+            drawn = [
                 rollout(slot.task, chance, kind, seed, batch.step, slot.index, index, head=slot.head)
                 for index in range(count)
-            )
-            groups.append(Group(slot.task.id, batch.stage, interface, kind, RANGES[kind], drawn, slot.role, slot.head))
+            ]
+            if batch.rules.evolving:
+                drawn = [_labelled(one, slot.task) for one in drawn]
+            groups.append(batch.group(slot, drawn, interface))
         return groups
 
     def practise(self, groups: Sequence[Group]) -> None:

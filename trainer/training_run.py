@@ -177,6 +177,7 @@ class TrainingRun:
             slots=tuple(self._slot(index, slot) for index, slot in enumerate(slots)),
             order_hash=epoch.order_hash,
             traced=self._traces.wanted(self.step + 1),
+            shown=self.log.state.shown,
         )
         return self._outstanding
 

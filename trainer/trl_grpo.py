@@ -209,7 +209,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         (trainer.advantages.reweighted), and whether it is trained on (`training.update_rollouts`)."""
         batch, settings = self.batch, self.config.training
         assert batch is not None
-        groups = batches.groups(batch, samples, self.loaded)
+        groups = batches.groups(batch, samples, self.config, self.loaded)
         broken = all(rollout.reward is None for group in groups for rollout in group.rollouts)
         self.broken = self.broken + 1 if broken else 0
         if self.broken == BROKEN:

@@ -18,7 +18,10 @@ from buffers.merging.merger import epoch_record, group_records, recorded_slots
 from buffers.merging.rules import Admission, Derived, derive
 from buffers.run import runfolder
 from buffers.run.run import Run
+from rods import interfaces
+from rods.config import Component
 from rods.files import read_regular
+from rods.rules.curriculum import stage_rules
 
 ENVELOPE = frozenset(
     {"seq", "id", "kind", "attempt", "step", "index", "crc"}
@@ -76,6 +79,7 @@ class Rederivation:
         self.restored: dict[int, Record] = {}  # lost records of pool.jsonl that the rules give, by seq
         self.fixed: dict[int, int] = {}
         self._previous = 0
+        self._shown: frozenset[Component] = frozenset()  # by the labels of the steps before
         self._stored = _stored_tracker(run.path, findings)
 
     def walk(self) -> None:
@@ -201,6 +205,7 @@ class Rederivation:
         self._previous = step.step
         if step.record["policy_step"] >= step.step:
             self.findings.problem(where, f"was made by weights of step {step.record['policy_step']}")
+        self._check_interface(step, where)
         reported = []
         for index, (record, group) in enumerate(zip(step.records, step.groups, strict=True)):
             if (record["attempt"], record["step"], record["index"]) != (step.attempt, step.step, index):
@@ -210,6 +215,27 @@ class Rederivation:
             reported.append({key: value for key, value in record.items() if key not in ENVELOPE})
         if digest(step.epoch, step.record["policy_step"], reported) != step.record["digest"]:
             self.findings.problem(where, "its digest does not fit its groups")
+
+    def _check_interface(self, step: ClosedStep, where: str) -> None:
+        """Whether an evolving interface was shown in the version that the labels before it give, and its change is on
+        record with the right reason."""
+        evolution, config = self.observations.evolution, self.run.config
+        rules = stage_rules(config.curriculum, step.stage)
+        if rules.evolving:
+            self.findings.count("interface versions")
+            shown = interfaces.load(rules, config.policy.dialect, self._shown)
+            for group in step.groups:
+                if (group.interface, group.lineage) != (shown.version, shown.lineage):
+                    said = f"{group.interface} (lineage {group.lineage or 'none'})"
+                    self.findings.problem(where, f"says that {said} was shown, and the labels give {shown.version}")
+                    break
+        found = evolution.latest.as_json() if evolution.latest else None
+        if step.record.get("evolved") != found:
+            said = orjson.dumps(step.record.get("evolved")).decode()
+            self.findings.problem(
+                where, f"says {said} of its interface, and the labels give {orjson.dumps(found).decode()}"
+            )
+        self._shown = evolution.shown
 
     def _compare_tracker(self, step: int) -> None:
         stored = self._stored

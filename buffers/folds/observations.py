@@ -24,6 +24,7 @@ from buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
 from rods.files import open_regular
 from rods.observations import Group
+from rods.rules.evolution import Evolution
 from rods.rules.tracker import Tracker
 
 START = b'"kind":"start"'
@@ -99,6 +100,7 @@ class Observations:
 
     lineage: Lineage
     tracker: Tracker
+    evolution: Evolution
     last_step: int  # live and closed; 0 before the first
     snapshot: int  # the seq up to which closed parts need not be read again
     tail: Tail
@@ -110,7 +112,8 @@ class Observations:
         owner of the log."""
         self.path = run.path / OBSERVATIONS
         self._config, self._strict, self._every_step, self._keep = run.config, strict, every_step, keep
-        self._snapshots = Snapshots(self.path, [run.config.zones.model_dump(), run.config.selection.boundary])
+        evolves = run.config.curriculum.model_dump(include={"evolve_steps", "evolve_above", "evolve_below"})
+        self._snapshots = Snapshots(self.path, [run.config.zones.model_dump(), run.config.selection.boundary, evolves])
         self.rewound = False  # whether the last look met a start that dropped steps
         self._fold_anew()
 
@@ -166,6 +169,7 @@ class Observations:
                 elif kind == "step" and self.lineage.keeps(record["attempt"], record["step"]):
                     groups = block[index - (record["seq"] - record["first"]) : index]
                     self.tracker.apply(groups)
+                    self.evolution.apply([one for one in groups if one["kind"] == "group"])
                     self.last_step = record["step"]
                     self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)  # lost to damage
                     self._digests += bytes.fromhex(record["digest"])
@@ -176,6 +180,7 @@ class Observations:
     def _fold_anew(self) -> None:
         self.snapshot = 0
         self.tracker = Tracker(self._config.zones, self._config.selection.boundary)
+        self.evolution = Evolution(self._config.curriculum)
         for snapshot in self._snapshots.newest() if not self._every_step else ():
             if self._begin_behind(snapshot):
                 return
@@ -186,7 +191,7 @@ class Observations:
 
     def _begin_behind(self, snapshot: Snapshot) -> bool:
         """False when a later start has dropped steps that the snapshot holds."""
-        lineage, last_step, digests, tracker = snapshot.state
+        lineage, last_step, digests, tracker, evolution = snapshot.state
         before = Lineage.from_json(lineage)
         known = known_starts(self.path, Lineage.from_json(lineage), snapshot.parts)
         if known.limit(before.attempt) < last_step:
@@ -194,12 +199,19 @@ class Observations:
         self.lineage, self.last_step, self._digests = known, last_step, bytearray.fromhex(digests)
         self.snapshot = snapshot.seq
         self.tracker.load(tracker)
+        self.evolution.load(evolution)
         self.tail = Tail(self.path, strict=self._strict, after=snapshot.seq, skip=snapshot.parts)
         return True
 
     def state(self) -> Any:
         """What a snapshot keeps, as JSON can say it."""
-        return [self.lineage.as_json(), self.last_step, self._digests.hex(), self.tracker.state()]
+        return [
+            self.lineage.as_json(),
+            self.last_step,
+            self._digests.hex(),
+            self.tracker.state(),
+            self.evolution.state(),
+        ]
 
 
 def known_starts(path: Path, lineage: Lineage | None = None, skip: Container[str] = frozenset()) -> Lineage:

@@ -133,7 +133,7 @@ def check(config: Config, tasks: Sequence[Task], environments: Environments) -> 
 def _check_sizes(config: Config, tasks: Sequence[Task]) -> None:
     batch = config.training.batch_tasks
     for number, stage in enumerate(config.curriculum.stages, start=1):
-        interfaces.load(stage)  # which says where it cannot be found
+        interfaces.load(stage, config.policy.dialect)  # which says where it cannot be found
         count = sum(task.split == "train" and task.type in stage.types for task in tasks)
         if count < batch:
             raise UserError(

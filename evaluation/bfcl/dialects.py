@@ -57,8 +57,9 @@ class Prompted(_Official):
     name = "official"
     form: Form = "prompt"
 
-    def system(self, tools: Sequence[Tool]) -> str:
-        return self.harness.system_prompt(self._shown(tools, returned=False))
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        prompt: str = self.harness.system_prompt(self._shown(tools, returned=False))
+        return f"{prompt}\n\n{guidelines}" if guidelines else prompt
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
         return self.harness.returned_prompt(self._shown(returned, returned=True)) if returned else text
@@ -84,8 +85,8 @@ class Native(_Official):
     name = "official"
     form: Form = "native"
 
-    def system(self, tools: Sequence[Tool]) -> str:
-        return ""
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        return guidelines
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
         return self.harness.returned_native if returned and text == RETURN_SENTENCE else text

@@ -5,6 +5,10 @@
 """
 
 from rods.config.identity import (
+    CUES,
+    ERROR_HINTS,
+    GUIDELINES,
+    Component,
     Curriculum,
     Data,
     Gates,
@@ -24,9 +28,13 @@ from rods.config.roles import Role, Roles
 from rods.config.whole import PRESETS, PROTOCOL, Config, identity_diff, parse_config, preset, read_config
 
 __all__ = [
+    "CUES",
+    "ERROR_HINTS",
+    "GUIDELINES",
     "PRESETS",
     "PROTOCOL",
     "Budgets",
+    "Component",
     "Config",
     "Curriculum",
     "Data",

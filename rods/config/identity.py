@@ -6,7 +6,7 @@ Defaults are the paper's (004) where they are known; each field says its unit an
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -98,13 +98,29 @@ class Training(Section):
     heldout_rollouts: int = Field(1, ge=1)  # sampled rollouts per held-out task when the run is scored
 
 
+# The components of SEAL's learning interface (002 §3.3, Appendix D; rods/interfaces/seal.py).
+Cue = Literal["required", "allowed", "format", "note"]
+ErrorHint = Literal["malformed", "missing", "unknown_argument", "mistyped", "unknown_tool"]
+Guideline = Literal["cautious_call", "active_response", "state_aware", "scope", "response_format"]
+Component = Literal[Cue, ErrorHint, Guideline]
+CUES: tuple[Component, ...] = get_args(Cue)
+ERROR_HINTS: tuple[Component, ...] = get_args(ErrorHint)
+GUIDELINES: tuple[Component, ...] = get_args(Guideline)
+SEAL: dict[str, tuple[Component, ...]] = {"seal-active": CUES, "seal-full": CUES + ERROR_HINTS + GUIDELINES}
+
+
 class Stage(Section):
     """One stage of the curriculum (004 §4)."""
 
     types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")  # which tasks are trained on
     reward: RewardKind = "progress"  # what is trained on (rods/episode/rewards.py); format, format_codes: stage 1's
     prompt: Literal["plain", "resourceful"] = "plain"  # which system prompt of the tags dialect (000 Appendix G)
-    interface: str = ""  # package.module:factory of your own interface (rods/interfaces/base.py); empty: all as it is
+    # what the policy is shown: empty: all as it is; seal-active, seal-full: SEAL's cues, or all of its components (002
+    # §3.3, Appendix D); package.module:factory: your own (rods/interfaces/base.py); never in validation and evaluation
+    interface: str = ""
+    without: tuple[Component, ...] = ()  # interface=seal-…: components of it that are left out
+    # interface=seal-…: which of its components are shown only while the labels of the last steps call for them
+    evolve: Literal["none", "guidelines", "all"] = "guidelines"
     # what answers a failed call: hints add what may help (rods/interfaces/hints.py); never in validation and evaluation
     feedback: Literal["plain", "hints"] = "plain"
     expand: bool = True  # selection, staging and retirement run only where true
@@ -112,11 +128,45 @@ class Stage(Section):
     until: Literal["epochs", "plateau"] = "epochs"
     epochs: int = Field(0, ge=0)  # until=epochs: how many, 0: until the run ends; until=plateau: at most, 0: no limit
 
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """What its learning interface may show, in the order of the presets; empty for any other interface."""
+        return tuple(name for name in SEAL.get(self.interface, ()) if name not in self.without)
+
+    @property
+    def evolving(self) -> tuple[Component, ...]:
+        """Those of them that are shown only while the labels call for them."""
+        kinds = {"none": (), "guidelines": GUIDELINES, "all": self.components}[self.evolve]
+        return tuple(name for name in self.components if name in kinds)
+
+    @model_validator(mode="after")
+    def _switches(self) -> Stage:
+        known = SEAL.get(self.interface)
+        if known is None:
+            if self.interface.startswith("seal"):
+                raise ValueError(f"interface = {self.interface!r} is none; there are {', '.join(SEAL)}")
+            if self.without or self.evolve != "guidelines":
+                raise ValueError("without and evolve switch components of interface = seal-active or seal-full")
+            return self
+        if strangers := [name for name in self.without if name not in known]:
+            raise ValueError(f"{self.interface} has no {', '.join(strangers)} to be without")
+        if not self.components:
+            raise ValueError(f"{self.interface} without all of its components shows everything as it is: leave it out")
+        if self.feedback == "hints" and set(self.components) & set(ERROR_HINTS):
+            raise ValueError(
+                f'feedback = "hints" and the hints of {self.interface} would both answer a failed call: choose one '
+                f"(without = {list(ERROR_HINTS)} leaves the latter out)"
+            )
+        return self
+
 
 class Curriculum(Section):
     stages: tuple[Stage, ...] = (Stage(),)
     plateau: float = Field(0.01, ge=0)  # an epoch that changes mean validation progress by less is a plateau (004 §4)
     gradient_variation: float = Field(0.5, ge=0)  # gradient norms of an epoch are stable up to this std ÷ mean
+    evolve_steps: int = Field(10, ge=1)  # an evolving interface reads the labels of so many steps
+    evolve_above: float = Field(0.10, gt=0, le=1)  # a component appears when its labels' share comes to this
+    evolve_below: float = Field(0.05, ge=0, le=1)  # and goes when it falls below this
 
     @model_validator(mode="after")
     def _ends(self) -> Curriculum:
@@ -125,6 +175,12 @@ class Curriculum(Section):
         for number, stage in enumerate(self.stages[:-1], start=1):
             if stage.epochs == 0 and stage.until == "epochs":
                 raise ValueError(f"stage {number} never ends (epochs = 0), so the stages after it are never reached")
+        return self
+
+    @model_validator(mode="after")
+    def _hysteresis(self) -> Curriculum:
+        if self.evolve_below >= self.evolve_above:
+            raise ValueError("evolve_below must lie below evolve_above, or a share between them switches every step")
         return self
 
 

@@ -28,8 +28,8 @@ class Dialect(Protocol):
 
     name: str
 
-    def system(self, tools: Sequence[Tool]) -> str:
-        """The system prompt with the documents of `tools`."""
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        """The system prompt with the documents of `tools`, and `guidelines` at its end where there are any."""
         ...
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:

@@ -4,8 +4,9 @@
 
 A reply whose first line does not start with `!` is an answer and ends the turn. `key=` opens a value, which runs to the
 next `key=` or the end of the line. Values are JSON where they parse as such (a number, true, false, null, a quoted
-text, a list, an object) and plain text otherwise. Tools are documented as they are called, without values. Words stand
-apart by single spaces throughout, so that a word has one spelling in documents, questions, results and calls.
+text, a list, an object) and plain text otherwise. Tools are documented as they are called, without values (but for the
+cues of an interface). Words stand apart by single spaces throughout, so that a word has one spelling in documents,
+questions, results and calls.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import orjson
 
 from rods.calls import MAX_CALL_TEXT, Call
 from rods.dialects.base import Parsed, RoleAndText
-from rods.environments.base import Result, Tool
+from rods.environments.base import Parameter, Result, Tool
 from rods.model_json import read_exact
 
 KEY = re.compile(r"(?:^|(?<= ))([A-Za-z_][A-Za-z_0-9]*)=(?= |$)")
@@ -30,8 +31,8 @@ class Compact:
 
     name = "compact"
 
-    def system(self, tools: Sequence[Tool]) -> str:
-        return _documents(tools)
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        return f"{_documents(tools)} . {guidelines}" if guidelines else _documents(tools)
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
         return f"{text} new {_documents(returned)}" if returned else text
@@ -76,7 +77,11 @@ class Compact:
 
 
 def _documents(tools: Sequence[Tool]) -> str:
-    return " ".join(["tools", *(" ".join([t.name, *(f"{key}=" for key in t.parameter_names)]) for t in tools)])
+    return " ".join(["tools", *(" ".join([t.name, *map(_document, t.parameters)]) for t in tools)])
+
+
+def _document(parameter: Parameter) -> str:
+    return f"{parameter.name}= {parameter.cue}" if parameter.cue else f"{parameter.name}="
 
 
 def _shown(result: Result) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from prompts import load
 from rods.calls import Call
 from rods.dialects.base import Parsed, RoleAndText
-from rods.dialects.tags import documents, json_calls, tagless_json
+from rods.dialects.tags import documents, json_calls, tagless_json, with_guidelines
 from rods.environments.base import Result, Tool
 
 THINK_OR_CALL = re.compile(r"<think>.*?</think>|(<tool_call>.*?</tool_call>)", re.DOTALL)
@@ -20,8 +20,8 @@ class Hermes:
 
     name = "hermes"
 
-    def system(self, tools: Sequence[Tool]) -> str:
-        return load("policy_hermes").render(functions=documents(tools))
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        return with_guidelines(load("policy_hermes").render(functions=documents(tools)), guidelines)
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
         return f"{text}\n<tools>\n{documents(returned)}\n</tools>" if returned else text

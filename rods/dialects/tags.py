@@ -35,8 +35,8 @@ class Tags:
     def __init__(self, prompt: str = "plain") -> None:
         self.template = load(TEMPLATES[prompt])
 
-    def system(self, tools: Sequence[Tool]) -> str:
-        return self.template.render(functions=documents(tools))
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        return with_guidelines(self.template.render(functions=documents(tools)), guidelines)
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
         return f"{text}\n{documents(returned)}" if returned else text
@@ -64,6 +64,10 @@ class Tags:
 
     def answer(self, text: str) -> str:
         return f"<answer>\n{text}\n</answer>"
+
+
+def with_guidelines(prompt: str, guidelines: str) -> str:
+    return f"{prompt}\n\nGuidelines:\n{guidelines}" if guidelines else prompt
 
 
 def documents(tools: Sequence[Tool]) -> str:

@@ -30,7 +30,8 @@ class Features:
 class Parameter:
     """One argument of a tool. `schema` is JSON Schema (type, enum, items, minimum, maximum, maxLength, maxItems).
 
-    `bounds` are limits in the same words that are checked but not shown to the policy.
+    `bounds` are limits in the same words that are checked but not shown to the policy. `cue` is what an interface adds
+    to its description (rods.interfaces).
     """
 
     name: str
@@ -39,6 +40,7 @@ class Parameter:
     required: bool = True
     default: Any = None
     bounds: Mapping[str, Any] = field(default_factory=dict)
+    cue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,11 @@ class Tool:
                 "properties": {
                     parameter.name: {
                         **parameter.schema,
-                        **({"description": parameter.description} if parameter.description else {}),
+                        **(
+                            {"description": about}
+                            if (about := f"{parameter.description} {parameter.cue}".strip())
+                            else {}
+                        ),
                         **({} if parameter.required or parameter.default is None else {"default": parameter.default}),
                     }
                     for parameter in self.parameters

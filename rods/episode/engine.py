@@ -214,7 +214,7 @@ def episode(
     """
     so_far, tools = _Progress(), environment.tools()
     documented = interface.documents(task.environment.name, [tools[name] for name in task.tools_at(0)])
-    so_far.messages.append(Message("system", dialect.system(documented)))
+    so_far.messages.append(Message("system", dialect.system(documented, interface.guidelines())))
     end: End = "finished"
     for turn, text in enumerate(task.script):
         returned: Sequence[Tool] = ()
@@ -277,7 +277,7 @@ def _turn(
         parsed = dialect.parse(reply.text)
         if parsed.error is not None:
             steps.append(StepTrace(reply.text, error=parsed.error, in_call=parsed.in_call))
-            so_far.messages.append(Message(*dialect.complaint(parsed.error)))
+            so_far.messages.append(Message(*dialect.complaint(interface.complaint(shown, parsed.error))))
             continue
         if not parsed.calls:
             steps.append(StepTrace(reply.text))

@@ -1,22 +1,40 @@
-"""What the policy is shown, stage by stage: everything as it is, hints after failures (000 §3.3), or your own."""
+"""What the policy is shown, stage by stage: everything as it is, hints after failures (000 §3.3), SEAL's components
+(002 §3.3), or your own."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING
 
+from rods.errors import UserError
 from rods.functions import made_by
 from rods.interfaces.base import IDENTITY, Interface
 
 if TYPE_CHECKING:
-    from rods.config import Stage
+    from rods.config import Component, Stage
+
+LONGEST_GUIDELINES = 2000  # characters that may stand in every system prompt of a stage
 
 
-def load(stage: Stage) -> Interface:
-    """The interface of a curriculum stage. Raises UserError when its `interface` names none."""
+def load(stage: Stage, dialect: str, shown: Collection[Component] = ()) -> Interface:
+    """The interface of a curriculum stage, for a policy that reads `dialect`, with the evolving components that are
+    `shown` now (rods.rules.evolution). Raises UserError when its `interface` names none, or its guidelines are long."""
     from rods.interfaces.hints import Hints
+    from rods.interfaces.seal import Seal
 
-    base = _own(stage.interface) if stage.interface else IDENTITY
+    base: Interface = IDENTITY
+    if stage.components:
+        base = Seal(stage, dialect, shown)
+    elif stage.interface:
+        base = _own(stage.interface)
+    if (length := len(base.guidelines())) > LONGEST_GUIDELINES:
+        raise UserError(
+            f"the guidelines of {stage.interface} have {length} characters; at most {LONGEST_GUIDELINES} are shown "
+            "with every episode",
+            where="curriculum.stages.interface",
+            remedy="say it in fewer words",
+        )
     return Hints(base) if stage.feedback == "hints" else base
 
 

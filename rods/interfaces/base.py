@@ -3,10 +3,14 @@
 An interface is a pure function of what the policy has been shown so far and of its own version. It is never given the
 task, so that it cannot show ground truth, and verdicts never see what it writes: they compare the
 environment's own results. Evaluation and validation always go through `IDENTITY`.
+
+An interface whose version changes while the policy learns is made anew for every version (rods.interfaces.load is told
+which components to show), so that an instance never changes.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -27,9 +31,17 @@ class Shown:
 
 @runtime_checkable
 class Interface(Protocol):
-    """`version` names everything that it may show: windows of rewards are kept apart by it (rods.rules.tracker)."""
+    """`version` names exactly what it may show, `lineage` what its versions have in common: windows of rewards are kept
+    apart by lineage (rods.rules.tracker). An interface that does not change is a lineage of its own."""
 
     version: str
+
+    @property
+    def lineage(self) -> str: ...
+
+    def guidelines(self) -> str:
+        """What the system prompt ends with; empty: nothing."""
+        ...
 
     def documents(self, environment: str, tools: Sequence[Tool]) -> Sequence[Tool]:
         """The tools as they are documented."""
@@ -39,11 +51,22 @@ class Interface(Protocol):
         """The result as it is shown. Its kind of error stays."""
         ...
 
+    def complaint(self, shown: Shown, error: str) -> str:
+        """What answers a reply that the dialect cannot read; `error` says what is wrong with it."""
+        ...
+
 
 class Identity:
     """Shows everything as it is."""
 
     version = "identity"
+
+    @property
+    def lineage(self) -> str:
+        return self.version
+
+    def guidelines(self) -> str:
+        return ""
 
     def documents(self, environment: str, tools: Sequence[Tool]) -> Sequence[Tool]:
         return tools
@@ -51,5 +74,17 @@ class Identity:
     def observation(self, shown: Shown, call: Call, result: Result) -> Result:
         return result
 
+    def complaint(self, shown: Shown, error: str) -> str:
+        return error
+
 
 IDENTITY = Identity()
+
+
+def beside(result: Result, text: str) -> Result:
+    """The result with a hint as a field of its object, or as a sentence behind its text."""
+    value = result.value
+    if isinstance(value, dict) and value and result.text.endswith("}"):
+        written = f'{result.text[:-1]}, "hint": {json.dumps(text, ensure_ascii=False)}}}'
+        return Result(written, {**value, "hint": text}, result.error)
+    return Result(f"{result.text} Hint: {text}", None, result.error)

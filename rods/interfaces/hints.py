@@ -8,13 +8,12 @@ never a value that was not documented.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from rods.calls import Call
 from rods.environments.base import Environment, Result, Tool
 from rods.faults import OVER_LIMIT, WRONG_ARGUMENTS
-from rods.interfaces.base import IDENTITY, Interface, Shown
+from rods.interfaces.base import IDENTITY, Interface, Shown, beside
 from rods.interfaces.remedies import alike, constraints, lookups, misuse, named, refusal_text, related
 
 VERSION = "hints-1"  # raise it whenever a hint changes: windows are kept apart by it (a golden test tells)
@@ -27,13 +26,23 @@ class Hints:
         self.base = base
         self.version = VERSION if base is IDENTITY else f"{base.version}+{VERSION}"
 
+    @property
+    def lineage(self) -> str:
+        return VERSION if self.base is IDENTITY else f"{self.base.lineage}+{VERSION}"
+
+    def guidelines(self) -> str:
+        return self.base.guidelines()
+
+    def complaint(self, shown: Shown, error: str) -> str:
+        return self.base.complaint(shown, error)
+
     def documents(self, environment: str, tools: Sequence[Tool]) -> Sequence[Tool]:
         return self.base.documents(environment, tools)
 
     def observation(self, shown: Shown, call: Call, result: Result) -> Result:
         seen = self.base.observation(shown, call, result)
         text = hint(shown, call, result)
-        return _with(seen, text) if text else seen
+        return beside(seen, text) if text else seen
 
 
 def hint(shown: Shown, call: Call, result: Result) -> str:
@@ -63,12 +72,3 @@ def _explained(environment: Environment, call: Call, result: Result) -> str:
     """What the environment itself says of the refusal, where it has more to say."""
     explain = getattr(environment, "explain", None)
     return str(explain(call, result)) if callable(explain) else ""
-
-
-def _with(result: Result, text: str) -> Result:
-    """The result with the hint as a field of its object, or as a sentence behind its text."""
-    value = result.value
-    if isinstance(value, dict) and value and result.text.endswith("}"):
-        written = f'{result.text[:-1]}, "hint": {json.dumps(text, ensure_ascii=False)}}}'
-        return Result(written, {**value, "hint": text}, result.error)
-    return Result(f"{result.text} Hint: {text}", None, result.error)

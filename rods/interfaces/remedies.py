@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from rods.analysis.flows import Output
 from rods.analysis.says import Text, is_small, stems
@@ -45,21 +45,36 @@ LOG_IN = re.compile(r"\blog(?:ged)?[ -]in\b", re.IGNORECASE)  # one word, unlike
 NOISE = frozenset(stems("available required current currently specified given"))  # stand in many refusals
 
 
+class Misuse(NamedTuple):
+    """An argument that breaks a tool's document: which way, in a sentence and in a few words."""
+
+    sentence: str
+    kind: Literal["missing", "unknown_argument", "mistyped"]
+    brief: str
+
+
 def misuse(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
     """A sentence for each argument that breaks the document of `tool`; none where all of them keep to it."""
-    found: list[str] = []
+    return [one.sentence for one in misuses(tool, arguments)]
+
+
+def misuses(tool: Tool, arguments: Mapping[str, Any]) -> list[Misuse]:
+    """The same by kind."""
+    found: list[Misuse] = []
     known = {parameter.name: parameter for parameter in tool.parameters}
     for unknown in arguments.keys() - known.keys():
         name = unknown[:LONGEST]
         close = named(alike(name, [free for free in known if free not in arguments]))
         takes = f"it takes {named(known)}" if known else "it takes none"
-        found.append(f"`{tool.name}` has no argument `{name}`; " + (f"did you mean {close}?" if close else f"{takes}."))
+        sentence = f"`{tool.name}` has no argument `{name}`; " + (f"did you mean {close}?" if close else f"{takes}.")
+        found.append(Misuse(sentence, "unknown_argument", f"no {name}"))
     for name, parameter in known.items():
         if name not in arguments:
             if parameter.required:
-                found.append(f"`{name}` is missing{_about(parameter)}.")
+                found.append(Misuse(f"`{name}` is missing{_about(parameter)}.", "missing", f"need {name}"))
         elif wrong := _wrong(arguments[name], parameter):
-            found.append(f"`{name}` must be {wrong}{_about(parameter)}.")
+            sentence = f"`{name}` must be {wrong}{_about(parameter)}."
+            found.append(Misuse(sentence, "mistyped", f"{name} must be {wrong}"))
     return sorted(found)
 
 

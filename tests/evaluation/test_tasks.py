@@ -9,19 +9,24 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
+import orjson
 import pytest
 
 from buffers.checkpoints import UNSTARTED, Checkpoints
 from buffers.run.creation import create_run
+from buffers.state import RunState
 from console.main import run as rods
 from evaluation.folder import episodes
 from evaluation.main import run
 from rods import dialects, evaluate
+from rods.calls import Call
 from rods.config import parse_config
 from rods.episode.engine import Message
 from rods.tasks import Task, read_tasks, task_lines
 from tests.json_server import json_server
 from tests.trainer.nano_parts import saved, tasks
+from tests.trainer.test_evolved import CURRICULUM, play
+from worlds import desk
 
 Policy = Callable[[Sequence[Message]], str]
 HERMES = dialects.load("hermes")
@@ -176,3 +181,42 @@ def test_tasks_for_another_version_of_their_world_are_refused(
     assert run(["run", "e", *told]) == 2
     assert "rods data rehash" in capsys.readouterr().err
     assert not (library / "e").exists()
+
+
+@pytest.mark.parametrize("protocol", ["tags", "hermes"])
+def test_the_policy_of_an_evolved_run_is_asked_the_bytes_that_a_plain_run_s_is(tmp_path: Path, protocol: str) -> None:
+    """Every request of `rods-eval`, of a policy that fails in all the ways that an evolved interface would answer."""
+    replies = [
+        "<tool_call>{</tool_call>",
+        *(
+            dialects.load(protocol).write([Call(name, arguments)])  # type: ignore[arg-type]
+            for name, arguments in (("find_contacts", {}), ("find_contact", {"nam": 1}), ("find_event", {"title": 7}))
+        ),
+        dialects.load(protocol).answer("Done."),  # type: ignore[arg-type]
+    ]
+    file = tmp_path / "tasks.jsonl"
+    file.write_bytes(task_lines(desk.generate(11, 3, 0, "small")))
+    asked: dict[str, list[bytes]] = {"plain": [], "evolved": []}
+    for name, bodies in asked.items():
+
+        def answer(path: str, body: Any, bodies: list[bytes] = bodies) -> tuple[int, Any]:
+            if not path.endswith("/chat/completions"):
+                return 404, {"error": "no such address"}
+            bodies.append(orjson.dumps(body))
+            said = [one["content"] for one in body["messages"] if one["role"] == "assistant"]
+            choice = {"message": {"role": "assistant", "content": replies[len(said) % len(replies)]}}
+            return 200, {"choices": [{**choice, "finish_reason": "stop"}], "model": body["model"]}
+
+        with json_server(answer) as url:
+            curriculum = CURRICULUM if name == "evolved" else {}
+            operation = {"endpoints": [{"model": "policy", "urls": [url]}]}
+            training = {"batch_tasks": 6, "steps": 6, "checkpoint_steps": 3}
+            trained = play(tmp_path / name, curriculum=curriculum, operation=operation, training=training)
+            shown = {step.records[0]["interface"] for step in RunState(trained).steps()}
+            assert (len(shown) > 2) == (name == "evolved")
+            config = tmp_path / f"{name}.toml"
+            config.write_bytes((trained.path / "config.toml").read_bytes())
+            options = "--config", str(config), "--tasks", str(file), "--protocol", protocol, "--in-flight", "1"
+            assert run(["run", str(tmp_path / f"{name}-scores"), *options]) == 0
+    assert asked["plain"] == asked["evolved"] and len(asked["plain"]) > 3 * len(replies)
+    assert b"Guidelines" not in b"".join(asked["plain"]) and b"Format error" in b"".join(asked["plain"])

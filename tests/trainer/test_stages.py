@@ -16,7 +16,7 @@ from evaluation.episodes import EpisodeMaker
 from evaluation.folder import Settings
 from evaluation.heldout import roll_out
 from rods.calls import Call
-from rods.config import parse_config
+from rods.config import Config, parse_config
 from rods.dialects.base import Parsed
 from rods.dialects.compact import Compact
 from rods.environments.loading import Environments
@@ -60,9 +60,9 @@ def test_hints_are_read_in_the_trainers_rollouts_of_their_stage_alone(
         chat.ends = frozenset(range(0, len(chat.tokenizer), 3)) | chat.ends
         return chat
 
-    def watch(batch: Batch, samples: Sequence[Sample], environments: Environments) -> Any:
+    def watch(batch: Batch, samples: Sequence[Sample], config: Config, environments: Environments) -> Any:
         read[batch.stage] = list(samples)
-        return groups(batch, samples, environments)
+        return groups(batch, samples, config, environments)
 
     monkeypatch.setattr(Compact, "parse", lambda self, text: Parsed(calls=(Call("find_nothing"),)))
     monkeypatch.setattr(Chat, "load", staticmethod(brief))

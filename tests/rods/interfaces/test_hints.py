@@ -208,15 +208,15 @@ class Terse(Identity):
 
 def test_a_stage_chooses_its_interface_and_its_feedback() -> None:
     own = f"{__name__}:Terse"
-    assert interfaces.load(Stage()) is IDENTITY
-    assert interfaces.load(Stage(feedback="hints")).version == VERSION
-    assert interfaces.load(Stage(interface=own)).version == "terse-2"
-    both = interfaces.load(Stage(interface=own, feedback="hints"))
+    assert interfaces.load(Stage(), "tags") is IDENTITY
+    assert interfaces.load(Stage(feedback="hints"), "tags").version == VERSION
+    assert interfaces.load(Stage(interface=own), "tags").version == "terse-2"
+    both = interfaces.load(Stage(interface=own, feedback="hints"), "tags")
     assert both.version == f"terse-2+{VERSION}"
     (trace,) = play(DESK[:1], both)
     assert '"description":""' in trace.messages[0].content
     with pytest.raises(UserError, match="has no 'Nobody'"):
-        interfaces.load(Stage(interface=f"{__name__}:Nobody"))
+        interfaces.load(Stage(interface=f"{__name__}:Nobody"), "tags")
 
 
 def test_a_hint_that_changes_needs_a_new_version() -> None:
