@@ -70,7 +70,7 @@ def earned(trace: Trace, task: Task, kind: RewardKind, environments: Environment
     labels = diagnose(trace, task, environments.load(task.environment.name))
     steps = [step for turn in trace.turns for step in turn.steps] if mining else []
     made = (pair for step in steps for pair in zip(step.calls, step.results, strict=True))
-    return replace(score(trace, kind), labels=labels, failures=failed_calls(made))
+    return replace(score(trace, kind, task.calls[trace.head :]), labels=labels, failures=failed_calls(made))
 
 
 def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:
