@@ -46,6 +46,7 @@ from rods.rules.zones import ZONES
 FOLDER = Path(__file__).parent.parent / "experiments" / "nano"
 RUNS = Path(__file__).parent.parent / "runs"
 RODS = "RODS"
+ABOUT = ("paper", "against")  # what an entry says besides the changes
 PARTS = ("all", "mastered", "boundary", "hopeless")  # of the held-out tasks
 QUICK: dict[str, dict[str, Any]] = {
     "data": {"train": 6, "held_out": 6},
@@ -58,7 +59,7 @@ Line = dict[str, Any]  # a finished run, as it stands in the results
 
 def conditions() -> dict[str, Values]:
     """What each condition changes in rods.toml, by name and in the order of the table; `paper` is the average that the
-    paper reports for it (004 Table 2)."""
+    paper reports for it (004 Table 2), `against` the condition that it is compared with where that is not RODS."""
     return {RODS: {"paper": 56.0}, **tomllib.loads((FOLDER / "conditions.toml").read_text(encoding="utf-8"))}
 
 
@@ -71,7 +72,7 @@ def configuration(condition: Values, seed: int, more: Mapping[str, Values] | Non
     }
     for part in (own, condition, more or {}):
         for section, keys in part.items():
-            if section != "paper":
+            if section not in ABOUT:
                 values[section] = {**values.get(section, {}), **keys}
     return {**values, "sync": "lockstep"}
 
@@ -180,7 +181,7 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
     for line in lines:
         by_name.setdefault(line["condition"], {})[line["seed"]] = line
     for name, known in conditions().items():
-        mine, rods = by_name.get(name, {}), by_name.get(RODS, {})
+        mine, rods = by_name.get(name, {}), by_name.get(known.get("against", RODS), {})
         if not mine:
             continue
         gains = [estimate([line["end"][part] - line["start"][part] for line in mine.values()]) for part in PARTS]

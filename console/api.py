@@ -67,6 +67,8 @@ def evaluate(
     environments: Environments | None = None,
 ) -> Evaluation:
     """Plays each task `rollouts` times. `tasks` may be a JSONL file. Raises ValueError when no rollout counts."""
+    if callable(tasks):
+        raise TypeError("evaluate(tasks, policy): the tasks come first")
     given = list(read_tasks(Path(tasks))) if isinstance(tasks, (str, Path)) else list(tasks)
     worlds = environments or Environments()
     made = [task_job(task, dialects.load(dialect), worlds) for task in given]

@@ -68,13 +68,14 @@ echo "  TRL, transformers, numpy, matplotlib and what they need: about 150 MB"
 [ $new = no ] || "$python" -m venv --clear $venv
 quiet=-qq
 [ -t 1 ] && quiet=
-pip() { $venv/bin/python -m pip --disable-pip-version-check "$@" $quiet; }
+# Python compiles what it imports, once; compiling everything here would take half a minute more.
+install() { $venv/bin/python -m pip --disable-pip-version-check install --no-compile "$@" $quiet; }
 
 if ! $venv/bin/python -c "import importlib.metadata as m; v = m.version('torch').split('+')[0]; \
 raise SystemExit('torch==' + v != '$torch')" 2>/dev/null; then
-    pip install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$torch" || fail "PyTorch could not be installed (pip says why \
+    install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$torch" || fail "PyTorch could not be installed (pip says why \
 above). No network or index: set pip's index; no wheel for this machine: see pytorch.org/get-started for one."
 fi
-pip install --constraint constraints.txt --editable ".[$extras]" || fail "the packages could not be installed \
+install --constraint constraints.txt --editable ".[$extras]" || fail "the packages could not be installed \
 (pip says why above). Mend that and run the same command again: it goes on where it stopped."
 echo "$key $wanted" >$stamp

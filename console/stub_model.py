@@ -16,12 +16,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
 from prompts import FOLDER, Template, load
 from rods.analysis.sampling import WORDS, Sampler
 from rods.analysis.says import Text
+from rods.analysis.schemas import Checker
 from rods.composing.catalogue import Catalogue, Implied, Known, Recipe, Said, catalogue_for
 from rods.composing.records import ComposeError
 from rods.environments.base import Environment
@@ -30,13 +32,17 @@ NAME = "stub-no-model"  # stands in the records of a run as what wrote its varia
 OBJECTS = 0.06  # share of samples that the judge rejects, so that the refinement has something to do
 FIXABLE = 0.7  # of these, whose fault lies in the words
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
+DRAWS = 40  # of a plan
 STORY = "Somebody puts things in order before a short journey and wants nothing to be forgotten."
 VAGUE = ("one of mine", "the usual one", "the one we spoke of")
 ENDINGS = ("", "field", "wood", "ton")  # of new names, after WORDS
 
 FIELD = re.compile(r"\{(\w+)\}")
 PLACES = re.compile(r"^turn (\d+): (\[\[.*\]\])$", re.MULTILINE)
+FEEDS = re.compile(r"place (\d+) of turn (\d+) from place (\d+) of turn (\d+)")
+ARGUMENTS = re.compile(r'^\{"name":"(\w+)",.*?"arguments":(\{.*\})\}$', re.MULTILINE)
 VALUE = re.compile(r"^(\S+) \((\S+) of \S+\): (\{.*\})$", re.MULTILINE)
+ALLOWED = re.compile(r"^(\S+): (\{.*\})$", re.MULTILINE)
 CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
 TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
 MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
@@ -118,16 +124,29 @@ class StubModel:
     # Stages I and II: functions for the places of a pattern, values for arguments, worlds and their repairs.
 
     def plan(self, asked: Asked) -> Answer:
-        """Any of the functions that may stand in a place; none twice in a turn where that can be helped."""
+        """Any of the functions that may stand in a place; none twice in a turn where that can be helped. What another
+        place feeds takes what that one's name speaks of, if some draw of many has it so."""
         told = asked.schema is None or "narrative" in asked.schema["properties"]
         found: Answer = {"narrative": STORY} if told else {}
-        for number, places in PLACES.findall(asked.fields["pattern"]):
-            names: list[str] = []
-            for options in json.loads(places):
-                fresh = [name for name in options if name not in names]
-                names.append(asked.chance.choice(fresh or options))
-            found[f"turn_{number}"] = names if asked.schema is not None else json.dumps(names)
-        return found
+        takes = {name: set(json.loads(arguments)) for name, arguments in ARGUMENTS.findall(asked.fields["schemas"])}
+        for _ in range(DRAWS):
+            drawn: dict[str, list[str]] = {}
+            for number, places in PLACES.findall(asked.fields["pattern"]):
+                drawn[number] = names = []
+                for options in json.loads(places):
+                    fresh = [name for name in options if name not in names]
+                    names.append(asked.chance.choice(fresh or options))
+            fed: dict[tuple[str, str], bool] = {}
+            for place, turn, giver, feeding in FEEDS.findall(asked.fields["pattern"]):
+                words = set(drawn[feeding][int(giver) - 1].split("_"))
+                apt = bool(words & takes.get(drawn[turn][int(place) - 1], set()))
+                fed[turn, place] = fed.get((turn, place), False) or apt
+            used = {name for names in drawn.values() for name in names}
+            if all(fed.values()) and used != set(asked.fields["tools"].split(", ")):
+                break
+        constrained = asked.schema is not None
+        turns = {f"turn_{number}": names if constrained else json.dumps(names) for number, names in drawn.items()}
+        return found | turns
 
     def values(self, asked: Asked) -> Answer:
         """Any of the values that a line offers, or one that its schema allows."""
@@ -139,22 +158,26 @@ class StubModel:
         return {"values": found}
 
     def world(self, asked: Asked) -> Answer:
-        """The same world with other names: of what looks like one and stands nowhere else, the last word is new."""
+        """The same world with other names: of what looks like one and stands nowhere else, the last word is new, unless
+        the request says that it may not stand there."""
         state = _state(asked)
         counts = Counter(_texts(state))
         names = [word + ending for ending in ENDINGS for word in asked.chance.sample(WORDS, len(WORDS))]
         fresh = iter([name for name in names if name not in counts])
+        allowed = [(path, Checker(json.loads(words))) for path, words in ALLOWED.findall(asked.fields["allowed"])]
 
-        def renamed(part: Any) -> Any:
+        def renamed(part: Any, *where: str) -> Any:
             if isinstance(part, dict):
-                return {key: renamed(value) for key, value in part.items()}
+                return {key: renamed(value, *where, key) for key, value in part.items()}
             if isinstance(part, list):
-                return [renamed(item) for item in part]
+                return [renamed(item, *where, "*") for item in part]
             if not isinstance(part, str) or counts[part] > 1 or part in self.options or not NAMED.fullmatch(part):
                 return part
             first, _, last = part.rpartition(" ")
             name = next(fresh, last)
-            return f"{first} {name.capitalize() if last[0].isupper() else name}".strip()
+            other = f"{first} {name.capitalize() if last[0].isupper() else name}".strip()
+            fits = all(each.fits(other) for path, each in allowed if fnmatchcase(".".join(where), path))
+            return other if fits else part
 
         return {"state": _changes(state, renamed(state))}
 

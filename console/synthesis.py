@@ -210,7 +210,7 @@ def references() -> dict[str, dict[str, Any]]:
 
 
 def yield_table(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yields side by side, a column a model, in Markdown. Failures are for each 100 seeds; a seed may fail often."""
+    """Yields side by side, a column a model, in Markdown; a seed may fail often."""
     every = list(found.values())
     yield from _heads("", *found)
     yield _row("seeds", *(f"{one['finished']} of {one['data']}" for one in every))
@@ -220,6 +220,8 @@ def yield_table(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield _row(
             f"{name} a variant", *("–" if (value := one[f"{name}_per_variant"]) is None else value for one in every)
         )
+    yield ""
+    yield from _heads("failures for each 100 seeds", *found)
     for failure in sorted({failure for one in every for failure in one["failures"]}):
         counts = (100 * one["failures"].get(failure, 0) / max(1, one["finished"]) for one in every)
         yield _row(f"`{failure}`", *(f"{count:.0f}" for count in counts))

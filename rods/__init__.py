@@ -18,6 +18,10 @@ _ELSEWHERE = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'rods' has no attribute {name!r}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -21,6 +22,8 @@ from rods.signals import Interrupted
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
 
+LIBRARIES = ("torch", "trl", "transformers", "accelerate")  # that train weights
+CHECKOUT = Path(__file__).parents[1]  # where this is one
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as shells have it
 _Error = TypeVar("_Error", bound=BaseException)
 
@@ -108,3 +111,16 @@ def _first(group: BaseExceptionGroup[_Error]) -> _Error:
 def _said(program: str, text: str, code: int) -> int:
     complain(program, text)
     return code
+
+
+def installing() -> str:
+    """The command that installs `LIBRARIES`: a checkout has its own, an installed package asks pip."""
+    return "make demo" if (CHECKOUT / "Makefile").exists() else "pip install 'rods-rl[train]'"
+
+
+def check_libraries(kind: str) -> None:
+    """Raises UserError where a policy of this kind has weights, and what trains them is not installed."""
+    missing = [name for name in LIBRARIES if find_spec(name) is None]
+    if missing and kind != "simulated":
+        what = f'"{kind}" has weights, and {missing[0]}, which trains them, is not installed'
+        raise UserError(what, where="policy.kind", remedy=f'`{installing()}` sets it up, or take kind = "simulated"')

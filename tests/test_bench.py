@@ -23,6 +23,8 @@ CHANGES = {  # what each condition of bench.nano_loop changes, and nothing else
     "rising difficulty": {"selection.order: 'proxy' → 'rising'"},
     "head starts": {"rollouts.head_start: 0.0 → 0.5"},
     "max-variance rollouts": {"rollouts.rollouts_per_task: 8 → 12", "training.update_rollouts: 0 → 6"},
+    "few originals": {"data.train: 36 → 12"},
+    "few originals, random seeds": {"data.train: 36 → 12", "selection.order: 'proxy' → 'random'"},
 }
 SCRIPTS = sorted(
     path for path in (Path(__file__).parent.parent / "bench").glob("*.py") if path.stem not in NOT_MEASUREMENTS
@@ -74,22 +76,20 @@ def test_a_finished_run_is_one_line_and_is_not_run_again_until_its_configuration
     assert run() == every
 
 
-def test_the_table_pairs_each_condition_with_rods_seed_by_seed() -> None:
-    def line(condition: str, seed: int, end: float) -> dict[str, Any]:
-        parts = dict.fromkeys(nano_loop.PARTS, end)
-        zones = {"too_hard": 1, "boundary": 2, "mastered": 1, "truncated": 0}
-        start = dict.fromkeys(parts, 0.1)
-        first = {"variants": 2 * seed, "mean": seed / 2, "in_boundary": 0.5}
-        return {
-            "condition": condition,
-            "seed": seed,
-            "start": start,
-            "end": parts,
-            "originals": zones,
-            "varied": 0.5,
-            "variants": {"first_reward": first},
-        }
+def line(condition: str, seed: int, end: float) -> dict[str, Any]:
+    parts = dict.fromkeys(nano_loop.PARTS, end)
+    return {
+        "condition": condition,
+        "seed": seed,
+        "start": dict.fromkeys(parts, 0.1),
+        "end": parts,
+        "originals": {"too_hard": 1, "boundary": 2, "mastered": 1, "truncated": 0},
+        "varied": 0.5,
+        "variants": {"first_reward": {"variants": 2 * seed, "mean": seed / 2, "in_boundary": 0.5}},
+    }
 
+
+def test_the_table_pairs_each_condition_with_rods_seed_by_seed() -> None:
     lines = [line("RODS", 1, 0.4), line("RODS", 2, 0.6), line("RODS", 3, 0.9)]
     lines += [line("static data", 1, 0.3), line("static data", 2, 0.3)]
     rows = list(nano_loop.table(lines))
@@ -97,3 +97,16 @@ def test_the_table_pairs_each_condition_with_rods_seed_by_seed() -> None:
     cells = next(row for row in rows if row.startswith("| static data ")).split(" | ")
     assert cells[1] == "2" and cells[2].startswith("+0.200") and cells[6].startswith("+0.200 (")
     assert cells[7:10] == ["50%", "0.83", "50%"]
+
+
+def test_a_condition_is_paired_with_the_one_that_it_names() -> None:
+    lines = [line("RODS", 1, 0.9), line("few originals", 1, 0.5), line("few originals, random seeds", 1, 0.2)]
+    few, random_seeds = (row.split(" | ") for row in list(nano_loop.table(lines))[-2:])
+    assert few[6] == "+0.400" and random_seeds[6] == "+0.300"
+
+
+def test_the_page_has_the_table_of_the_recorded_runs() -> None:
+    lines = nano_loop.recorded(nano_loop.FOLDER / "results.jsonl")
+    assert {line["condition"] for line in lines} == nano_loop.conditions().keys()
+    rows = list(nano_loop.table(lines))
+    assert "\n".join(rows[2:]) in (nano_loop.FOLDER.parent.parent / "docs/nano.md").read_text(encoding="utf-8")

@@ -24,6 +24,7 @@ from buffers.run import runfolder
 from buffers.run.creation import check, open_or_create
 from buffers.run.run import Run
 from rods import commands, logs
+from rods.commands import LIBRARIES, check_libraries
 from rods.config import read_config
 from rods.environments.loading import Environments
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError, plain
@@ -81,8 +82,12 @@ def _start(
         raise UserError(why, where=f"--config-json {config_json}", remedy="give the file, together with --dry-run")
     if dry_run:
         return _dry_run(run, config, accelerate, config_json)
+    if config is not None:
+        check_libraries(read_config(config).policy.kind)  # before a run is made
     with StopRequest() as request:
-        return _train(open_run(run, config), request)
+        opened = open_run(run, config)
+        check_libraries(opened.config.policy.kind)
+        return _train(opened, request)
 
 
 def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None, config_json: Path | None) -> int:
@@ -155,5 +160,5 @@ def _follow(run: Run) -> int:
 
 def _packages(kind: str) -> dict[str, str]:
     """The versions of what the policy runs on."""
-    names = () if kind == "simulated" else ("torch", "trl", "transformers", "accelerate")
+    names = () if kind == "simulated" else LIBRARIES
     return {name: metadata.version(name) for name in names}

@@ -159,19 +159,27 @@ def _catalogue() -> Catalogue:
     def fresh(pool: str, taken: Sequence[str]) -> list[str]:
         return [value for value in pools[pool] if value not in taken]
 
+    def number(taken: Mapping[str, Any], low: int, high: int, rng: random.Random, padding: bool) -> str:
+        """A new number. Padding takes one below the highest: the tools count on from there, and what they add to the
+        padded state must get the number that it had before."""
+        if padding:
+            return str(rng.choice([each for each in range(1, max(map(int, taken))) if str(each) not in taken]))
+        return str(max(map(int, taken), default=rng.randint(low, high)) + rng.randint(1, 9))
+
     def add(state: dict[str, Any], avoid: frozenset[str], rng: random.Random) -> dict[str, Any]:
         """`state` with more books and members, none of which is called as `avoid` says."""
         books, members = dict(state["books"]), dict(state["members"])
+        padding = bool(books)
         taken = [book["title"] for book in books.values()]
         new = [name for name in fresh("names", [*members.values()]) if name.lower() not in avoid]
         for name in rng.sample(new, ROOM["members"]):
-            members[str(max(map(int, members), default=rng.randint(10, 60)) + rng.randint(1, 9))] = name
+            members[number(members, 10, 60, rng, padding)] = name
         unread = [title for title in fresh("titles", taken) if not avoid & set(title.lower().split())]
         for position, title in enumerate(rng.sample(unread, ROOM["books"])):
             borrower = int(rng.choice(sorted(members))) if position % 2 else None
-            number = str(max(map(int, books), default=rng.randint(100, 600)) + rng.randint(1, 9))
             days = rng.randint(2, 20) if borrower else 0
-            books[number] = {"title": title, "shelf": rng.choice(pools["shelves"]), "borrower": borrower, "days": days}
+            book = {"title": title, "shelf": rng.choice(pools["shelves"]), "borrower": borrower, "days": days}
+            books[number(books, 100, 600, rng, padding)] = book
         return {"books": books, "members": members}
 
     def make_state(

@@ -23,12 +23,20 @@ Rewritten = Annotated[Path | None, Parameter(name="--out", help="Write here inst
 Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into this file.")]
 
 
-def check_tasks(file: Annotated[Path, Parameter(help="A JSONL file of tasks.")], /, *, as_json: Json = False) -> int:
+def check_tasks(
+    file: Annotated[Path, Parameter(help="A JSONL file of tasks.")],
+    /,
+    *,
+    variants: Annotated[
+        bool, Parameter(help="Also say which tasks the procedural author cannot vary, and why.", negative=())
+    ] = False,
+    as_json: Json = False,
+) -> int:
     """Check a file of tasks line by line: shape, tools, and that each ground truth really runs. Exits 1 on faults."""
     from rods.environments.loading import Environments
     from worlds.checking.files import check_file
 
-    return print_checked(check_file(file, Environments()), as_json)
+    return print_checked(check_file(file, Environments(), variants=variants), as_json)
 
 
 def rehash_tasks(

@@ -13,7 +13,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from console.output import ConfigFile, print_json, print_lines
-from rods.commands import Json
+from rods.commands import LIBRARIES, Json, installing
 from rods.errors import EXIT_FAILED, EXIT_OK, Finding, UserError
 
 ROOMS = ("prompts", "rods", "worlds", "buffers", "daemon", "trainer", "evaluation", "console")
@@ -121,8 +121,8 @@ def installation() -> list[Finding]:
         if foreign
         else Finding("packages", True, f"{', '.join(ROOMS)} in {root}"),
         Finding("training", True, "PyTorch and TRL are installed")
-        if importlib.util.find_spec("torch") and importlib.util.find_spec("trl")
-        else Finding("training", None, "no PyTorch or TRL here: only simulated policies train", "make demo sets it up"),
+        if all(map(importlib.util.find_spec, LIBRARIES))
+        else Finding("training", None, "no PyTorch or TRL here: only simulated policies train", f"`{installing()}`"),
         Finding("open files", True, f"{files} allowed")
         if files >= ENOUGH_FILES or files == resource.RLIM_INFINITY
         else Finding("open files", None, f"{files} allowed: few for many calls in flight", f"ulimit -n {ENOUGH_FILES}"),

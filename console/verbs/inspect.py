@@ -1,4 +1,4 @@
-"""`rods inspect`: one task with its lineage, windows and history in a run; or the versions of its interface."""
+"""`rods inspect`: one task with its lineage, windows and history in a run; a list of all; the interface's versions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, SEEDS
+from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS
 from buffers.state import RunState, read_state
 from console.output import RunFolder, print_json, print_lines
 from rods.commands import Json
@@ -20,7 +20,12 @@ from rods.rules.curriculum import stage_rules
 from rods.rules.tracker import Window
 from rods.tasks import Task
 
+SAID = 300  # characters of what a failed candidate came to
 TaskId = Annotated[str, Parameter(help="A task's id, or enough of its first characters.")]
+Listed = Annotated[
+    str | None,
+    Parameter(help="A task's id, or enough of its first characters; variants or originals list these, none lists all."),
+]
 Versions = Annotated[bool, Parameter(negative="", help="Show the versions of what the policy was shown, and why.")]
 # What a decision's record says besides its kind and place.
 FACTS = ("rule", "groups", "mean", "variance", "detail", "score", "why", "accepted", "discarded", "dropped_stale")
@@ -46,20 +51,28 @@ class TaskHistory:
         }
 
 
-def inspect(
-    run: RunFolder, task: TaskId | None = None, /, *, interface: Versions = False, as_json: Json = False
-) -> None:
+def inspect(run: RunFolder, task: Listed = None, /, *, interface: Versions = False, as_json: Json = False) -> None:
     """Show one task: conversation, ground truth, lineage from seed to variant, windows of rewards, and its history; or
-    what the policy was shown, version by version."""
-    if (task is None) is not interface:
+    what the policy was shown, version by version.
+
+    Without either list all tasks: id, type, zone, generation (0: an original), and whether it is active.
+    """
+    if task is not None and interface:
         remedy = f"`rods inspect {run} TASK`, or `rods inspect {run} --interface`"
         raise UserError("one task or the interface is shown", where="rods inspect", remedy=remedy)
-    if task is None:
+    if interface:
         versions = interface_versions(run)
         if as_json:
             print_json({"versions": [asdict(version) for version in versions]})
         else:
             print_lines(line for version in versions for line in _version_lines(version))
+        return
+    if task in (None, "variants", "originals"):
+        listed = [one for one in task_list(run) if task is None or (one["generation"] > 0) is (task == "variants")]
+        if as_json:
+            print_json({"tasks": listed})
+        else:
+            print_lines(map(_list_line, listed))
         return
     found = task_history(run, task)
     if as_json:
@@ -116,8 +129,28 @@ def _version_lines(version: InterfaceVersion) -> list[str]:
     return lines
 
 
-def task_history(path: Path, prefix: str) -> TaskHistory:
-    """The task whose id begins with `prefix`. Raises UserError when it names no task of the run or more than one."""
+def task_list(path: Path) -> list[dict[str, Any]]:
+    """Id, type, zone, generation and whether it is active, of every task of the run: originals, then variants."""
+    state, tasks, seeds = _known(path)
+    return [
+        {
+            "id": task.id,
+            "type": task.type,
+            "zone": state.tracker.zone(task.id),
+            "generation": len(_lineage(task.id, tasks, seeds)) - 1,
+            "active": task.id in state.active,
+        }
+        for task in tasks.values()
+    ]
+
+
+def _list_line(one: dict[str, Any]) -> str:
+    now = "active" if one["active"] else "not active"
+    return f"{one['id']}  {one['type']:<12} {one['zone'] or 'no zone':<9} generation {one['generation']}  {now}"
+
+
+def _known(path: Path) -> tuple[RunState, dict[str, Task], dict[str, str]]:
+    """Where a run stands, its tasks by id, and of every variant the task that it was written from."""
     run = Run.open(path)
     state = read_state(run, strict=False)
     tasks = {task.id: task for task in run.tasks}
@@ -129,13 +162,19 @@ def task_history(path: Path, prefix: str) -> TaskHistory:
             continue
         tasks[variant.id] = variant
         seeds[variant.id] = str(record["pick"]).partition("-")[2]
+    return state, tasks, seeds
+
+
+def task_history(path: Path, prefix: str) -> TaskHistory:
+    """The task whose id begins with `prefix`. Raises UserError when it names no task of the run or more than one."""
+    state, tasks, seeds = _known(path)
     found = [task_id for task_id in tasks if task_id.startswith(prefix)] if prefix else []
     if len(found) != 1:
         known = f"{len(found)} tasks begin so: {', '.join(found[:4])}" if found else f"the run has {len(tasks)} tasks"
         raise UserError(
             f"{prefix!r} names {'more than one task' if found else 'no task'} ({known})",
             where=str(path),
-            remedy=f"give more characters; `jq -r .id {path}/tasks.jsonl` lists the originals",
+            remedy=f"{'give more characters; ' if found else ''}`rods inspect {path}` lists them all",
         )
     task = tasks[found[0]]
     return TaskHistory(
@@ -158,6 +197,7 @@ def _lineage(task_id: str, tasks: dict[str, Task], seeds: dict[str, str]) -> lis
 def _history(state: RunState, task_id: str) -> list[dict[str, Any]]:
     """Picks of the task and decisions about it, in order of steps. Decisions that a restart took back are left out."""
     events = []
+    failed = {record["pick"]: record["evidence"] for record in state.records(REJECTED)}  # the latest of each pick
     for record in state.records(SEEDS):
         if record.get("task") == task_id and record["kind"] in ("picked", "finished"):
             events.append((record["step"], record))
@@ -170,9 +210,20 @@ def _history(state: RunState, task_id: str) -> list[dict[str, Any]]:
             "event": record["kind"],
             **({"epoch": record["epoch"]} if "epoch" in record else {}),
             **{key: record[key] for key in FACTS if record.get(key) is not None},
+            **({"latest failure": _told(failed[record["pick"]])} if _gave_none(record, failed) else {}),
         }
         for step, record in sorted(events, key=lambda event: event[0])
     ]
+
+
+def _gave_none(record: dict[str, Any], failed: dict[str, Any]) -> bool:
+    return record["kind"] == "finished" and not record["accepted"] and record["pick"] in failed
+
+
+def _told(evidence: Any) -> str:
+    """What a failed candidate came to, in the words of whatever refused it."""
+    text = evidence.get("detail", evidence) if isinstance(evidence, dict) else evidence
+    return ("; ".join(map(str, text)) if isinstance(text, list) else str(text))[:SAID]
 
 
 def _lines(found: TaskHistory) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from console.output import ConfigFile, RunFolder, print_json, print_lines
-from rods.commands import Json
+from rods.commands import Json, check_libraries
 from rods.errors import UserError
 
 TEMPLATE = Path(__file__).parent.parent / "new_world"
@@ -57,6 +57,10 @@ def new(run: RunFolder, /, *, config: Required, as_json: Json = False) -> None:
     else:
         print(f"{run}: {originals} original tasks, {held_out} held out; start it with `rods up {run}`")
         print_lines(made.manifest["warnings"], indent="  note: ")
+        try:
+            check_libraries(made.config.policy.kind)
+        except UserError as error:  # another machine may train it, or another program
+            print_lines([str(error)], indent="  note: ")
 
 
 def fork(

@@ -9,7 +9,7 @@ from console.live import View, view
 from console.output import ConfigFile, RunFolder
 from console.progress import Progress
 from console.supervision import Supervisor, children
-from rods.commands import Json
+from rods.commands import Json, check_libraries
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
 from rods.signals import StopRequest
 
@@ -31,11 +31,13 @@ def prepare(run: Path, config: Path | None) -> None:
     from buffers.run.creation import open_or_create
     from buffers.run.run import Run
     from buffers.run.runfolder import exists
+    from rods.config import read_config
 
     if config is not None:
+        check_libraries(read_config(config).policy.kind)
         open_or_create(run, config)
     elif exists(run):
-        Run.open(run)
+        check_libraries(Run.open(run).config.policy.kind)
     else:
         raise UserError("no run there", where=str(run), remedy="create it: add --config FILE")
 

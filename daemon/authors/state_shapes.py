@@ -3,7 +3,7 @@
 A state is made of *records*, whose fields are fixed, and *maps* from names or numbers to entries of one kind. A patch
 may change fields and add entries to maps. It may not bring fields that the world does not know, change a type, replace
 an object by something else, or use a word as a key where numbers are keys. An empty object tells nothing about its
-entries: there only the environment knows.
+entries: there only the environment knows, which may say so by a `state_schema` (JSON Schema of its state).
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from typing import Any, Literal
 
 from rods.analysis import says
 from rods.canonical import canonical
+from rods.environments.base import Environment
 
 RefusalKind = Literal[
     "unknown_class", "unknown_field", "changed_type", "clobbers", "bad_key", "preempts", "no_change", "too_large"
 ]
 Path = tuple[str, ...]
+BINDING = ("enum", "const", "minimum", "maximum", "minLength", "maxLength", "pattern")  # words of JSON Schema
+DEEPEST = 8  # places of a state whose type holds itself
 LARGEST = 20_000  # characters of one text in a patch, and entries of one list or object: no world needs more
 KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (bool, "boolean"),
@@ -67,6 +70,23 @@ def contents(value: Any) -> set[bytes]:
     return {canonical(leaf) for _, leaf in says.leaves(value, keys=True)}
 
 
+def allowed(environment: Environment, state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What may stand in the fields of a state, by dotted path (`*`: any key or number), in words of JSON Schema: as the
+    environment's `state_schema` says, else the options of the tools' arguments of that name, where they fit."""
+    options: dict[str, list[Any]] = {}
+    for parameter in (each for tool in environment.tools().values() for each in tool.parameters):
+        options.setdefault(parameter.name, []).extend(parameter.schema.get("enum", ()))
+    held: dict[Path, list[Any]] = {}
+    for where, value in _fields(state):
+        held.setdefault(where, []).append(value)
+    found: dict[str, dict[str, Any]] = {}
+    for where, values in held.items():
+        if where and (enum := options.get(where[-1])) and all(value in enum for value in values):
+            found[".".join(where)] = {"enum": list(dict.fromkeys(enum))}
+    schema = getattr(environment, "state_schema", {})
+    return found | {".".join(where): words for where, words in _bound(schema, schema.get("$defs", {}))}
+
+
 def at(state: Any, path: Sequence[str]) -> Any:
     """The value at `path`. Raises KeyError."""
     for key in path:
@@ -82,6 +102,35 @@ def nested(path: Path, value: Any) -> dict[str, Any]:
         value = {key: value}
     patch: dict[str, Any] = value
     return patch
+
+
+def _fields(value: Any, where: Path = (), *, record: bool = True) -> Iterator[tuple[Path, Any]]:
+    """(path, value) of every leaf that is no list, with `*` for the keys of maps and the places of lists."""
+    if isinstance(value, Mapping):
+        keyed = is_map(value, record=record)
+        for key, item in value.items():
+            yield from _fields(item, (*where, "*" if keyed else key), record=keyed)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _fields(item, (*where, "*"))
+    else:
+        yield where, value
+
+
+def _bound(schema: Mapping[str, Any], types: Mapping[str, Any], where: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """(path, binding words) of every field that a schema binds by more than its type. `types`: its "$defs"."""
+    schema = {**types.get(str(schema.get("$ref", "")).rpartition("/")[2], {}), **schema}
+    some = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    if len(some) == 1:
+        yield from _bound(some[0], types, where)
+    if words := {word: schema[word] for word in BINDING if word in schema}:
+        yield where, words
+    if len(where) < DEEPEST:
+        for name, inner in schema.get("properties", {}).items():
+            yield from _bound(inner, types, (*where, name))
+        for inner in (schema.get("additionalProperties"), schema.get("items")):
+            if isinstance(inner, Mapping):
+                yield from _bound(inner, types, (*where, "*"))
 
 
 def _in_object(

@@ -82,8 +82,8 @@ class RecipeStep:
 
 @dataclass(frozen=True, slots=True)
 class Gift:
-    """A thing that a recipe leaves behind: its value, and the slot whose words name it; or the words themselves (which
-    have a blank), or nothing when its words need no noun."""
+    """A thing that a recipe leaves behind: its value, and the slot whose words name it; or the words themselves (at
+    least two, without slots), or "" when the words of its kind hold no `{noun}`."""
 
     value: Said | Got | Known
     noun: str

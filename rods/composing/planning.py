@@ -111,6 +111,7 @@ def sketch(
     found: list[tuple[float, int, list[Turn]]] = []
     deep: list[Recipe] = []
     possible = bool(recipes) and max(shape.counts) - 1 <= most_calls(catalogue, recipes)
+    missed: Counter[tuple[int, str]] = Counter()  # turn at fault (-1: the whole) and why, of each filling not taken
     for number in range(LONGER * tries if possible else 0):
         if len(found) >= ENOUGH if root is not None and number < tries else found and number >= tries:
             break
@@ -120,22 +121,74 @@ def sketch(
         if number >= tries:  # nor all edges
             candidate.spare = limits.profile_edges if limits is not None else 0
         if not candidate.fill(recipes, deep if number % 2 else ()):
+            turn, depth = len(candidate.turns), candidate.table.depth
+            whole = turn == len(shape.counts)
+            missed[(-1, f"came to depth {depth}") if whole else (turn, f"found nothing fitting for turn {turn}")] += 1
             continue
         tools = Counter(tool for turn in candidate.turns for recipe in turn for tool in recipe.tools)
         if tools == other:
+            missed[-1, "had the seed's very tools"] += 1
             continue
         cost = candidate.cost(tools)
         if root is not None:  # a closer look: the cost knows classes and counts, the distance the whole graph
             seen = outline(candidate.turns, groups, type)
-            if limits is not None and limits.profile and isomorphic(root, seen, limits):
+            if limits is not None and limits.profile and (far := isomorphic(root, seen, limits)):
+                missed[-1, f"were too far from the seed ({far[0]})"] += 1
                 continue
             cost += NEAR * distance(root, seen) + EDGE * edges_apart(root.links, seen.links)
         found.append((cost, number, candidate.turns))
         if cost == 0 and root is None:
             break
     if not found:
-        raise ComposeError("no_pattern", f"no recipes give {list(shape.counts)} calls a turn at depth {shape.depth}")
+        why = _unplanned(catalogue, groups, shape, recipes, avoid, missed)
+        raise ComposeError(
+            "no_pattern", f"no recipes give {list(shape.counts)} calls a turn at depth {shape.depth}{why}"
+        )
     return _plan(catalogue, groups, min(found)[2], narrative, rng)
+
+
+def _unplanned(
+    catalogue: Catalogue,
+    groups: Mapping[str, str],
+    shape: PlanShape,
+    recipes: Sequence[Recipe],
+    avoid: frozenset[str],
+    missed: Counter[tuple[int, str]],
+) -> str:
+    """What a shape wanted, why most fillings were `missed`, and the nearest recipe for the turn at fault (else the
+    fullest) with what keeps it out. `recipes` are those that might come."""
+    told = ""
+    if shape.classes is not None:
+        wanted = (", ".join(f"{count} {name}" for name, count in sorted(turn.items())) for turn in shape.classes)
+        told = f", by API class {' | '.join(turn or 'none' for turn in wanted)}"
+    most = missed.most_common(2)
+    if most:
+        told += f"; of {missed.total()} plans {' and '.join(f'{count} {why}' for (_, why), count in most)}"
+    turn = most[0][0][0] if most else -1
+    if turn < 0:
+        turn = max(range(len(shape.counts)), key=shape.counts.__getitem__)
+
+    def apart(recipe: Recipe) -> tuple[int, bool]:
+        classes = Counter(groups[tool] for tool in recipe.tools)
+        wanted = Counter(shape.classes[turn]) if shape.classes is not None else classes
+        away = ((classes - wanted) + (wanted - classes)).total() + abs(len(recipe.steps) - shape.counts[turn])
+        return away, recipe not in recipes
+
+    if not catalogue.recipes:
+        return told
+    nearest = min(catalogue.recipes.values(), key=apart)
+    own, given = [tool for tool in dict.fromkeys(nearest.tools) if tool in avoid], nearest.needs
+    if nearest not in recipes:
+        kept = "is blocked, short in a long context, or calls a class that the seed does not"
+    elif len(nearest.steps) > shape.counts[turn] + 1:
+        kept = f"has {len(nearest.steps)} calls"
+    elif own:
+        kept = f"calls the seed's own {', '.join(own)}: write one of other tools"
+    elif given and not turn:
+        kept = f"takes up {', '.join(sorted(given))}, which nothing gives before"
+    else:
+        kept = "does not bring the depth and the edges alone"
+    return f"{told}; nearest for turn {turn} is the recipe {nearest.name}, which {kept}"
 
 
 def _same(

@@ -96,15 +96,31 @@ class RecipeTables:
     def catalogue(self, environment: str, *, domains: Mapping[str, Domain], **rest: Any) -> Catalogue:
         """The catalogue of `environment`: these tables, `domains` besides the fixed ones, and `rest`, the other fields
         of `Catalogue` (`make_state`, `patch`, `pad` and `topics` at least). Raises UserError for a domain that both
-        the tables and `domains` define."""
+        the tables and `domains` define, and for a thing without the noun that its words hold."""
         if twice := sorted(domains.keys() & self.domains.keys()):
             raise UserError(
                 f"the code defines {', '.join(twice)} too", where=f"{self.file}, domains", remedy="keep one of the two"
             )
+        self._check_nouns()
         given = {name: getattr(self, name) for name in ("recipes", "families", "siblings", "swaps")}
         given |= {name: getattr(self, name) for name in ("lookups", "thematic", "ordinary", "silent", "common")}
         fixed = {name: _fixed(values) for name, values in self.domains.items()}
         return Catalogue(environment, domains={**domains, **fixed}, book=self.book, **{**given, **rest})
+
+    def _check_nouns(self) -> None:
+        nameless = (
+            (name, kind, gift)
+            for name, recipe in self.recipes.items()
+            for kind, gift in recipe.gives.items()
+            if not gift.noun and any("{noun}" in words for words in self.things.get(kind, Words((), ())).explicit)
+        )
+        for name, kind, gift in nameless:
+            slot = f"/{gift.value.kind}" if isinstance(gift.value, Known) else "/slot"
+            raise UserError(
+                f"gives a {kind} without a noun, and the words of things.{kind} hold {{noun}}",
+                where=f"{self.file}, recipes.{name}.gives.{kind}",
+                remedy=f"end its source with {slot}, or write words without {{noun}}",
+            )
 
 
 def _fixed(values: tuple[Any, ...]) -> Domain:
@@ -323,8 +339,11 @@ class TableReader:
         if not isinstance(text, str):
             self._fault(key, "must be a text", 'write "source/noun", or "source" for a thing without a noun')
         value, _, noun = text.partition("/")
-        found = self._source(value, key)
-        return Gift(found, noun)
+        if "{" in noun or "}" in noun:
+            self._fault(
+                key, f"the noun {noun!r} holds a slot", "name one slot without braces, or write words without any"
+            )
+        return Gift(self._source(value, key), noun)
 
     def _source(self, text: str, key: str) -> Any:
         try:

@@ -102,7 +102,7 @@ def finished(
     state: Mapping[str, Any] = draft.state
     results = [[bound.result.text for bound in calls] for calls in draft.turns]
     if type == "long_context":
-        state, results = _padded(catalogue, environment, draft, script, rng)
+        state, results = padded(catalogue, environment, draft, script, rng)
     used = {bound.call.name for calls in draft.turns for bound in calls}
     provenance: dict[str, Any] = {
         "plan": draft.plan.as_json(),
@@ -250,11 +250,11 @@ def _word(text: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:'{words}'|{words})(?!\w)", re.IGNORECASE)
 
 
-def _padded(
+def padded(
     catalogue: Catalogue, environment: Environment, draft: Draft, script: Sequence[str], rng: random.Random
 ) -> tuple[dict[str, Any], list[list[str]]]:
     """A longer world in which the same calls still succeed and results still hold what later calls take from them; and
-    these results."""
+    these results. Raises ComposeError("vm_exec_failed") when they do not."""
     spoken = set(re.findall(r"\w+", " ".join(script).lower()))
     for calls in draft.turns:
         for bound in calls:

@@ -102,6 +102,11 @@ class TypedEnvironment(Generic[S]):
         schemas = [[each.group, each.schema(), each.result] for each in self.tools().values()]
         return content_id([self._behaviour, *schemas])
 
+    @property
+    def state_schema(self) -> Mapping[str, Any]:
+        """JSON Schema of the state: what models that write one are told of its fields."""
+        return self._json.json_schema()
+
     def tools(self) -> Mapping[str, Tool]:
         return {name: tool.document for name, tool in self._tools.items()}
 

@@ -30,6 +30,9 @@ from rods.tasks import RETURN_SENTENCE, Task
 
 SLACK = 2  # words that a blur may add
 DOUBLED = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
+ARTICLES = re.compile(
+    r"\b(?i:the|an?) (?:the|an?|another|some|this|that|one of)\b"
+)  # the second in small letters: no title
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +180,8 @@ def unnatural(text: str, longest: int) -> list[str]:
     reasons = []
     if not text or text != text.strip() or "  " in text or text[-1] not in ".!?" or text[0].islower():
         reasons.append(f"not written in sentences: {text!r}")
-    if found := DOUBLED.search(text):
-        reasons.append(f"says {found[0]!r}")
+    if said := next((found[0] for pattern in (DOUBLED, ARTICLES) if (found := pattern.search(text))), None):
+        reasons.append(f"says {said!r}")
     if len(text.split()) > longest:
         reasons.append(f"{len(text.split())} words long, over {longest}")
     return reasons

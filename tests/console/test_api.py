@@ -119,6 +119,12 @@ def test_a_policy_that_gives_no_text_is_told():
         rods.play(task, lambda messages: None)  # type: ignore[arg-type, return-value]
 
 
+def test_what_there_is_is_listed_and_arguments_the_wrong_way_round_are_told():
+    assert {"evaluate", "open_training", "merge", "Task"} <= set(dir(rods))
+    with pytest.raises(TypeError, match="the tasks come first"):
+        rods.evaluate(lambda messages: "No.", "tasks.jsonl")  # type: ignore[arg-type]
+
+
 def test_what_is_not_there_is_told(tmp_path):
     with pytest.raises(UserError, match="is not a run folder"):
         rods.open_training(tmp_path / "none", lambda messages: "No.")

@@ -31,7 +31,7 @@ EXPECTED = {
     "merge": (["RUN"], ["--epoch", "--stage", "--json"]),
     "doctor": (["RUN"], ["--config", "--synthesis", "--seeds", "--keep", "--json"]),
     "stub-endpoint": ([], ["--environment", "--port", "--url-file"]),
-    "data check": (["FILE"], ["--json"]),
+    "data check": (["FILE"], ["--variants", "--json"]),
     "data rehash": (["FILE"], ["--out", "--json"]),
     "data audit": (["FILE"], ["--against", "--json"]),
     "data bfcl": ([], ["--out", "--json"]),

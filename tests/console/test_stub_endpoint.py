@@ -73,7 +73,7 @@ def test_a_world_without_a_catalogue_gets_other_names_and_keeps_its_references()
         "books": {"7": {"title": "Blue Lanterns", "borrower": "Ada", "on": ["2026-01-02"], "kept": "12 days"}},
         "members": [{"name": "Ada", "city": "Oslo", "tags": {"level": "gold"}}],
     }
-    said = prompts.load("initial_state").render_sections(story="s", plan="p", state=json.dumps(state))
+    said = prompts.load("initial_state").render_sections(story="s", plan="p", state=json.dumps(state), allowed="")
     question = {"role": "user", "content": f"{said['user']}\n\n{said['tagged']}"}
     request = {"messages": [{"role": "system", "content": said["system"]}, question]}
     answer = StubModel().answer(request)
@@ -82,3 +82,24 @@ def test_a_world_without_a_catalogue_gets_other_names_and_keeps_its_references()
     assert book["title"].startswith("Blue ") and book["title"] != "Blue Lanterns" and book.keys() == {"title"}
     assert member["name"] == "Ada" and member["city"] != "Oslo" and member["tags"] == {"level": "gold"}
     assert StubModel().answer(request) == answer
+
+
+def test_of_the_functions_of_a_plan_one_takes_what_another_s_name_speaks_of() -> None:
+    tools = {"find_note": ["text"], "list_days": [], "move_note": ["note", "day"], "count_days": ["day"]}
+    schemas = [json.dumps({"name": name, "arguments": {key: {} for key in each}}) for name, each in tools.items()]
+    pattern = (
+        'turn 1: [["list_days","find_note"],["count_days","move_note"]]\nWhat a call returns must be of use as an '
+    )
+    pattern += "argument later: place 2 of turn 1 from place 1 of turn 1."
+    blank = dict.fromkeys(("functions", "root", "failures", "blocked", "guidance"), "-")
+    for number in range(20):
+        fields = {
+            **blank,
+            "pattern": pattern,
+            "tools": f"tool_{number}",
+            "schemas": "\n".join(schemas).replace(" ", ""),
+        }
+        said = prompts.load("planner").render_sections(**fields)
+        question = {"role": "user", "content": "\n\n".join(said[part] for part in ("user", "avoid", "tagged"))}
+        answer = StubModel().answer({"messages": [{"role": "system", "content": said["system"]}, question]})
+        assert '["find_note", "move_note"]' in answer

@@ -74,12 +74,24 @@ def test_inspect_shows_a_variant_with_its_lineage_truth_and_history(
     assert "lineage" in text
 
 
+def test_inspect_without_a_task_lists_them(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    every = said_json(capsys, "inspect", finished_run)["tasks"]
+    variants, originals = (
+        said_json(capsys, "inspect", finished_run, kind)["tasks"] for kind in ("variants", "originals")
+    )
+    assert every == originals + variants and variants and all(one["generation"] for one in variants)
+    assert len((finished_run / "tasks.jsonl").read_text().splitlines()) == len(originals)
+    text = said(capsys, "inspect", finished_run, "variants")
+    assert len(text.splitlines()) == len(variants) and f"{variants[0]['id']}  {variants[0]['type']}" in text
+
+
 @pytest.mark.parametrize(("prefix", "words"), [("zz", "no task"), ("", "no task")])
 def test_inspect_refuses_an_unknown_task(
     finished_run: Path, prefix: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["inspect", str(finished_run), prefix]) == 2
-    assert words in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert words in told and f"`rods inspect {finished_run}` lists them all" in told
 
 
 def test_inspect_refuses_a_prefix_of_several_tasks(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,7 @@ from rods.composing.records import ComposeError
 from rods.deadlines import SLOW_CALL
 from rods.environments.base import Environment, Instance, Result
 from rods.environments.loading import Environments
-from rods.errors import InfrastructureError, Unsupported
+from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.faults import CALL_ERRORS
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
@@ -35,6 +35,7 @@ from worlds.checking import soundness
 from worlds.checking.report import CheckReport, Fault
 from worlds.checking.runaway import runaways
 
+SOME = 8  # names that one note lists
 ROUNDS = 10  # sampled calls a tool in every state
 STATES = 4  # states borrowed from the given tasks, besides the empty one
 State = Mapping[str, Any] | None
@@ -122,9 +123,23 @@ def _catalogue(probe: Probe, name: str) -> None:
     faults = soundness.faults(catalogue, probe.environment)
     for what in faults:
         probe.fault(name, "catalogue", what, "docs/composing.md says what a catalogue owes")
-    if not faults:
-        for what in soundness.unworkable(catalogue, probe.environment):
-            probe.note(what)
+    for what in soundness.doubled(catalogue):
+        probe.note(what)
+    if faults:
+        return
+    tried = soundness.trials(catalogue, probe.environment)
+    probe.tried = str(tried)
+    for recipe, why in tried.dead.items():
+        what = f"ran in none of {soundness.TRIES} fresh worlds: {why}"
+        probe.fault(f"recipe {recipe}", "", what, "mend its steps, a domain, make_state or patch, or take it out")
+    if lost := tried.unpadded:
+        first, why = next(iter(lost.items()))
+        some = f"{', '.join(list(lost)[:SOME])}{' …' if len(lost) > SOME else ''}"
+        probe.note(
+            f"pad: {len(lost)} of {tried.recipes} recipes fail in the padded state, so no long_context variant can "
+            f"have them ({some}); {first}: {why} → add only what no call can mean, and number it so that the tools "
+            "still give the same new identifiers (docs/composing.md)"
+        )
 
 
 def _script(probe: Probe, state: State, tasks: list[Task], random_seed: int) -> list[Call]:
@@ -304,7 +319,7 @@ def _poison(value: Any) -> None:
 def _report(probe: Probe, name: str, tasks: Sequence[Task]) -> CheckReport:
     tools = probe.environment.tools()
     if lenient := sorted(probe.lenient):
-        some = f"{', '.join(lenient[:8])}{' …' if len(lenient) > 8 else ''}"
+        some = f"{', '.join(lenient[:SOME])}{' …' if len(lenient) > SOME else ''}"
         probe.note(f"wrong types are accepted for {len(lenient)} arguments: {some}")
     if unreached := sorted(set(tools) - probe.reached):
         remedy = "no given task calls them successfully" if tasks else "give tasks to probe with (--tasks)"
@@ -317,6 +332,8 @@ def _report(probe: Probe, name: str, tasks: Sequence[Task]) -> CheckReport:
     }
     for what, seconds in sorted(probe.seconds.items()):
         facts[f"{what}_us"] = round(1e6 * statistics.median(seconds), 1)
+    if probe.tried:
+        facts["recipes"] = probe.tried
     return CheckReport(name, tuple(probe.faults), tuple(probe.notes), facts)
 
 
@@ -333,6 +350,7 @@ class Probe:
         self.lenient: set[str] = set()  # arguments for which a wrong type is accepted
         self.results: Mapping[str, Checker] = {}  # of the tools that declare a schema of their results
         self.calls = 0
+        self.tried = ""  # how many recipes of the catalogue ran
         self.comparable = False  # two runs of the same calls were seen to agree
 
     def fault(self, where: str, field: str, what: str, remedy: str) -> None:
@@ -359,6 +377,8 @@ class Probe:
             yield
         except Unsupported as error:
             self.fault(where, field, f"raised Unsupported ({error}) for a declared ability", "declare it in Features")
+        except UserError as error:
+            self.fault(error.where or where, "", error.what, error.remedy)
         except Exception as error:  # noqa: BLE001 - the code under probe may raise anything; it is reported
             self.fault(where, field, f"raised {type(error).__name__}: {error}", "return a Result with an error instead")
 

@@ -9,12 +9,19 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from rods.analysis.profile import profile
 from rods.calls import Call
+from rods.canonical import keyed_random
+from rods.composing.catalogue import catalogue_for
+from rods.composing.planning import plan
+from rods.composing.records import ComposeError
+from rods.config import Gates
 from rods.environments.base import Environment, Results
 from rods.environments.loading import Environments
 from rods.errors import UserError
@@ -28,6 +35,7 @@ from worlds.checking.report import CheckReport, Fault
 
 FIELDS = ("id", "schema", "environment", "type", "state", "user", "goal", "tools", "split", "provenance")
 REQUIRED = ("schema", "environment", "type", "user", "goal", "tools")
+PLANS = 3  # searches for the plan of a variant
 Found = tuple[str, str, str]  # field, what, remedy
 EXAMPLES = {
     "schema": f'"schema": {SCHEMA}',
@@ -46,24 +54,26 @@ READING: dict[str, Callable[[Environment, Task, Results], list[Reason]]] = {
 }
 
 
-def check_file(path: Path, environments: Environments) -> CheckReport:
+def check_file(path: Path, environments: Environments, *, variants: bool = False) -> CheckReport:
     """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot be read.
 
     Notes list tasks that stand on both sides of the split, and what the gates that read a variant's texts
-    would hold against these tasks (docs/gates.md): that is for the user to know, not a fault.
+    would hold against these tasks (docs/gates.md): that is for the user to know, not a fault. With `variants` they also
+    list the training tasks for which the procedural author finds no plan of a variant, and why.
     """
     found: list[Fault] = []
     tasks: dict[str, tuple[int, Task]] = {}
     records = 0
     worlds: dict[str, Environment | Found] = {}
     doubts: Doubts = {gate: [] for gate in READING}
+    plans: list[tuple[int, str]] = []
     for number, line in _lines(path):
         records += 1
         where = f"{path}:{number}"
         record, broken = _parse(line)
         faults_here = [broken] if broken else record_faults(record)
-        if not faults_here:
-            task = Task.from_json(record)
+        if all(field == "id" for field, *_ in faults_here):  # an edited task: what else is wrong with it counts more
+            task = Task.from_json({key: value for key, value in record.items() if key != "id"})
             if task.id in tasks:
                 what = f"repeats the task of line {tasks[task.id][0]}"
                 faults_here.append(("", what, "remove one of the two lines"))
@@ -72,10 +82,42 @@ def check_file(path: Path, environments: Environments) -> CheckReport:
                 faults_here += _world_faults(task, environments, worlds)
                 if not faults_here:
                     _doubt(task, worlds, number, doubts)
+                    world = worlds[task.environment.name]
+                    if variants and task.split == "train" and not isinstance(world, tuple):
+                        plans.append((number, _unplanned(world, task)))
         found += [Fault(where, *fault) for fault in faults_here]
     if not records:
         found.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
-    return _report(path, records, found, tasks, doubts)
+    report = _report(path, records, _once(found), tasks, doubts)
+    if not variants:
+        return report
+    notes = [f"line {number} cannot be varied: {why}" for number, why in plans if why]
+    facts = {**report.facts, "variable": len(plans) - len(notes), "training": len(plans)}
+    return replace(report, notes=(*report.notes, *notes), facts=facts)
+
+
+def _unplanned(environment: Environment, task: Task) -> str:
+    """Why the procedural author finds no plan of a variant of `task`, in `PLANS` searches; "" where it finds one."""
+    why = ""
+    for number in range(PLANS):
+        rng = keyed_random(number, "data check", task.id)
+        try:
+            plan(
+                catalogue_for(environment),
+                environment,
+                task,
+                profile(environment, task),
+                limits=Gates(),
+                blocked=frozenset(),
+                functions="other",
+                narrative=True,
+                rng=rng,
+            )
+        except ComposeError as error:
+            why = error.detail
+        else:
+            return ""
+    return why
 
 
 def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes]:
@@ -86,11 +128,12 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
     """
     found: list[Fault] = []
     made: list[Task] = []
-    renewed = 0
+    hashes = ids = 0
     worlds: dict[str, Environment | Found] = {}
     for number, line in _lines(path):
         record, broken = _parse(line)
         faults_here = [broken] if broken else []
+        old = record.get("id") if isinstance(record, dict) else None
         part = record.get("environment") if isinstance(record, dict) else None
         if isinstance(part, dict) and isinstance(name := part.get("name"), str):
             if name not in worlds:
@@ -98,15 +141,28 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
             world = worlds[name]
             record.pop("id", None)
             hash = part.get("hash") if isinstance(world, tuple) else world.hash
-            renewed += part.get("hash") != hash
+            hashes += part.get("hash") != hash
             part["hash"] = hash or ""
         faults_here += [] if broken else record_faults(record)
         if not faults_here:
             made.append(Task.from_json(record))
+            ids += made[-1].id != old
             faults_here += _world_faults(made[-1], environments, worlds)
         found += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
-    facts = {"tasks": len(made), "renewed": renewed}
-    return CheckReport(str(path), tuple(found), facts=facts), task_lines(made)
+    facts = {"tasks": len(made), "new hashes": hashes, "new ids": ids}
+    return CheckReport(str(path), tuple(_once(found)), facts=facts), task_lines(made)
+
+
+def _once(found: Sequence[Fault]) -> list[Fault]:
+    """The faults, but a world that has changed is said where it is first met, with the number of tasks."""
+    same = Counter((fault.what, fault.remedy) for fault in found if fault.field == "environment.hash")
+    told: list[Fault] = []
+    for fault in found:
+        count = same.pop((fault.what, fault.remedy), 0) if fault.field == "environment.hash" else 1
+        if count > 1:
+            fault = replace(fault, what=f"{fault.what} (so in {count} tasks)")
+        told += [fault] if count else []
+    return told
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -232,7 +288,7 @@ def record_faults(record: Any) -> list[Found]:
         try:
             Task.from_json(record)
         except ValueError as error:
-            remedy = "leave the id out, it is computed" if "does not match" in str(error) else ""
+            remedy = "`rods data rehash` writes it anew" if "does not match" in str(error) else ""
             found.append(("id" if remedy else "", str(error), remedy))
     return found
 

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 
+from rods.analysis.says import Text
 from rods.composing.bind import by_chance, realise
 from rods.composing.catalogue import Catalogue, Got, Known, Recipe, Said
-from rods.composing.records import ComposeError, Plan, PlannedTurn
-from rods.composing.states import fresh_state
+from rods.composing.records import ComposeError, Draft, Plan, PlannedTurn
+from rods.composing.states import fresh_state, repair
+from rods.composing.task_types import padded
+from rods.composing.wording import word
 from rods.environments.base import Environment, Tool
+from rods.gates.drafts import ARTICLES, DOUBLED
 
 TRIES = 20  # fresh worlds in which a recipe is tried
+MENDS = 3  # of one of them
+PADS = 3  # paddings of one in which it has run
 
 
 def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
@@ -79,22 +88,79 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
     return found
 
 
-def unworkable(catalogue: Catalogue, environment: Environment) -> Iterator[str]:
-    """The recipes of a catalogue without faults that never run, one line each: with others before them that give and
-    make what they want, in `TRIES` fresh worlds."""
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """What came of trying every recipe: `dead` says of each that never ran why, `unpadded` the same of each that never
+    ran in a padded world (recipes that are `short` need not); `worlds` are the fresh ones that it took."""
+
+    recipes: int
+    worlds: int
+    dead: Mapping[str, str]
+    unpadded: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.recipes - len(self.dead)} of {self.recipes} ran in {self.worlds} fresh worlds"
+
+
+def trials(catalogue: Catalogue, environment: Environment) -> Trials:
+    """Runs each recipe of a catalogue without faults, after others that give and make what it wants: in fresh worlds,
+    mended as for a variant, until it has run in one, `TRIES` at most; and there with the world padded, up to `PADS`
+    times."""
+    worlds = 0
+    dead: dict[str, str] = {}
+    unpadded: dict[str, str] = {}
     for recipe in catalogue.recipes.values():
-        why = ""
         for attempt in range(TRIES):
-            rng = random.Random(f"{recipe.name} {attempt}")
+            key = f"{recipe.name} {attempt}"
+            rng = random.Random(key)
             leading = _leading(catalogue, recipe, rng, frozenset((recipe.name,)))
             plan = Plan(tuple(PlannedTurn((one.name,), one.tools) for one in leading), catalogue.topics(rng))
+            worlds += 1
             try:
-                realise(environment, catalogue, plan, fresh_state(catalogue, plan, None, rng), by_chance(rng))
-                break
+                draft = _realised(catalogue, environment, plan, key)
             except ComposeError as error:
-                why = str(error)
-        else:
-            yield f"the recipe {recipe.name!r} ran in none of {TRIES} fresh worlds: {why}"
+                dead[recipe.name] = str(error)
+                continue
+            dead.pop(recipe.name, None)
+            if not any(one.short for one in leading):
+                whys = [_lost(catalogue, environment, leading, draft, rng) for _ in range(PADS)]
+                if all(whys):
+                    unpadded[recipe.name] = whys[0]
+            break
+    return Trials(len(catalogue.recipes), worlds, dead, unpadded)
+
+
+def _realised(catalogue: Catalogue, environment: Environment, plan: Plan, key: str) -> Draft:
+    state = fresh_state(catalogue, plan, None, random.Random(f"{key} state"))
+    for _ in range(MENDS):
+        try:
+            return realise(environment, catalogue, plan, state, by_chance(random.Random(key)))
+        except ComposeError as error:
+            mended = repair(catalogue, state, error, random.Random(f"{key} mend"))
+            if mended is None:
+                raise
+            state = mended
+    return realise(environment, catalogue, plan, state, by_chance(random.Random(key)))
+
+
+def _lost(
+    catalogue: Catalogue, environment: Environment, recipes: Sequence[Recipe], draft: Draft, rng: random.Random
+) -> str:
+    """Why the `draft`, with one recipe a turn, does not work in the padded world: "" when it does, and whatever its
+    results give is still the same."""
+    try:
+        _, texts = padded(catalogue, environment, draft, word(catalogue, draft, rng), rng)
+    except ComposeError as error:
+        return error.detail
+    except Exception as error:  # noqa: BLE001 - the user's `pad` may raise anything; it is reported
+        return f"pad raised {type(error).__name__}: {error}"
+    for recipe, calls, shown in zip(recipes, draft.turns, texts, strict=True):
+        for kind, gift in recipe.gives.items():
+            if isinstance(gift.value, Got):
+                value = reduce(getitem, gift.value.path, calls[gift.value.step].result.value)
+                if not Text.shown(shown[gift.value.step]).says(value):
+                    return f"{calls[gift.value.step].call} no longer gives the {kind} {value!r}"
+    return ""
 
 
 def _leading(catalogue: Catalogue, recipe: Recipe, rng: random.Random, seen: frozenset[str]) -> list[Recipe]:
@@ -150,6 +216,34 @@ def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> 
             yield f"{phrase!r} must say each of {sorted(loud)} exactly once"
         if phrase[-1] in ".!?" or phrase != phrase.strip():
             yield f"{phrase!r} must be a clause without a full stop"
+    for phrase, said in _joints(catalogue, recipe):
+        if ARTICLES.match(said):
+            remedy = "write the article in the phrase or in the phrase book, not in both"
+            yield f"{phrase!r} may come to say {said!r}: {remedy}"
+
+
+def doubled(catalogue: Catalogue) -> Iterator[str]:
+    """The phrases whose slots may bring a word that stands right before them, which every judge refuses."""
+    for recipe in catalogue.recipes.values():
+        for phrase, said in _joints(catalogue, recipe):
+            if DOUBLED.match(said) and not ARTICLES.match(said):
+                yield f"{recipe.name}: {phrase!r} may come to say {said!r}, which is refused as a doubled word"
+
+
+def _joints(catalogue: Catalogue, recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Each phrase with a word right before a slot and what the phrase book may put there."""
+    book = catalogue.book
+    for phrase in recipe.phrases:
+        for before, slot, _, _ in string.Formatter().parse(phrase):
+            if slot is None or not before.split() or not before.endswith(" "):
+                continue
+            if domain := recipe.says.get(slot):
+                family = catalogue.family(domain)
+                words = [*book.vague.get(family, ()), *book.again.get(family, ())]
+            else:
+                thing = book.things.get(slot)
+                words = [] if thing is None else [*thing.explicit, *thing.back]
+            yield from ((phrase, f"{before.split()[-1]} {each}") for each in dict.fromkeys(words))
 
 
 def _fields(template: str) -> list[str]:

@@ -55,9 +55,21 @@ class Pattern:
     depth: int | None = None
 
     @property
+    def offered(self) -> list[list[str]]:
+        """The functions that are offered, turn by turn."""
+        return [[name for place in turn for name in place.options] for turn in self.turns]
+
+    @property
     def names(self) -> list[str]:
         """Every function that is offered somewhere, each once."""
         return list(dict.fromkeys(name for turn in self.turns for place in turn for name in place.options))
+
+
+def _repeats(catalogue: Catalogue, given: Assignment, turns: Sequence[Sequence[str]]) -> str:
+    """That functions call exactly the seed's tools; empty when they do not."""
+    seed = Counter(call.name for calls in given.seed.calls for call in calls)
+    called = Counter(tool for names in turns for name in names for tool in catalogue.recipes[name].tools)
+    return "these are exactly the tools that the existing conversation calls" if called == seed else ""
 
 
 async def plan(context: Context, given: Assignment, *, narrative: bool, functions: Literal["other", "same"]) -> Plan:
@@ -67,6 +79,9 @@ async def plan(context: Context, given: Assignment, *, narrative: bool, function
     feed each other as in the root."""
     catalogue = context.catalogue
     wanted = await context.compute(lambda: pattern(catalogue, given, functions, given.rng("pattern")))
+    choice = any(len(place.options) > 1 for places in wanted.turns for place in places)
+    if functions == "other" and not choice and (why := _repeats(catalogue, given, wanted.offered)):
+        raise ComposeError("no_pattern", f"{why}, and no other functions fit its places")
     fields: dict[str, Any] = {"narrative": NARRATIVE} if narrative else {}
     fields |= {f"turn_{number}": _names_schema(places) for number, places in enumerate(wanted.turns, 1) if places}
 
@@ -103,7 +118,7 @@ async def plan(context: Context, given: Assignment, *, narrative: bool, function
         },
         sections=[
             *(["story", "root"] if narrative else []),
-            *(["avoid"] if functions == "other" else []),
+            *(["avoid"] if functions == "other" and choice else []),
             *(["learn"] if given.failures else []),
         ],
         form=AnswerForm(fields, guiding=frozenset(fields) - {"narrative"}),
@@ -231,9 +246,8 @@ class _Check:
                 self._deniable(turn)
         if depth is not None and table.depth != depth:
             raise Unreadable(f"results feed calls over {table.depth} steps, it must be {depth}")
-        seed = Counter(call.name for calls in self.given.seed.calls for call in calls)
-        if functions == "other" and seed == Counter(self._tools(self.chosen)):
-            raise Unreadable("these are exactly the tools that the existing conversation calls")
+        if functions == "other" and (why := _repeats(self.catalogue, self.given, self.chosen)):
+            raise Unreadable(f"{why}: take another function where a place leaves a choice")
 
     def _tools(self, turns: Sequence[Sequence[str]]) -> list[str]:
         return [tool for names in turns for name in names for tool in self.catalogue.recipes[name].tools]

@@ -17,6 +17,7 @@ from rods.composing.records import BoundCall, Draft, Plan
 from rods.environments.base import Result, Tool
 
 AROUND = 60  # characters before and after what a later call takes from a result that is cut, at least
+FIELDS = 40  # of a state, whose bounds are shown
 SHORTENINGS = ((10_000, 10_000), (200, 100), (80, 30), (40, 12), (24, 6))  # characters of a text, entries
 
 
@@ -130,6 +131,12 @@ def state(state: Any, room: int) -> str:
         if len(shown) <= room:
             return shown
     return _cut(shown, room)
+
+
+def allowed(bounds: Mapping[str, Mapping[str, Any]]) -> str:
+    """What may stand in the fields of a state, one path a line; options first."""
+    ordered = sorted(bounds.items(), key=lambda each: "enum" not in each[1] and "const" not in each[1])
+    return "\n".join(f"{path}: {compact(words)}" for path, words in ordered[:FIELDS])
 
 
 def functions(tools: Mapping[str, Tool], draft: Draft, shown: Iterable[int]) -> str:

@@ -17,7 +17,7 @@ from daemon.authors.base import Assignment
 from daemon.authors.catalogue_free import is_single_tool
 from daemon.authors.llm import showing
 from daemon.authors.llm.asking import AnswerForm, Context, Unreadable, obj
-from daemon.authors.state_shapes import PatchRefusal, Path, leaves, nested, refusals
+from daemon.authors.state_shapes import PatchRefusal, Path, allowed, leaves, nested, refusals
 from rods.calls import Call
 from rods.composing.records import ComposeError, Plan
 from rods.composing.states import deep_merge, fresh_state
@@ -78,6 +78,7 @@ class Worlds:
             if idle := [call for call in acting if call not in still]:
                 raise Unreadable(str(PatchRefusal("preempts", (), f"{idle[0]} would have nothing left to do")))
 
+        may = showing.allowed(allowed(environment, state))
         try:
             patch = await context.asker.ask(
                 given,
@@ -90,8 +91,9 @@ class Worlds:
                     "plan": showing.plan(context.catalogue, plan) if plan else NO_PLAN,
                     "state": showing.state(state, context.asker.roles.patch.world),
                     "tested": "; ".join(map(str, acting)),
+                    "allowed": may,
                 },
-                sections=["tested"] if acting else [],
+                sections=[*(["allowed"] if may else []), *(["tested"] if acting else [])],
                 form=AnswerForm({"patch": changes}, guiding=frozenset({"patch"})),
                 read=read,
                 check=check,
@@ -111,7 +113,7 @@ class Worlds:
     def _patched(self, environment: Environment, state: dict[str, Any]) -> dict[str, Any]:
         for part in fitting(state, self.patches):
             patched = deep_merge(state, part)
-            state = patched if _is_legal(environment, patched) else state
+            state = state if _illegal(environment, patched) else patched
         return state
 
     async def _rewritten(self, given: Assignment, plan: Plan) -> dict[str, Any]:
@@ -131,6 +133,7 @@ class Worlds:
         async def check(state: dict[str, Any]) -> None:
             await self._check_legal(given.environment, state)
 
+        may = showing.allowed(allowed(given.environment, old))
         try:
             return await self.context.asker.ask(
                 given,
@@ -140,7 +143,9 @@ class Worlds:
                     "story": showing.narrative(plan.narrative),
                     "plan": showing.plan(self.context.catalogue, plan),
                     "state": showing.state(old, self.context.asker.roles.state.world),
+                    "allowed": may,
                 },
+                sections=["allowed"] if may else [],
                 form=AnswerForm({"state": {"type": "object"}}),
                 read=read,
                 check=check,
@@ -152,8 +157,8 @@ class Worlds:
             return old
 
     async def _check_legal(self, environment: Environment, state: Mapping[str, Any]) -> None:
-        if not await self.context.compute(lambda: _is_legal(environment, state)):
-            raise Unreadable("the world does not accept this state")
+        if why := await self.context.compute(lambda: _illegal(environment, state)):
+            raise Unreadable(f"the world does not accept this state: {why}")
 
 
 def patch_of(state: Mapping[str, Any], changes: Any) -> dict[str, Any]:
@@ -205,12 +210,13 @@ def _unless(found: Sequence[PatchRefusal], value: dict[str, Any]) -> dict[str, A
     return value
 
 
-def _is_legal(environment: Environment, state: Mapping[str, Any]) -> bool:
+def _illegal(environment: Environment, state: Mapping[str, Any]) -> str:
+    """What the environment has against a state, in its words; empty when it takes it."""
     try:
         environment.reset(state)
-    except ValueError:
-        return False
-    return True
+    except ValueError as error:
+        return str(error) or "it does not say why"
+    return ""
 
 
 def _path(state: Mapping[str, Any], text: str) -> Path:

@@ -18,7 +18,7 @@ from rods.gates.missing import unfair
 from rods.tasks import TASK_TYPES
 from tests.environments import load
 from tests.rods.composing.drafts import desk
-from worlds.checking.soundness import faults
+from worlds.checking.soundness import doubled, faults
 
 DESK = load("desk")
 OWN = "tests.rods.composing.own_environment:environment"
@@ -70,6 +70,26 @@ def test_unsound_phrase_book_is_named() -> None:
         (replace(book, stories=()), "needs a story"),
     ):
         assert any(fault in line for line in faults(replace(desk(), book=changed), DESK))
+
+
+def test_an_article_that_phrase_and_phrase_book_both_write_is_named() -> None:
+    phrase = "read the {file}"
+    recipe = Recipe("r", (step("read_file", file="file:file"),), (phrase,))
+    for vague, said in (("one of the files", "the one of the files"), ("a file", "the a file"), ("other file", "")):
+        book = replace(desk().book, vague={"file": (vague,)}, supply={"file": ("I mean {value}.",)}, again={})
+        broken = replace(desk(), recipes={"r": recipe}, book=book)
+        found = [fault for fault in faults(broken, DESK) if "article" in fault]
+        assert found == ([f"r: {phrase!r} may come to say {said!r}: {ARTICLE}"] if said else [])
+
+
+ARTICLE = "write the article in the phrase or in the phrase book, not in both"
+
+
+def test_a_word_that_phrase_and_phrase_book_both_write_is_noted() -> None:
+    recipe = Recipe("r", (step("read_file", file="^file"),), ("see that {file} is read", "read {file}"))
+    book = replace(desk().book, things={"file": Words(("the {noun}",), ("that file",))})
+    (found,) = doubled(replace(desk(), recipes={"r": recipe}, book=book))
+    assert "'that that file'" in found and found.startswith("r: 'see that {file} is read'")
 
 
 WORDS = {**desk().book.things, "dance": Words(("the {noun}",), ("it",))}

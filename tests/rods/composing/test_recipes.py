@@ -261,6 +261,7 @@ _EACH = '[recipes."look<n>"]\neach = [{ n = "1" }]\nsteps = ["look"]\nphrases = 
         (_HEAD + "gives = 3", "recipes.look.gives", "must be a table", "source/noun"),
         (_HEAD + "gives = { a = 3 }", "recipes.look.gives.a", "must be a text", "source/noun"),
         (_HEAD + 'gives = { a = "b" }', "recipes.look.gives.a", "neither", "write one of these"),
+        (_HEAD + 'gives = { a = "0.b/{c} to d" }', "recipes.look.gives.a", "'{c} to d' holds a slot", "one slot"),
         (_HEAD + 'short = "yes"', "recipes.look.short", "true or false", "short = true"),
         (_HEAD + 'ends = "file"', "recipes.look.ends", "must be a list", '["…"]'),
         (_HEAD + "each = []", "recipes.look.each", "a table for each member", "each = [{"),
@@ -318,6 +319,17 @@ def test_a_domain_has_one_definition(file: Path) -> None:
     fixed = tables(file, '[domains]\nday = ["monday"]')
     with pytest.raises(UserError, match=r"own\.toml, domains: the code defines day too → keep one of the two"):
         fixed.catalogue("own", domains={"day": lambda scene: ()})
+
+
+@pytest.mark.parametrize(("value", "noun"), [("^old", "/old"), ("0.b", "/slot")])
+def test_a_thing_without_a_noun_needs_words_without_one(file: Path, value: str, noun: str) -> None:
+    text = _HEAD + f'gives = {{ new = "{value}/" }}\n[things]\nnew = {{ explicit = ["the {{noun}}"], back = ["it"] }}'
+    where = r"own\.toml, recipes\.look\.gives\.new: gives a new without a noun"
+    with pytest.raises(UserError, match=rf"{where}.* → end its source with {noun}, or"):
+        tables(file, text).catalogue("own", domains={})
+    for sound in (text.replace("the {noun}", "the new one"), text.replace(f"{value}/", f"{value}/some words")):
+        made = {name: getattr(desk(), name) for name in ("make_state", "patch", "pad", "topics")}
+        assert tables(file, sound).catalogue("own", domains={}, **made).recipes
 
 
 def test_the_documented_file_makes_a_sound_catalogue_for_desk(file: Path) -> None:

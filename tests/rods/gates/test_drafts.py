@@ -65,6 +65,7 @@ AMOUNT = str(DRAFT.turns[2][0].call.arguments["amount"])
         (0, lambda text: f"{text} Thought process: none.", "artefact"),
         (0, lambda text: f'{text} {{"name": "x"}}.', "artefact"),
         (0, lambda text: f"{text} Please please.", "says 'Please please'"),
+        (0, lambda text: f"{text} Take the one of the rooms.", "says 'the one of'"),
         (0, lambda text: text[0].lower() + text[1:], "not written in sentences"),
         (0, lambda text: text.rstrip("?."), "not written in sentences"),
         (0, lambda text: "", "not written in sentences"),

@@ -39,12 +39,51 @@ def test_a_recipe_that_never_runs_is_named(tmp_path, monkeypatch, number):
     whole = catalogue.read_text()
     catalogue.write_text(whole.replace('lend book=0.book member=1.member"', f'lend book=0.{number} member=1.member"'))
     monkeypatch.chdir(tmp_path)
-    notes = [note for note in check_environment("world.py:environment", Environments()).notes if "recipe" in note]
+    report = check_environment("world.py:environment", Environments())
     if number == "book":
-        assert not notes
+        assert report.ok and not report.notes, report.lines()
+        assert report.lines()[-1].endswith("recipes 15 of 15 ran in 15 fresh worlds)")
     else:
-        (note,) = notes
-        assert "'lend_book' ran in none of 20 fresh worlds" in note and "['number']" in note
+        (fault,) = report.faults
+        assert fault.where == "recipe lend_book" and "ran in none of 20 fresh worlds" in fault.what
+        assert "['number']" in fault.what and report.facts["recipes"].startswith("14 of 15 ran in")
+
+
+def test_a_catalogue_that_cannot_be_read_is_a_fault_of_its_file(tmp_path, monkeypatch):
+    for name in ("world.py", "catalogue.toml"):
+        text = (Path(console.__file__).parent / "new_world" / name).read_text()
+        (tmp_path / name).write_text(text.replace('"^free_book/free_book"', '"^free_book/"'))
+    monkeypatch.chdir(tmp_path)
+    (fault,) = check_environment("world.py:environment", Environments()).faults
+    assert fault.where == f"{tmp_path}/catalogue.toml, recipes.lend_it.gives.lent_book"
+    assert fault.remedy.startswith("end its source with /free_book")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("return add(dict(draft.state), spoken, rng)", ""),
+        ('return {**draft.state, "books": {"999": {"title": "x", "shelf": "y"}, **draft.state["books"]}}', "books"),
+        ('return {"books": 7}', "the padded state is illegal"),
+        ('raise KeyError("no more titles")', "pad raised KeyError"),
+    ],
+)
+def test_a_padding_in_which_recipes_fail_is_noted(tmp_path, monkeypatch, line, why):
+    sound = "return add(dict(draft.state), spoken, rng)"
+    for name in ("world.py", "catalogue.toml"):
+        text = (Path(console.__file__).parent / "new_world" / name).read_text()
+        assert name != "world.py" or sound in text
+        (tmp_path / name).write_text(text.replace(sound, line))
+    monkeypatch.chdir(tmp_path)
+    report = check_environment("world.py:environment", Environments())
+    notes = [note for note in report.notes if note.startswith("pad: ")]
+    assert report.ok and bool(notes) == bool(why), report.lines()
+    if why == "books":  # what is bought gets another number
+        assert (
+            "3 of 15 recipes" in notes[0] and "(buy, lend_it, lend_them)" in notes[0] and "no longer gives" in notes[0]
+        )
+    elif why:
+        assert "15 of 15 recipes" in notes[0] and why in notes[0]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,14 @@
 """`rods data check` names every fault with line, field and remedy."""
 
+import re
+import shutil
+from pathlib import Path
+
 import orjson
 import pytest
 
+import console
+from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.tasks import Task, read_tasks
 from tests.environments import ENVIRONMENTS, load
@@ -118,6 +124,23 @@ def test_repeated_and_edited_tasks_are_found(tmp_path):
     assert "line 1" in report.faults[0].what
 
 
+def test_an_edited_task_is_told_what_renews_its_id_and_what_else_is_wrong_with_it(tmp_path):
+    wrong = {"calls": [[], [{"name": "read", "arguments": {"note_id": 7}}]]}
+    path = tmp_path / "tasks.jsonl"
+    report = check(tmp_path, {**record(), "id": "0" * 20}, {**record(goal=wrong), "id": "1" * 20})
+    assert fields(report) == {(1, "id"), (2, "id"), (2, "goal.calls")}
+    assert all("rods data rehash" in fault.remedy for fault in report.faults if fault.field == "id")
+    path.write_bytes(orjson.dumps({**record(), "id": "0" * 20}))
+    assert rehashed(path, ENVIRONMENTS)[0].facts == {"tasks": 1, "new hashes": 0, "new ids": 1}
+
+
+def test_a_world_that_has_changed_is_one_fault_with_the_number_of_tasks(tmp_path):
+    old = {"name": TOY.name, "hash": "0"}
+    report = check(tmp_path, *(record(environment=old, state={"counters": {"tea": n}}) for n in range(3)))
+    assert fields(report) == {(1, "environment.hash")} and len(report.faults) == 1
+    assert report.faults[0].what.endswith("(so in 3 tasks)")
+
+
 def test_overlaps_of_the_given_splits_are_noted_and_no_fault(tmp_path):
     report = check(tmp_path, record(), record(split="test", type="miss_param"))
     assert report.ok
@@ -146,6 +169,30 @@ def test_what_gates_would_hold_against_sound_tasks_is_noted_and_no_fault(tmp_pat
     )
 
 
+def vary(folder, monkeypatch, *gone):
+    """The check of the template's tasks, without the recipes in `gone`."""
+    shutil.copytree(Path(console.__file__).parent / "new_world", folder)
+    monkeypatch.chdir(folder)
+    parts = re.split(r"(?m)^(?=\[recipes\.)", (folder / "catalogue.toml").read_text())
+    kept = (part for part in parts if not part.startswith(tuple(f"[recipes.{name}]" for name in gone)))
+    (folder / "catalogue.toml").write_text("".join(kept))
+    tasks = folder / "tasks.jsonl"
+    tasks.write_bytes(rehashed(tasks, Environments())[1])
+    return check_file(tasks, Environments(), variants=True)
+
+
+def test_tasks_that_cannot_be_varied_are_noted_with_what_was_wanted_and_what_was_near(tmp_path, monkeypatch):
+    whole = vary(tmp_path / "whole", monkeypatch)
+    assert whole.ok and (whole.facts["variable"], whole.facts["training"]) == (10, 10)
+    assert not [note for note in whole.notes if "varied" in note]
+    report = vary(tmp_path / "cut", monkeypatch, "lend_it", "move_it", "reshelve", "more_time", "more_time_for_it")
+    (note,) = (note for note in report.notes if note.startswith("line 10 cannot be varied"))
+    assert "no recipes give [0, 2] calls a turn at depth 2, by API class none | 1 Books, 1 Loans; of 400 plans" in note
+    assert "had the seed's very tools" in note
+    assert "recipe take_back, which calls the seed's own find_book, give_back: write one of other tools" in note
+    assert report.ok and report.facts["variable"] == 9 and report.facts["training"] == 10
+
+
 def test_a_missing_or_empty_file_is_told(tmp_path):
     with pytest.raises(UserError, match="cannot read"):
         check_file(tmp_path / "none.jsonl", ENVIRONMENTS)
@@ -159,13 +206,13 @@ def test_tasks_are_renewed_for_the_world_as_it_is_now(tmp_path):
     path.write_bytes(orjson.dumps(old.as_json()) + b"\n\n" + orjson.dumps(unhashed))
     assert not check_file(path, ENVIRONMENTS).ok
     report, lines = rehashed(path, ENVIRONMENTS)
-    assert report.ok and report.facts == {"tasks": 2, "renewed": 2}
+    assert report.ok and report.facts == {"tasks": 2, "new hashes": 2, "new ids": 2}
     path.write_bytes(lines)
     assert check_file(path, ENVIRONMENTS).ok
     one, other = read_tasks(path)
     assert one.id != old.id and one.provenance == {"by": "hand"} and one.script == old.script
     assert (other.split, other.environment.hash) == ("test", TOY.hash)
-    assert rehashed(path, ENVIRONMENTS)[0].facts["renewed"] == 0
+    assert rehashed(path, ENVIRONMENTS)[0].facts == {"tasks": 2, "new hashes": 0, "new ids": 0}
 
 
 def test_a_ground_truth_that_no_longer_holds_is_a_fault_of_its_line(tmp_path):

@@ -12,6 +12,7 @@ from rods.calls import Call
 from rods.environments.base import reference
 from rods.gates import replay
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
+from tests.daemon.authors.catalogue_free import typed_environment as clinic
 from tests.daemon.authors.llm.early import early
 from tests.environments import load
 
@@ -58,3 +59,15 @@ async def test_tools_and_schemas_are_enough_for_variants_of_every_type(
             bool(calls) for calls in seed.calls
         ]
         assert {"planner", "rewrite_turns", "judge_quality"} <= variant.provenance["prompts"].keys()
+
+
+async def test_where_types_bind_the_state_the_stand_in_keeps_to_them(stub: Stub) -> None:
+    """Days and rooms look like names; what the request says of them is the only hint that they are none."""
+    async with early(stub, "bench.fixtures.llm_stub.roles:answer", clinic.NAME) as who:
+        outcomes = [await who.write(clinic.seed(), pick=f"{number}-x") for number in range(6)]
+    rejected = [(one.error, one.evidence) for one in who.bench.rejections]
+    variants = [one for one in outcomes if isinstance(one, Task)]
+    assert len(variants) >= 3, (outcomes, rejected)
+    assert "accept this state" not in str(rejected)
+    names = {visit["patient"] for one in variants for visit in (one.state or {})["visits"].values()}
+    assert names.isdisjoint(visit["patient"] for visit in clinic.STATE["visits"].values())

@@ -128,6 +128,7 @@ redecorating = _decorating({"notes": {"101": {"title": "attic"}, "104": {"title"
 remodelling = _decorating({"notes": {"101": {"color": "red"}}, "shelves": {}})
 idle = _decorating({})
 repeating = _decorating({"notes": {"101": {"title": "garden"}}})
+weekend = _decorating({"visits": {"11": {"day": "Sunday"}}})
 forbidden = _decorating({"notes": {"cellar": {"title": "cellar", "body": "empty it"}}})  # keys are numbers
 
 

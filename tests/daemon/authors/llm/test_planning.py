@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -13,7 +14,8 @@ import pytest
 
 from bench.fixtures.llm_stub import Stub
 from daemon.authors.catalogue_free import catalogue_with_tools
-from daemon.authors.llm.planning import pattern
+from daemon.authors.llm import planning
+from daemon.authors.llm.planning import FunctionChoice, Pattern, pattern
 from rods.composing.records import ComposeError
 from rods.tasks import TASK_TYPES, TaskType
 from tests.daemon.authors.catalogue_free import bare_environment
@@ -90,6 +92,27 @@ async def test_a_plan_that_does_not_fit_is_said_why(stub: Stub, habit: str, told
         with pytest.raises(ComposeError, match=told) as caught:
             await who.author.plan(assignment(seed("long_context")), narrative=True, functions="other")
         assert caught.value.said.startswith("<reason>") and who.stages() == ["plan"] * 3
+
+
+@pytest.mark.parametrize("names", [(), ("list_team",), ("list_team", "list_folder")])
+async def test_what_has_to_differ_is_asked_for_where_there_is_a_choice_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
+) -> None:
+    """`names`: what is offered in the first place instead of the seed's own function."""
+    given = assignment()
+    own = [[FunctionChoice((call.name,)) for call in calls] for calls in given.seed.calls]
+    own[0][0] = FunctionChoice(names or own[0][0].options)
+    monkeypatch.setattr(planning, "pattern", lambda *_: Pattern(tuple(map(tuple, own))))
+    with Stub(playing("obedient"), bodies=tmp_path / "bodies") as stub:
+        async with early(stub, "good") as who:
+            with nullcontext() if names else pytest.raises(ComposeError, match="no other functions fit"):
+                await who.author.plan(given, narrative=True, functions="other")
+    assert bool(who.calls) is bool(names), "for what cannot be met nobody is asked"
+    if not names:
+        return
+    asked = json.loads((tmp_path / "bodies").read_text().splitlines()[0])["messages"][1]["content"]
+    assert ("Where a place leaves a choice" in asked) is (len(names) > 1)
+    assert ("must not call exactly the same ones" in asked) is (len(names) > 1)
 
 
 async def test_the_planner_sees_schemas_the_root_s_story_and_all_that_has_failed(tmp_path: Path) -> None:

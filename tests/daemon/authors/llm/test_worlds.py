@@ -3,7 +3,9 @@ patches of the error critic: what may be proposed, what is refused and told, and
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from daemon.authors.llm.worlds import Worlds, effective, fitting, patch_of
 from rods.calls import Call
 from rods.composing.records import ComposeError
 from rods.faults import ErrorType
+from tests.daemon.authors.catalogue_free import typed_environment as clinic
 from tests.daemon.authors.catalogue_free.test_own_environment import STATE, TOY, root
 from tests.daemon.authors.llm.early import early, planned
 from tests.daemon.authors.llm.world import asker_at, assignment, playing
@@ -73,6 +76,19 @@ async def test_nothing_is_paid_for_a_variant_after_its_world_has_failed(stub: St
     async with early(stub, "idle", NAME, attempts=1, planner_retries=1) as who:
         assert await who.write(root("environment", "base")) == "param_gen_failed"
     assert who.stages() == ["plan", "state", "state", "state"]
+
+
+async def test_what_the_world_has_against_a_state_is_told_to_the_model_and_recorded(tmp_path: Path) -> None:
+    plan, weekend = planned(clinic.NAME, ("list_day",)), playing("tests.daemon.authors.llm.early_habits:weekend")
+    given, told = assignment(clinic.seed(), load(clinic.NAME)), "visits.11.day: Input should be 'Monday', "
+    with Stub(weekend, bodies=tmp_path / "bodies") as stub:
+        async with asker_at(stub) as asker:
+            with pytest.raises(ComposeError, match=f"not accept this state: {told}"):
+                await worlds_of(clinic.NAME, asker).initial_state(given, plan)
+    bodies = (tmp_path / "bodies").read_bytes().splitlines()
+    first, second, *_ = [[message["content"] for message in json.loads(body)["messages"]] for body in bodies]
+    assert 'visits.*.day: {"enum":["Monday",' in first[-1]
+    assert len(second) == 4 and told in second[-1]
 
 
 async def test_a_generated_world_costs_no_call_and_is_not_the_seed_s(stub: Stub) -> None:
