@@ -189,7 +189,7 @@ def task_history(path: Path, prefix: str) -> TaskHistory:
         [variant for variant, seed in seeds.items() if seed == task.id],
         list(state.tracker.windows(task.id)),
         _history(state, task.id),
-        _labels(run, task),
+        _labels(state.run, task),
     )
 
 
