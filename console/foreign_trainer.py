@@ -152,15 +152,18 @@ def _group(record: Record, log: TrainerLog, stage: int, where: str) -> Group:
     try:
         if not isinstance(filled.get("rollouts"), list):
             raise ValueError("a group needs 'rollouts', a list")
-        filled["rollouts"] = [_rollout(rollout, task, filled.get("head", 0)) for rollout in filled["rollouts"]]
+        trained = filled["reward"]["kind"]
+        filled["rollouts"] = [_rollout(rollout, task, filled.get("head", 0), trained) for rollout in filled["rollouts"]]
         return Group.from_json(filled)
+    except (KeyError, TypeError) as error:
+        raise UserError(f"a group lacks or misshapes {error}", where=where, remedy=remedy) from error
     except ValueError as error:
         raise UserError(str(error), where=where, remedy=remedy) from error
 
 
-def _rollout(given: Any, task: Task, head: Any) -> dict[str, Any]:
+def _rollout(given: Any, task: Task, head: Any, trained: str) -> dict[str, Any]:
     """Fills in what follows from the number of resolved turns. Raises ValueError when `task` has no such turns after a
-    head start of `head`."""
+    head start of `head`, and where the reward `trained` on does not follow from them."""
     resolved, expected = turns(given)
     if type(head) is not int or expected != task.expected_turns - head:
         raise ValueError(
@@ -168,5 +171,12 @@ def _rollout(given: Any, task: Task, head: Any) -> dict[str, Any]:
         )
     filled = {"end": "finished", "binary": int(resolved == expected), **given}
     if "reward" not in filled:
-        filled["reward"] = None if filled["end"] == "infrastructure" else resolved / expected
+        if filled["end"] == "infrastructure":
+            filled["reward"] = None
+        elif trained == "progress":
+            filled["reward"] = resolved / expected
+        elif trained == "binary":
+            filled["reward"] = filled["binary"]
+        else:
+            raise ValueError(f"a rollout says no 'reward', and {trained} does not follow from its turns")
     return filled

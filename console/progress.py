@@ -18,6 +18,7 @@ from buffers.run.locks import owner
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
 from buffers.state import ClosedStep, RunState
+from rods.observations import label_counts
 from rods.rules.zones import moments
 
 RECENT = 10  # steps that the running mean of the reward covers
@@ -28,8 +29,8 @@ BARREN = 5  # finished picks in a row without a variant that a person is told of
 @dataclass(frozen=True, slots=True)
 class ProgressSample:
     """The state of a run at one poll. `reward` is the mean progress reward of the last step's tasks, `recent` that of
-    the last ten steps; `zones` counts active tasks by the zone of their latest group. Two samples are equal when
-    nothing has happened between them."""
+    the last ten steps, and `labels` counts their turns by what became of them; `zones` counts active tasks by the zone
+    of their latest group. Two samples are equal when nothing has happened between them."""
 
     step: int
     steps: int
@@ -38,6 +39,7 @@ class ProgressSample:
     attempt: int
     reward: float | None
     recent: float
+    labels: dict[str, int]
     zones: dict[str, int]
     originals: int
     generated: int
@@ -88,6 +90,7 @@ class Progress:
         self._state = RunState(self.run)
         self._seeds, self._rejected = self._state.follow(SEEDS), self._state.follow(REJECTED)
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
         self._outcomes: Counter[str] = Counter()
         self._discards: Counter[str] = Counter()
         self._picked = self._accepted = self._failures = self._considered = 0
@@ -105,14 +108,18 @@ class Progress:
         """Reads what is new. `finished` marks the last poll of all."""
         state, steps = self._state, 0
         rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        labels: deque[Counter[str]] = deque(maxlen=RECENT)
         for step in state.steps():
             steps += 1
+            labels.append(label_counts(step.groups))
             if (mean := _mean(step)) is not None:
                 rewards.append((step.step, mean))
         if state.rewound:
             self._rewards.clear()
+            self._labels.clear()
             self._clock.clear()
         self._rewards += rewards
+        self._labels += labels
         if steps or state.merged or state.rewound:
             self._zones = state.zones()
         if steps:
@@ -128,6 +135,7 @@ class Progress:
             attempt=state.attempt,
             reward=self._rewards[-1][1] if self._rewards else None,
             recent=sum(mean for _, mean in self._rewards) / len(self._rewards) if self._rewards else 0.0,
+            labels=dict(sum(self._labels, Counter())),
             zones=self._zones,
             originals=len(state.active) - generated,
             generated=generated,

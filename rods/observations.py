@@ -7,13 +7,14 @@ by an infrastructure failure; rods/rules/zones.py says which groups count.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
-RewardKind = Literal["progress", "binary", "format", "format_codes"]
+RewardKind = Literal["progress", "binary", "format", "format_codes", "progress_format", "toolrl"]
 REWARD_KINDS: tuple[RewardKind, ...] = get_args(RewardKind)
 FORMAT_REWARDS: frozenset[RewardKind] = frozenset({"format", "format_codes"})  # they say nothing about a zone
 Role = Literal["active", "retest"]
@@ -78,11 +79,11 @@ class Rollout:
             None if reward is None else _number(reward, "reward"),
             end,
             advantage,
-            labels_of(record),
+            _labels(record),
         )
 
 
-def labels_of(record: Mapping[str, Any]) -> tuple[Label, ...]:
+def _labels(record: Mapping[str, Any]) -> tuple[Label, ...]:
     """The labels of a rollout's record; empty where it has none. Raises ValueError for what none can be."""
     labels, expected = record.get("labels", []), record["expected"]
     if not isinstance(labels, list) or len(labels) > expected:
@@ -175,6 +176,18 @@ class Group:
         if group.role not in ROLES:
             raise ValueError(f"unknown role {group.role!r}")
         return group
+
+
+def label_counts(groups: Iterable[Group]) -> Counter[str]:
+    """How many turns of the groups' rollouts have each label."""
+    return Counter(label for group in groups for rollout in group.rollouts for label in rollout.labels)
+
+
+def shares(counts: Mapping[str, int]) -> str:
+    """Counts in words, the commonest first: "54 % pass, 20 % state mismatch"."""
+    total = sum(counts.values())
+    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    return ", ".join(f"{100 * count / total:.0f} % {name.replace('_', ' ')}" for name, count in ordered)
 
 
 def _number(value: Any, name: str) -> float:

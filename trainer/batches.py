@@ -64,7 +64,8 @@ def groups(batch: Batch, samples: Sequence[Sample], config: Config, environments
 
 def earned(trace: Trace, task: Task, kind: RewardKind, environments: Environments) -> Rollout:
     """The record of an episode: its reward by `kind`, and the labels of its turns."""
-    return replace(score(trace, kind), labels=diagnose(trace, task, environments.load(task.environment.name)))
+    found = score(trace, kind, task.calls[trace.head :])
+    return replace(found, labels=diagnose(trace, task, environments.load(task.environment.name)))
 
 
 def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:

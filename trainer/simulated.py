@@ -68,8 +68,9 @@ def rollout(task: Task, chance: float, reward: RewardKind, *key: str | int, head
     resolved = sum(draw < chance for draw in _uniform(turns, "rollout", *key))
     binary = int(resolved == turns)
     progress = resolved / turns
+    low, high = RANGES[reward]
     form = RANGES["format"][1] * progress
-    value = {"progress": progress, "binary": float(binary), "format": form, "format_codes": form}[reward]
+    value = float(binary) if reward == "binary" else low + (high - low) * progress
     return Rollout(resolved, turns, binary, form, value, "finished")
 
 

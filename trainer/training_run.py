@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -22,10 +23,12 @@ from buffers.checkpoints import Checkpoint, Checkpoints, Position
 from buffers.ends import check_trainers
 from buffers.merging.merger import Epoch
 from buffers.run.run import Run
+from buffers.run.runfolder import trace_file
 from buffers.trainer_log import TrainerLog
 from rods.canonical import rounded
 from rods.errors import DeadlineError, RefusedError, UserError
-from rods.observations import Group
+from rods.faults import LABELS
+from rods.observations import Group, label_counts
 from rods.rules import curriculum
 from rods.rules.curriculum import Course
 from rods.rules.order import EpochSlot, head_start, steps_per_epoch
@@ -42,7 +45,7 @@ class Traces:
     `every`-th step, at most `limit` bytes of them (0: none). Recovery never needs them, so they are not fsynced."""
 
     def __init__(self, run_folder: Path, limit: int, every: int) -> None:
-        self.folder, self.limit, self.every = run_folder / "traces", limit, every
+        self.run_folder, self.limit, self.every = run_folder, limit, every
 
     def wanted(self, step: int) -> bool:
         return self.limit > 0 and (step - 1) % self.every == 0
@@ -51,11 +54,11 @@ class Traces:
         """Writes one step's rollouts, then deletes the oldest steps beyond the limit."""
         if not records:
             return
-        self.folder.mkdir(exist_ok=True)
+        path = trace_file(self.run_folder, step, attempt)
+        path.parent.mkdir(exist_ok=True)
         lines = b"".join(orjson.dumps(record) + b"\n" for record in records)
-        path = self.folder / f"step_{step:08d}.a{attempt}.jsonl.gz"
         path.write_bytes(gzip.compress(lines, compresslevel=3, mtime=0))
-        sizes = {item: item.stat().st_size for item in sorted(self.folder.glob("step_*.jsonl.gz"))}
+        sizes = {item: item.stat().st_size for item in sorted(path.parent.glob("step_*.jsonl.gz"))}
         total = sum(sizes.values())
         for item, size in sizes.items():
             if total <= self.limit:
@@ -91,6 +94,7 @@ class TrainingRun:
         self._epoch: Epoch | None = None
         self._policy: Policy | None = None
         self._outstanding: Batch | None = None
+        self._labels: Counter[str] = Counter()  # of the last step
         self._over = False  # a plateau of the last stage has ended the curriculum
         self._saved = self.resumed  # the latest checkpoint
         self._steps_here = 0
@@ -197,6 +201,7 @@ class TrainingRun:
         self.log.write_step(batch.step, batch.epoch, groups)
         self._traces.write(batch.step, self.log.attempt, traces)
         self._outstanding = None
+        self._labels = label_counts(groups)
         self.step, self._cursor = batch.step, self._cursor + 1
         self._steps_here += 1
         self._log_step(batch, groups)
@@ -211,9 +216,12 @@ class TrainingRun:
             self._save()
         self.tell(self.stopping or "training")
 
-    def gauges(self) -> dict[str, int]:
-        """Zones, pool and staging as they stand, for dashboards."""
-        return self.log.state.gauges()
+    def gauges(self) -> dict[str, float]:
+        """Zones, pool and staging as they stand, and the share of each label among the turns of the last step
+        (`label/<label>`), for dashboards."""
+        turns = self._labels.total()
+        labels = {f"label/{label}": self._labels[label] / turns for label in LABELS} if turns else {}
+        return {**self.log.state.gauges(), **labels}
 
     def _settle(self) -> None:
         limit = self.config.operation.step_limit

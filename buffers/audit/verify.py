@@ -6,8 +6,12 @@ and ids of all logs, groups that are whole, picks, variants and lineages that fi
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
+
+import orjson
 
 from buffers.audit.rederive import Findings, Rederivation
 from buffers.ends import short_logs
@@ -18,6 +22,8 @@ from buffers.log.records import CLOSED_BY, CLOSING, KEYS, LOST, Record, record_i
 from buffers.log.tail import read, read_raw
 from buffers.run import runfolder
 from buffers.run.run import Run, extensions_of
+from rods.episode.diagnosis import diagnose
+from rods.episode.engine import Trace
 from rods.errors import CorruptLogError
 from rods.gates import replay as ground_truth_faults
 
@@ -34,8 +40,8 @@ SIZES = {"step": "groups", "considered": "picks"}  # closing kinds whose record 
 
 
 def verify(path: Path, replay: bool = False) -> Findings:
-    """Checks the run at `path`; with `replay` also executes the ground truth of every injected variant. Raises
-    UserError when the folder itself cannot be opened."""
+    """Checks the run at `path`; with `replay` also executes the ground truth of every injected variant, and derives the
+    labels of the rollouts again whose traces are kept. Raises UserError when the folder itself cannot be opened."""
     run = Run.open(path)
     findings = Findings(str(path))
     findings.count("tasks", len(run.tasks))
@@ -57,9 +63,47 @@ def verify(path: Path, replay: bool = False) -> Findings:
                 findings.count("variants replayed")
                 for fault in ground_truth_faults(run.environments.load(task.environment.name), task):
                     findings.problem(f"variant {task_id}", str(fault))
+            _check_labels(run, history, findings)
     except CorruptLogError as error:
         findings.problem("log", str(error))
     return findings
+
+
+def _check_labels(run: Run, history: Rederivation, findings: Findings) -> None:
+    """The labels on record are those that the kept traces give; a group without labels claims nothing."""
+    tasks = {task.id: task for task in run.tasks}
+    for step in Observations(run, strict=True).steps():
+        file = runfolder.trace_file(run.path, step.step, step.attempt)
+        if not file.is_file():
+            continue
+        try:
+            kept = [orjson.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+            traces = [(one["slot"], one["rollout"], Trace.from_json(one)) for one in kept]
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+            findings.notes.append(
+                f"{runfolder.TRACES}/{file.name} cannot be read, so its labels are not checked: {error}"
+            )
+            continue
+        groups = step.groups
+        for slot, rollout, trace in traces:
+            if slot >= len(groups) or rollout >= len(groups[slot].rollouts) or trace.task != groups[slot].task:
+                findings.problem(
+                    f"{runfolder.TRACES}/{file.name}", f"has a trace that is not rollout {rollout} of group {slot}"
+                )
+                continue
+            if not any(one.labels for one in groups[slot].rollouts):
+                continue
+            if trace.task not in tasks:
+                tasks[trace.task] = history.staging.task(history.pool.injected[trace.task])
+            task = tasks[trace.task]
+            derived = diagnose(trace, task, run.environments.load(task.environment.name))
+            findings.count("rollouts diagnosed again")
+            if derived != groups[slot].rollouts[rollout].labels:
+                findings.problem(
+                    f"step {step.step} of attempt {step.attempt}, group {slot}, rollout {rollout}",
+                    f"its labels are {', '.join(groups[slot].rollouts[rollout].labels) or 'none'}, its trace gives "
+                    f"{', '.join(derived) or 'none'}",
+                )
 
 
 def _check_records(path: Path, findings: Findings) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from console.report.history import History, delays_and_moves, first_means
 from evaluation.scoring import too_few
+from rods.observations import shares
 from rods.rules.zones import ZONES, zone_of
 
 RULE_NAMES = {
@@ -48,6 +49,7 @@ def numbers(history: History) -> dict[str, Any]:
         "delay_steps": _mean(delays),
         "seed_drift": _mean(moves),
         "variance_by_zone": by_zone,
+        "labels": dict(sum(history.labels.values(), Counter())),
         "heldout": history.heldout,
     }
 
@@ -79,6 +81,8 @@ def findings(history: History) -> list[str]:
             f"At their first group after injection {first['variants']} variants earned {first['mean']:.2f} on average; "
             f"{100 * first['in_boundary']:.0f} % of them landed in the boundary zone."
         )
+    if turns := sum(found["labels"].values()):
+        said.append(f"What became of {turns:,} turns: {shares(found['labels'])}.")
     by_zone = found["variance_by_zone"]
     if "boundary" in by_zone and len(by_zone) > 1:
         parts = [f"{zone.replace('_', ' ')} {row['mean_variance']:.3f}" for zone, row in by_zone.items()]

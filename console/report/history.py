@@ -20,7 +20,7 @@ from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS
 from buffers.state import RunState
 from evaluation.heldout import scored
 from rods.config import Config, Zones
-from rods.observations import FORMAT_REWARDS, Group
+from rods.observations import FORMAT_REWARDS, Group, label_counts
 from rods.rules.zones import ZONES, group_signal, zone_of
 from rods.tasks import Task
 
@@ -86,7 +86,7 @@ class Variant:
 @dataclass(frozen=True, slots=True)
 class History:
     """A whole run. `picks` counts seeds by task type; `failures` counts rejected candidates by (stage, error
-    type)."""
+    type); `labels` the turns of an epoch's rollouts by what became of them."""
 
     name: str
     config: Config
@@ -97,6 +97,7 @@ class History:
     picks: Counter[str]
     failures: Counter[tuple[str, str]]
     attempts: int
+    labels: dict[int, Counter[str]]
     heldout: dict[str, Any] | None = None
 
     @property
@@ -109,7 +110,7 @@ def read_history(path: Path) -> History:
     """Reads the run in `path`. Raises UserError when that is no run folder, CorruptLogError for a damaged log."""
     run = Run.open(path)
     state = RunState(run)
-    groups = _groups(state)
+    groups, labels = _groups(state)
     decisions = list(state.decisions())
     injected = {record["task"]: int(record["step"]) for record in decisions if record["kind"] == "injected"}
     seeds = list(state.records(SEEDS))
@@ -123,24 +124,32 @@ def read_history(path: Path) -> History:
         picks=Counter(str(record.get("type", "?")) for record in seeds if record["kind"] == "picked"),
         failures=Counter((record["stage"], record["error"]) for record in state.records(REJECTED)),
         attempts=state.attempt,
+        labels=labels,
         heldout=scored(path),
     )
 
 
-def _groups(state: RunState) -> Groups:
-    """One row a live group that was counted or truncated."""
+def _groups(state: RunState) -> tuple[Groups, dict[int, Counter[str]]]:
+    """One row a live group that was counted or truncated; and the labels of all turns, by epoch."""
     originals, tracker = state.run.training, state.tracker
     rows: list[tuple[Any, ...]] = []
+    labelled: list[tuple[int, int, Counter[str]]] = []  # step, epoch, labels
     for step in state.steps():
         if tracker is not state.tracker:  # a start dropped steps while we read
             tracker = state.tracker
             rows = [row for row in rows if row[0] < step.step]
+            labelled = [one for one in labelled if one[0] < step.step]
+        labelled.append((step.step, step.epoch, label_counts(step.groups)))
         for group in step.groups:
             found = _measured(group, state.run.config.zones)
             if found is not None:
                 rows.append((step.step, step.epoch, group.task, *found, group.task not in originals, group.role))
     columns = list(zip(*rows, strict=True)) if rows else [()] * 8
-    return Groups(
+    labels: dict[int, Counter[str]] = {}
+    for _, epoch, counts in labelled:
+        if counts:
+            labels.setdefault(epoch, Counter()).update(counts)
+    groups = Groups(
         step=np.array(columns[0], dtype=np.int64),
         epoch=np.array(columns[1], dtype=np.int64),
         task=np.array(columns[2], dtype=np.str_),
@@ -150,6 +159,7 @@ def _groups(state: RunState) -> Groups:
         generated=np.array(columns[6], dtype=np.bool_),
         retest=np.array([role == "retest" for role in columns[7]], dtype=np.bool_),
     )
+    return groups, labels
 
 
 def _measured(group: Group, zones: Zones) -> tuple[float, float, int] | None:

@@ -47,6 +47,13 @@ PLOTS: tuple[tuple[str, Draw, str, str], ...] = (
         "Share of the tasks in each zone, by the latest group of every task in the epoch.",
     ),
     (
+        "labels",
+        plots.labels,
+        "What became of the turns",
+        "Share of the turns that the policy finished by their label: what succeeded in greens, and why the others "
+        "failed (docs/diagnosis.md).",
+    ),
+    (
         "variance_by_zone",
         plots.variance_by_zone,
         "Reward variance by zone",

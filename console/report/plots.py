@@ -15,6 +15,7 @@ from console.report import style
 from console.report.findings import RULE_NAMES, signed
 from console.report.history import Floats, History, delays_and_moves, first_means
 from evaluation.scoring import share
+from rods.faults import SUCCESSES
 from rods.rules.zones import ZONES
 
 
@@ -78,6 +79,27 @@ def zones(history: History) -> Figure | None:
             bottom += shares[row]
     axes.grid(axis="x", visible=False)
     axes.set(xlabel="epoch", ylabel="tasks of the epoch, %", ylim=(0, 100))
+    style.whole_numbers(axes)
+    style.legend(axes)
+    return figure
+
+
+def labels(history: History) -> Figure | None:
+    """Share of the turns with each label, epoch by epoch; what succeeded stands at the bottom."""
+    if not history.labels:
+        return None
+    epochs = sorted(history.labels)
+    totals = np.array([history.labels[epoch].total() for epoch in epochs])
+    figure, (axes,) = style.canvas(height=1.3 * style.HEIGHT)
+    bottom = np.zeros(len(epochs))
+    for label in sorted(style.LABEL_COLOURS, key=lambda label: label not in SUCCESSES):
+        shares = 100 * np.array([history.labels[epoch][label] for epoch in epochs]) / totals
+        if shares.any():
+            name = label.replace("_", " ")
+            axes.bar(epochs, shares, bottom=bottom, width=0.86, color=style.LABEL_COLOURS[label], label=name)
+            bottom += shares
+    axes.grid(axis="x", visible=False)
+    axes.set(xlabel="epoch", ylabel="turns of the epoch, %", ylim=(0, 100))
     style.whole_numbers(axes)
     style.legend(axes)
     return figure

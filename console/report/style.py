@@ -9,6 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from rods.faults import Label
+
 # Okabe and Ito's palette, which most colour-blind readers can tell apart.
 ZONE_COLOURS = {"too_hard": "#D55E00", "boundary": "#0072B2", "mastered": "#009E73", "truncated": "#9A9A9A"}
 ORIGINAL, GENERATED, WAITING = "#5A5A5A", "#CC79A7", "#E8D3DF"
@@ -18,6 +20,20 @@ RULE_COLOURS = {
     "drift_too_hard": "#E69F00",
     "unsampled": "#9A9A9A",
     "capacity": "#56B4E9",
+}
+# Turns: successes in greens, what the trace alone shows in warm colours, what a comparison shows in blues and greys.
+LABEL_COLOURS: dict[Label, str] = {
+    "pass": "#009E73",
+    "correct_abstention": "#7FCFB6",
+    "invalid_tool_call": "#A33B00",
+    "argument_mismatch": "#D55E00",
+    "empty_turn_model_response": "#E69F00",
+    "spurious_tool_call": "#F0E442",
+    "instance_mismatch": "#CC79A7",
+    "state_mismatch": "#0072B2",
+    "recovery_failure": "#56B4E9",
+    "missing_tool_call": "#5A5A5A",
+    "response_mismatch": "#B5B5B5",
 }
 INK, FAINT = "#222222", "#DDDDDD"
 WIDTH, HEIGHT = 7.2, 3.1  # inches

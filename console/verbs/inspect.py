@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,12 +17,14 @@ from rods.commands import Json
 from rods.config import Component
 from rods.errors import UserError
 from rods.interfaces.seal import words
+from rods.observations import Group, shares
 from rods.rules.curriculum import stage_rules
 from rods.rules.tracker import Window
 from rods.tasks import Task
 
 SAID = 300  # characters of what a failed candidate came to
 TaskId = Annotated[str, Parameter(help="A task's id, or enough of its first characters.")]
+RECENT = 10  # groups of a task whose labels are summed up turn by turn
 Listed = Annotated[
     str | None,
     Parameter(help="A task's id, or enough of its first characters; variants or originals list these, none lists all."),
@@ -33,13 +36,15 @@ FACTS = ("rule", "groups", "mean", "variance", "detail", "score", "why", "accept
 
 @dataclass(frozen=True, slots=True)
 class TaskHistory:
-    """A task, its lineage from the root on, its variants, its windows of rewards, and its picks and decisions."""
+    """A task, its lineage from the root on, its variants, its windows of rewards, its picks and decisions; and of each
+    group with labels its step and, turn by turn, how many of its rollouts earned which."""
 
     task: Task
     lineage: list[Task]
     variants: list[str]
     windows: list[Window]
     history: list[dict[str, Any]]
+    labels: list[dict[str, Any]]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -48,12 +53,13 @@ class TaskHistory:
             "variants": self.variants,
             "windows": [window.as_json() for window in self.windows],
             "history": self.history,
+            "labels": self.labels,
         }
 
 
 def inspect(run: RunFolder, task: Listed = None, /, *, interface: Versions = False, as_json: Json = False) -> None:
-    """Show one task: conversation, ground truth, lineage from seed to variant, windows of rewards, and its history; or
-    what the policy was shown, version by version.
+    """Show one task: conversation, ground truth, what became of each turn, lineage from seed to variant, windows of
+    rewards, and its history; or what the policy was shown, version by version.
 
     Without either list all tasks: id, type, zone, generation (0: an original), and whether it is active.
     """
@@ -183,7 +189,25 @@ def task_history(path: Path, prefix: str) -> TaskHistory:
         [variant for variant, seed in seeds.items() if seed == task.id],
         list(state.tracker.windows(task.id)),
         _history(state, task.id),
+        _labels(state.run, task),
     )
+
+
+def _labels(run: Run, task: Task) -> list[dict[str, Any]]:
+    """What became of each turn in the task's live groups, in order of steps."""
+    found: list[dict[str, Any]] = []
+    state = RunState(run)
+    for step in state.steps():
+        if state.rewound:  # a start dropped steps while we read
+            found = [one for one in found if one["step"] < step.step]
+        for group in (Group.from_json(record) for record in step.records if record["task"] == task.id):
+            turns: list[Counter[str]] = [Counter() for _ in task.script]
+            for rollout in group.rollouts:
+                for turn, label in enumerate(rollout.labels, start=group.head):
+                    turns[turn][label] += 1
+            if any(turns):
+                found.append({"step": step.step, "turns": [dict(turn) for turn in turns]})
+    return found
 
 
 def _lineage(task_id: str, tasks: dict[str, Task], seeds: dict[str, str]) -> list[Task]:
@@ -241,6 +265,9 @@ def _lines(found: TaskHistory) -> list[str]:
             lines.append(f"turn {turn}  now available: {', '.join(task.held_out[turn])}")
         lines.append(f"turn {turn}  user: {text}")
         lines += [f"        truth: {call}" for call in calls] or ["        truth: no call is right here"]
+        recent: Counter[str] = sum((Counter(one["turns"][turn]) for one in found.labels[-RECENT:]), Counter())
+        if recent:
+            lines.append(f"        {shares(recent)}; of {recent.total()} rollouts in its last groups")
     lines.append("")
     for window in found.windows:
         lines.append(

@@ -9,6 +9,7 @@ from buffers.run.heartbeat import local_time
 from console.output import RunFolder, print_json
 from rods.commands import Json
 from rods.errors import plain
+from rods.observations import shares
 
 
 def status(run: RunFolder, /, *, as_json: Json = False) -> None:
@@ -32,6 +33,8 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     if now.reward is not None:
         print(f"  reward   {now.reward:.3f} in the last step, {now.recent:.3f} over the last ten")
         print("  zones    " + ", ".join(f"{count} {zone.replace('_', ' ')}" for zone, count in now.zones.items()))
+    if now.labels:
+        print(f"  turns    {shares(now.labels)}; of {sum(now.labels.values()):,} over the last ten steps")
     print(f"  pool     {now.originals} originals + {now.generated} variants active; {now.staged} staged")
     print(f"  variants {now.injected} injected, {now.refused} refused, {now.retired} retired, {now.revived} revived")
     outcomes = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(now.outcomes.items()))

@@ -15,7 +15,7 @@ from rods.errors import CorruptLogError
 if TYPE_CHECKING:
     from buffers.audit.rederive import Findings
 
-Replay = Annotated[bool, Parameter(negative="", help="Also run every variant's ground truth again.")]
+Replay = Annotated[bool, Parameter(negative="", help="Also run variants' ground truths again, diagnose kept traces.")]
 
 
 def verify(run: RunFolder, /, *, replay: Replay = False, as_json: Json = False) -> int:

@@ -1,7 +1,8 @@
-"""The rewards of an episode: progress, binary accuracy, and two format rewards.
+"""The rewards of an episode. A kind of reward names its function and its range in `REWARDS`; there is no other way in.
 
 - progress: resolved turns ÷ expected turns (000 §3.4). The denominator counts the turns that the task *has*, so an
   episode that was cut after one good turn does not score 1.
+- binary: every expected turn was resolved.
 - format (000 §3.2, eq. 1–2), range 0–2: 1[a call was made] · ((N − malformed)/N + correct/(correct + wrong)), where N
   counts replies, `correct` calls a visible tool with legal arguments, `wrong` one with illegal arguments. The second
   term is 0 when there was neither.
@@ -9,35 +10,51 @@
   the worst code that applies: malformed text, a schema error (invalid JSON inside a call, an unknown tool, illegal
   arguments), a failed execution, or valid. The reward is 1[a call was tried] · ((N − malformed)/N + valid/(replies that
   try a call)).
+- progress_format (000 §4.3, the baseline of direct GRPO), range 0–1: 0.9 · progress + 0.1 · (N − malformed)/N, the
+  first term of eq. 1.
+- toolrl (ToolRL, arXiv 2504.13958, the baseline of 000 §4.1), range −3–4: R_format + R_correct. 000 says no more than
+  that and that R_correct measures the correctness of tool calls: its formula was lost there, and this one is ToolRL's,
+  which judges one reply by its calls. R_format is 1 where no reply was malformed, else 0. R_correct = 6 · R/S − 3; R
+  pairs the calls of a turn with its ground truth: shared names over all names, plus for each pair of one tool shared
+  over all names of arguments and the number of equal arguments; S = 1 + calls + arguments of the ground truth. What
+  episodes of several turns need is ours: R and S are summed over turns, a turn that was never reached has R = 0, and
+  one where no call is right has S = 1, and R = 1 if none was made.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rods.calls import Call
 from rods.episode.engine import StepTrace, Trace
 from rods.faults import BREAKS_DOCUMENT, WRONG_ARGUMENTS
 from rods.observations import RewardKind, Rollout
 
-RANGES: dict[RewardKind, tuple[float, float]] = {
-    "progress": (0.0, 1.0),
-    "binary": (0.0, 1.0),
-    "format": (0.0, 2.0),
-    "format_codes": (0.0, 2.0),
-}
+PROGRESS_SHARE = 0.9  # of progress_format; the rest is the format's (000 §4.3)
+Truth = Sequence[Sequence[Call]]  # the ground truth of the turns that the policy was to play
 
 
-def score(trace: Trace, kind: RewardKind) -> Rollout:
-    """The record of an episode; `kind` chooses what is trained on. None is the reward of an infrastructure failure."""
-    form = format_codes(trace) if kind == "format_codes" else format_reward(trace)
-    reward: float | None
-    if trace.end == "infrastructure":
-        reward = None
-    elif kind == "progress":
-        reward = trace.resolved / trace.expected
-    elif kind == "binary":
-        reward = float(trace.binary)
-    else:
-        reward = form
-    return Rollout(trace.resolved, trace.expected, trace.binary, form, reward, trace.end)
+def score(trace: Trace, kind: RewardKind, truth: Truth = ()) -> Rollout:
+    """The record of an episode; `kind` chooses what is trained on. None is the reward of an infrastructure failure.
+    `truth` is for kinds that compare calls. Raises ValueError for an unknown kind, and where it lacks what it needs."""
+    reward = REWARDS.get(kind)
+    if reward is None:
+        raise ValueError(f"unknown reward kind {kind!r}; there are {', '.join(REWARDS)}")
+    earned = None if trace.end == "infrastructure" else reward.earned(trace, truth)
+    return Rollout(trace.resolved, trace.expected, trace.binary, reward.form(trace), earned, trace.end)
+
+
+def progress(trace: Trace) -> float:
+    """000 §3.4, in [0, 1]."""
+    return trace.resolved / trace.expected
+
+
+def well_formed(trace: Trace) -> float:
+    """The share of replies that keep the dialect's form (000 eq. 1), in [0, 1]; 0 where there was none."""
+    steps = _steps(trace)
+    return sum(step.error is None for step in steps) / len(steps) if steps else 0.0
 
 
 def format_reward(trace: Trace) -> float:
@@ -66,3 +83,66 @@ def format_codes(trace: Trace) -> float:
 
 def _steps(trace: Trace) -> list[StepTrace]:
     return [step for turn in trace.turns for step in turn.steps]
+
+
+def toolrl(trace: Trace, truth: Truth) -> float:
+    """ToolRL's reward, in [−3, 4]."""
+    if len(truth) != trace.expected:
+        raise ValueError(f"the reward toolrl needs the ground truth of {trace.expected} turns, not of {len(truth)}")
+    matched = most = 0.0
+    for place, expected in enumerate(truth):
+        turn = trace.turns[place] if place < len(trace.turns) else None
+        made = [call for step in turn.steps for call in step.calls] if turn is not None else []
+        if turn is not None:
+            matched += _matched(made, expected)
+        most += 1 + len(expected) + sum(len(call.arguments) for call in expected)
+    form = float(well_formed(trace) == 1.0)
+    return form + 6 * matched / most - 3
+
+
+def _matched(made: Sequence[Call], expected: Sequence[Call]) -> float:
+    """R of one turn. Each expected call takes, in order, the best of the calls of its tool that are left."""
+    named, wanted = Counter(call.name for call in made), Counter(call.name for call in expected)
+    either = (named | wanted).total()
+    total = (named & wanted).total() / either if either else 1.0
+    left = list(made)
+    for call in expected:
+        rivals = [other for other in left if other.name == call.name]
+        if rivals:
+            best = max(rivals, key=lambda other: _likeness(call, other))
+            left.remove(best)
+            total += _likeness(call, best)
+    return total
+
+
+def _likeness(call: Call, other: Call) -> float:
+    """Shared over all names of arguments, plus how many arguments are equal."""
+    either = call.arguments.keys() | other.arguments.keys()
+    shared = call.arguments.keys() & other.arguments.keys()
+    names = len(shared) / len(either) if either else 1.0
+    equal: int = sum(call.arguments[name] == other.arguments[name] for name in shared)
+    return names + equal
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """A kind of reward: its (lowest, highest) value, what an episode earns, and what its record has as `format`."""
+
+    range: tuple[float, float]
+    earned: Callable[[Trace, Truth], float]
+    form: Callable[[Trace], float] = format_reward
+
+
+REWARDS: Mapping[RewardKind, Reward] = {
+    "progress": Reward((0.0, 1.0), lambda trace, truth: progress(trace)),
+    "binary": Reward((0.0, 1.0), lambda trace, truth: float(trace.binary)),
+    "format": Reward((0.0, 2.0), lambda trace, truth: format_reward(trace)),
+    "format_codes": Reward((0.0, 2.0), lambda trace, truth: format_codes(trace), format_codes),
+    "progress_format": Reward(
+        (0.0, 1.0),
+        lambda trace, truth: PROGRESS_SHARE * progress(trace) + (1 - PROGRESS_SHARE) * well_formed(trace),
+        well_formed,
+    ),
+    "toolrl": Reward((-3.0, 4.0), toolrl, well_formed),
+}
+RANGES: Mapping[RewardKind, tuple[float, float]] = {kind: reward.range for kind, reward in REWARDS.items()}

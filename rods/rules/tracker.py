@@ -277,8 +277,10 @@ class Tracker:
             sums = count_sums([one["resolved"] for one in played], [one["expected"] for one in played])
         elif kind == "binary":
             sums = count_sums([one["binary"] for one in played], [1] * len(played))
-        else:
+        elif kind in FORMAT_REWARDS:
             sums = share_sums((one["format"] for one in played), *record["reward"]["range"])
+        else:
+            raise ValueError(f"no window is kept of the reward {kind!r}")
         self._add(row, len(played), sums)
 
     def _add(self, row: _Row, valid: int, sums: tuple[float, float, int]) -> None:

@@ -19,6 +19,7 @@ from rods.errors import UserError
 from tests.console.conftest import CONFIG, rods
 
 SCRIPT = Path(__file__).parent / "shell_trainer.sh"
+TOOLRL: dict[str, Any] = {"kind": "toolrl", "range": [-3.0, 4.0]}
 Slot = tuple[str, int]  # a task's id and its number of turns
 
 
@@ -176,6 +177,11 @@ def test_a_bad_line_is_named(run: Path, text: str, words: list[str]) -> None:
         (lambda slot: {"task": slot[0], "rollouts": 5}, "needs 'rollouts', a list"),
         (lambda slot: {"task": slot[0], "rollouts": [5]}, "a rollout is 5; it must be an object"),
         (lambda slot: {"task": slot[0], "rollouts": []}, "at least one rollout"),
+        (lambda slot: group(slot, 1, labels=["sloth"]), "unknown label 'sloth'; there are invalid_tool_call"),
+        (lambda slot: group(slot, 1, labels=["pass"] * 9), "it must be a list of at most"),
+        (lambda slot: {**group(slot, 1), "reward": TOOLRL}, "no 'reward', and toolrl does not follow from its turns"),
+        (lambda slot: {**group(slot, 1, reward=1.0), "reward": TOOLRL | {"kind": "praise"}}, "unknown reward kind"),
+        (lambda slot: {**group(slot, 1), "reward": "progress"}, "a group lacks or misshapes"),
     ],
 )
 def test_what_no_episode_earns_is_refused_and_not_recorded(

@@ -60,7 +60,7 @@ def _uneven(monkeypatch: pytest.MonkeyPatch) -> None:
     """An untrained policy earns nothing: give every group rewards that differ, and one infrastructure failure."""
     rewards = iter([None, 1.0, 0.0, 0.5] * (10 * TASKS))
 
-    def score(trace, kind):
+    def score(trace, *given):
         reward = next(rewards)
         return Rollout(0, trace.expected, 0, 0.0, reward, "finished" if reward is not None else "infrastructure")
 
@@ -72,7 +72,7 @@ def test_a_run_whose_rollouts_all_break_ends_before_it_spends_its_steps(home: Pa
     ends = iter([0, 1, 0, 0])  # steps of which some rollout comes to its end, or none
     broken: dict[str, int] = {}
 
-    def score(trace, kind):
+    def score(trace, *given):
         return Rollout(0, trace.expected, 0, 0.0, None if broken["now"] else 0.5, "infrastructure")
 
     def groups(*given, whole=batches.groups):

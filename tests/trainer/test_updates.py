@@ -31,7 +31,7 @@ VALUES: dict[str, Any] = {
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     rewards = iter([None, 1.0, 0.0, 0.3, 0.2, 0.9, 0.1, 0.9, 0.4, 0.5, 0.6, 1.0] * 100)
 
-    def score(trace: Any, kind: str) -> Rollout:
+    def score(trace: Any, *given: Any) -> Rollout:
         """An untrained policy earns nothing: rewards that differ, in every group in another way."""
         reward = next(rewards)
         return Rollout(0, trace.expected, 0, 0.0, reward, "infrastructure" if reward is None else "finished")

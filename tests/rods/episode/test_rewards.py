@@ -5,7 +5,8 @@ import pytest
 from rods.calls import Call
 from rods.environments.base import Result
 from rods.episode.engine import StepTrace, Trace, TurnTrace, Verdict
-from rods.episode.rewards import score
+from rods.episode.rewards import RANGES, REWARDS, score
+from rods.observations import REWARD_KINDS
 
 OK, REFUSED = Result("ok"), Result("no", error="tool")
 UNKNOWN, WRONG, BROKEN = (Result("x", error=kind) for kind in ("unknown_tool", "bad_arguments", "infrastructure"))
@@ -54,3 +55,62 @@ def test_format_rewards(steps, format_reward, codes):
     episode = trace((steps, YES))
     assert score(episode, "format").reward == format_reward
     assert score(episode, "format_codes").reward == codes
+
+
+def test_every_kind_names_its_function_and_range_and_no_other_is_scored():
+    assert set(REWARDS) == set(REWARD_KINDS) == set(RANGES)
+    played = trace(([step(OK)], YES))
+    for kind, (low, high) in RANGES.items():
+        reward = score(played, kind, ((Call("f"),),)).reward
+        assert reward is not None and low <= reward <= high
+    with pytest.raises(ValueError, match="unknown reward kind 'praise'; there are progress, binary, "):
+        score(played, "praise")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("turns", "reward"),
+    [
+        ([([step(OK)], YES), ([step(OK)], YES)], 1.0),
+        ([([step(OK)], YES), ([step(OK)], NO)], 0.9 * 0.5 + 0.1),
+        ([([step(OK), step(error="bad")], YES), ([step(OK), step()], NO)], 0.9 * 0.5 + 0.1 * 0.75),
+        ([([step(error="bad")], NO), ([step(error="bad")], NO)], 0.0),
+    ],
+)
+def test_progress_with_a_tenth_of_format(turns, reward):
+    found = score(trace(*turns), "progress_format")
+    assert found.reward == pytest.approx(reward)
+
+
+F, G = Call("f", {"a": 1, "b": 2}), Call("g", {"c": 3})
+
+
+@pytest.mark.parametrize(
+    ("made", "truth", "matched", "most"),
+    [
+        ([F], [F], 1 + 1 + 2, 4),
+        ([F, G], [F, G], 1 + 2 + 3, 6),
+        ([G, F], [F, G], 6, 6),  # in whatever order
+        ([Call("f", {"a": 1, "b": 9})], [F], 1 + 1 + 1, 4),
+        ([Call("f", {"a": 1})], [F], 1 + 1 / 2 + 1, 4),
+        ([G], [F], 0, 4),
+        ([], [F], 0, 4),
+        ([F, G], [F], 1 / 2 + 1 + 2, 4),
+        ([Call("f", {"a": 7}), F], [F], 1 / 2 + 1 + 2, 4),  # the better of two, and one name too many
+        ([], [], 1, 1),
+        ([F], [], 0, 1),
+    ],
+)
+def test_toolrl_pairs_calls_with_the_ground_truth(made, truth, matched, most):
+    steps = (StepTrace("text", tuple(made), tuple(OK for _ in made)), StepTrace("done"))
+    (turn,) = [TurnTrace(steps, YES)]
+    assert score(Trace("id", (turn,), "finished", 1), "toolrl", (truth,)).reward == pytest.approx(
+        1 + 6 * matched / most - 3
+    )
+
+
+def test_toolrl_counts_turns_that_were_never_reached_and_malformed_text():
+    turn = TurnTrace((StepTrace("text", (F,), (OK,)), StepTrace("?", error="bad")), YES)
+    cut = Trace("id", (turn,), "step_limit", 2)
+    assert score(cut, "toolrl", ((F,), (G,))).reward == pytest.approx(0 + 6 * 4 / (4 + 3) - 3)
+    with pytest.raises(ValueError, match="needs the ground truth of 2 turns, not of 0"):
+        score(cut, "toolrl")

@@ -1,0 +1,127 @@
+"""What became of each turn, as status, inspect, report and verify show it, of a policy that was really played."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import orjson
+import pytest
+
+import rods
+from buffers.run.runfolder import trace_file
+from buffers.state import RunState
+from console.report.findings import findings, numbers
+from console.report.history import read_history
+from console.report.plots import labels as drawn
+from rods.episode.engine import Message, Trace
+from rods.observations import Group, label_counts
+from tests.console.conftest import rods as rods_verb
+from tests.console.test_verbs import said, said_json
+
+CONFIG = """
+[data]
+tasks = "desk"
+train = 8
+held_out = 4
+[policy]
+kind = "simulated"
+dialect = "hermes"
+[rollouts]
+rollouts_per_task = 3
+[training]
+batch_tasks = 4
+steps = 3
+[selection]
+seeds_per_step = 0
+"""
+REPLIES = ("No.", "<tool_call>[", '<tool_call>\n{"name": "get_money", "arguments": {}}\n</tool_call>', "No.", "No.")
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Iterator[Path]:
+    """A run of a policy that declines, writes nonsense or calls a tool that is not there; with traces."""
+    (tmp_path / "run.toml").write_text(CONFIG)
+    replies = itertools.cycle(REPLIES)
+
+    def policy(messages: Sequence[Message]) -> str:
+        return next(replies)
+
+    with rods.open_training(tmp_path / "run", policy, config=tmp_path / "run.toml") as training:
+        for batch in training:
+            played = training.play(batch)
+            training.record(batch, played)
+            _keep(tmp_path / "run", batch.step, played)
+        assert training.run.gauges()["label/empty_turn_model_response"] > 0
+        shares = [value for name, value in training.run.gauges().items() if name.startswith("label/")]
+        assert sum(shares) == pytest.approx(1.0)
+    yield tmp_path / "run"
+
+
+def _keep(folder: Path, step: int, played: Sequence[Sequence[Trace]]) -> None:
+    """What a trainer that keeps traces writes beside the step."""
+    lines = [
+        orjson.dumps({"slot": slot, "rollout": place, "spans": [], **trace.as_json()})
+        for slot, traces in enumerate(played)
+        for place, trace in enumerate(traces)
+    ]
+    file = trace_file(folder, step, 1)
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(gzip.compress(b"\n".join(lines)))
+
+
+def groups(folder: Path) -> list[Group]:
+    return [group for step in RunState(rods.open_run(folder)).steps() for group in step.groups]
+
+
+def test_shares_stand_in_status_report_and_inspect(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded = groups(labelled)
+    counts = dict(label_counts(recorded))
+    assert {"empty_turn_model_response", "invalid_tool_call"} <= counts.keys()
+    assert said_json(capsys, "status", labelled)["labels"] == counts
+    assert f"; of {sum(counts.values())} over the last ten steps" in said(capsys, "status", labelled)
+    history = read_history(labelled)
+    assert numbers(history)["labels"] == counts
+    assert any(line.startswith(f"What became of {sum(counts.values())} turns: ") for line in findings(history))
+    assert drawn(history) is not None
+    task = recorded[0].task
+    found = said_json(capsys, "inspect", labelled, task)["labels"]
+    told: Counter[str] = Counter()
+    for group in found:
+        for turn in group["turns"]:
+            told.update(turn)
+    assert told == label_counts([group for group in recorded if group.task == task])
+    assert "rollouts in its last groups" in said(capsys, "inspect", labelled, task)
+
+
+def test_steps_that_a_start_drops_count_nowhere(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = dict(label_counts(groups(labelled)[:4]))
+    done = rods_verb("observe", labelled, "--from-step", "1")
+    assert done.returncode == 0, done.stderr
+    assert said_json(capsys, "status", labelled)["labels"] == first
+    assert numbers(read_history(labelled))["labels"] == first
+
+
+def test_a_replay_derives_the_labels_again(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = said_json(capsys, "verify", labelled, "--replay")
+    assert found["ok"] and found["counts"]["rollouts diagnosed again"] == 3 * 4 * 3
+    file = trace_file(labelled, 2, 1)
+    kept = [orjson.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+    verdict = next(turn for one in kept for turn in one["turns"] if turn["verdict"] and not turn["verdict"]["response"])
+    verdict["verdict"] = {"state": True, "response": True}
+    file.write_bytes(gzip.compress(b"\n".join(map(orjson.dumps, kept))))
+    (problem,) = said_json(capsys, "verify", labelled, "--replay", code=1)["problems"]
+    assert problem["where"].startswith("step 2 of attempt 1, group ") and "its trace gives" in problem["what"]
+    file.write_bytes(file.read_bytes()[:-20])  # cut short: it was never synced
+    found = said_json(capsys, "verify", labelled, "--replay")
+    assert found["ok"] and any(file.name in note for note in found["notes"])
+
+
+def test_a_run_without_labels_shows_none(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said_json(capsys, "status", finished_run)["labels"] == {}
+    assert "turns " not in said(capsys, "status", finished_run)
+    history = read_history(finished_run)
+    assert drawn(history) is None and numbers(history)["labels"] == {}
