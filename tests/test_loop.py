@@ -266,9 +266,11 @@ def test_a_trainer_that_outruns_the_daemon_leaves_memory_flat_and_seeds_young(tm
     loop.start("trainer")
     memory: list[tuple[float, float]] = []
     while loop.processes["trainer"].poll() is None:
-        memory.append((resident(loop.processes["trainer"].pid), resident(loop.processes["daemon"].pid)))
-        time.sleep(0.1)
+        if (loop.run / SEEDS).exists() and any(read(loop.run / SEEDS)):  # both work, and have imported what they need
+            memory.append((resident(loop.processes["trainer"].pid), resident(loop.processes["daemon"].pid)))
+        time.sleep(0.05)
     assert loop.wait() == EXIT_OK, loop.errors()
+    assert len(memory) > 12
     for sizes in zip(*memory[:-2], strict=True):  # the last looks may meet a process that has ended
         settled = sizes[len(sizes) // 3 :]
         assert settled[-1] - settled[0] < 8, f"{settled[0]:.0f} → {settled[-1]:.0f} MiB"

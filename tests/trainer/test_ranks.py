@@ -1,5 +1,6 @@
 """Several processes that train one run: what they record and learn is what one process would."""
 
+import gzip
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -79,6 +81,31 @@ def test_two_processes_train_as_one_would_and_one_goes_on_where_two_stopped(tmp_
     process = launch(both, config, tmp_path)
     said, _ = process.communicate(timeout=300)
     assert process.returncode == EXIT_OK, said[-3000:]  # it is finished, and stays so
+
+
+@pytest.mark.timeout(900)
+def test_two_processes_show_the_versions_and_the_bytes_that_one_shows(tmp_path: Path) -> None:
+    """The labels of step 1 change what step 2 shows: to the ranks, what rank 0 read from the log."""
+    stage = {"reward": "format", "expand": False, "interface": "seal-full", "evolve": "all"}
+    changes = SMALL | {"curriculum.stages": [stage], "operation.trace_every": 1, "training.steps": 2}
+    config = write_config(tmp_path / "c.toml", changes)
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    environment = {**os.environ, "RODS_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    assert train(alone, config, env=environment).returncode == EXIT_OK
+    process = launch(both, config, tmp_path)
+    said, _ = process.communicate(timeout=600)
+    assert process.returncode == EXIT_OK, said[-3000:]
+    shown = [[group["interface"] for group in groups] for _, _, groups in live_steps(both)]
+    assert shown == [[group["interface"] for group in groups] for _, _, groups in live_steps(alone)]
+    assert [len(set(step)) for step in shown] == [1, 1] and shown[0] != shown[1]
+    prompts = []
+    for run in (alone, both):
+        lines = [gzip.decompress(file.read_bytes()).splitlines() for file in sorted((run / "traces").iterdir())]
+        traces = [[orjson.loads(line)["messages"] for line in step] for step in lines]
+        # replies of step 2 may differ where the order of sums does: the first step's all, of the second the prompts
+        prompts.append([traces[0], [messages[:2] for messages in traces[1]]])
+    assert prompts[0] == prompts[1] and prompts[0][0][0][0] != prompts[0][1][0][0]
+    assert verify(both).ok
 
 
 def test_what_the_first_process_does_alone_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
