@@ -94,7 +94,6 @@ class Sampler:
         shortest, longest = schema.get("minLength", 0), schema.get("maxLength", 40)
         return word.ljust(shortest, "x")[: max(longest, 0)]
 
-
     def _of_pattern(self, pattern: str) -> str:
         """A text of a simple pattern: literal characters, and classes such as `[A-Z0-9]{4}`; "" for any other."""
         made = ""
