@@ -10,8 +10,8 @@ Where the paper disagrees with itself, one reading is taken:
 - *Turns.* Table 7 describes three levels of interaction turns, D.4 gives a range of 1–2 for the expected turns and of
   1–3 for the user's. Here a task expects level + 1 turns of its user, 1 to 3: each description has its level, the
   easiest task is one exchange, and the highest number is D.4's own cap on the user's turns.
-- *Caps.* D.4 gives ranges for the most turns of user (1–3), tools (1–3) and agent (1–6); §2.3.1 says that they follow the
-  expected turns. An agent of one turn could not both call and answer, and calls are drawn apart from turns: here a
+- *Caps.* D.4 gives ranges for the most turns of user (1–3), tools (1–3) and agent (1–6); §2.3.1 says that they follow
+  the expected turns. An agent of one turn could not both call and answer, and calls are drawn apart from turns: here a
   conversation has room for the expected turns of its user, as many turns of tools or one a call, and both together of
   the agent, which is 2 to 6.
 - *Soft sampling.* §2.3.2 names one probability "for each task" and five dimensions: one coin is tossed a task, and a

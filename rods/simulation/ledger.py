@@ -7,8 +7,8 @@ caller refuses such an answer and asks again. `record` takes up what was shown, 
 that was not found is none for something new. Without a ledger tools are the paper's.
 
 It holds nothing about a thing but what the policy was shown or has set itself, so whatever agrees with that is let
-through. A list by equal fields that was answered once is *whole*: whatever matches it is known from then on, and further
-things in it would contradict it. In a world that begins `empty` every list is.
+through. A list by equal fields that was answered once is *whole*: whatever matches it is known from then on, and
+further things in it would contradict it. In a world that begins `empty` every list is.
 """
 
 from __future__ import annotations

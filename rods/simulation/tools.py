@@ -107,8 +107,8 @@ def from_environment(environment: Environment) -> ToolRepository:
 
 
 def from_mcp(listing: Any, category: str, about: str, *, where: str = "tools/list") -> ToolRepository:
-    """The tools of a `tools/list` answer of an MCP server, all in one `category`; `listing` is the answer's JSON, bare or
-    as its JSON-RPC `result`. Raises UserError for a listing that is broken or not whole."""
+    """The tools of a `tools/list` answer of an MCP server, all in one `category`; `listing` is the answer's JSON, bare
+    or as its JSON-RPC `result`. Raises UserError for a listing that is broken or not whole."""
     body = listing.get("result", listing) if isinstance(listing, dict) else None
     if not isinstance(body, dict) or not isinstance(body.get("tools"), list):
         raise UserError("has no list of tools", where=where, remedy='save the whole answer, {"tools": […]}')

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rods.analysis.sampling import Sampler
 from rods.calls import Call
 from rods.environments.base import Parameter, Tool
 from rods.simulation.ledger import Ledger, ToolAnswer
@@ -169,6 +170,26 @@ def test_a_model_is_told_what_was_met_last() -> None:
     lines = ledger.told(10_000).splitlines()
     assert lines[1] == '{"note": "n1", "there": false}' and '"rent"' in lines[0] and ledger.told(40) == lines[1]
     assert Ledger(notes()).told(100) == ""
+
+
+def test_what_any_shipped_tool_creates_is_read_back() -> None:
+    tools = shipped().tools
+    chance = random.Random(3)
+    readers = {one.effect.entity: one for one in tools.values() if one.effect and one.effect.does == "reads"}
+    creators = [one for one in tools.values() if one.effect and one.effect.does == "creates"]
+    read_back = 0
+    for one in creators:
+        assert one.effect is not None
+        drawn = Sampler(chance)
+        call = drawn.call(one.tool)
+        value = {**drawn.value("", one.tool.result or {}), **call.arguments, **one.effect.sets}
+        value = {name: each for name, each in value.items() if name in (one.tool.result or {})["properties"]}
+        ledger = Ledger(tools)
+        assert ledger.contradictions(call, ok(**value)) == [], call
+        ledger.record(call, ok(**value))
+        if reader := readers.get(one.effect.entity):
+            read_back += ledger.known(Call(reader.tool.name, {one.effect.key: value[one.effect.key]})) == ok(**value)
+    assert read_back == sum(one.effect.entity in readers for one in creators if one.effect) > 10
 
 
 class Liar:
