@@ -47,7 +47,8 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\d")
 class DrawnTask:
     """A task of a generator. `tools` are offered to the policy, `calls` are expected of it. The user opens with
     `first_query`; `further` are the requests of its later turns; it `knows` (topic → its words) all that the calls
-    need, and `hidden` are the topics of the first turn that the first query leaves out. `criteria` are those of `CRITERIA` that count."""
+    need, and `hidden` are the topics of the first turn that the first query leaves out. `criteria` are those of
+    `CRITERIA` that count."""
 
     levels: Levels
     category: str
@@ -295,7 +296,7 @@ def _said(request: str, facts: Sequence[_Fact]) -> str:
 
 
 def _shown(facts: Sequence[_Fact], ambiguity: int, rng: random.Random) -> list[int]:
-    """The numbers of the facts of a call that the first query says: all, or about half when it is somewhat ambiguous."""
+    """The numbers of the facts of a call that the first query says: all, or half when it is somewhat ambiguous."""
     if ambiguity == 0:
         return list(range(len(facts)))
     return sorted(rng.sample(range(len(facts)), len(facts) // 2))

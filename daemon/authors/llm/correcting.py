@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from daemon.authors.llm import showing
-from daemon.authors.llm.asking import AnswerForm, Asker, Keyed, Schema
+from daemon.authors.llm.asking import Asker, Keyed
 from prompts import load
+from rods.answers import AnswerForm, Schema
 from rods.environments.base import Environment, Tool
 from rods.gates.feedback import LONGEST
 from rods.gates.probe import Remedy

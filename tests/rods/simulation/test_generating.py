@@ -155,7 +155,7 @@ def test_any_environment_s_tools_will_do_or_it_is_told_why_not() -> None:
     assert task.calls and task.first_query
     riddle = Parameter("code", {"type": "string", "pattern": "^(?:[a-f]+-)*z$", "maxLength": 80})
     tool = SimulatedTool(Tool("open", "doors", "Opens a door.", (riddle,), bounded=False))
-    with pytest.raises(UserError, match="the tool repository: 20 drawings gave no tool .* → give parameters"):
+    with pytest.raises(UserError, match=r"the tool repository: 20 drawings gave no tool .* → give parameters"):
         draw_task(ToolRepository({"open": tool}, {"doors": "Doors."}), EASY, 0, 1, 0)
 
 
