@@ -71,7 +71,7 @@ def test_a_role_is_told_its_part_and_nothing_that_is_hidden(role: Any) -> None:
 def test_every_level_has_its_words() -> None:
     sections = load("simulation_levels").sections
     for dimension in ("system", "turns", "persona", "ambiguity"):
-        low, high = RANGES[dimension]  # type: ignore[index]
+        low, high = RANGES[dimension]
         assert {f"{dimension}_{level}" for level in range(low, high + 1)} == {
             name for name in sections if name.startswith(f"{dimension}_")
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,13 @@ def test_examples_are_for_drawing_and_not_for_the_policy(tmp_path: Path) -> None
     tool = read_folder(folder(tmp_path, file())).tools["lend"].tool
     assert "Salt Road" not in str(tool.schema()) and tool.schema()["parameters"]["required"] == ["book"]
     assert limits(tool.parameters[0])["examples"] == ["The Salt Road"]
+
+
+def test_the_page_s_example_is_read_as_it_stands(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "trustee.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^    \{\n.*?^    \}\n", page, re.DOTALL | re.MULTILINE)
+    one = read_folder(folder(tmp_path, block.encode())).tools["lend_book"]
+    assert one.effect == Effect("creates", "loan", "loan_id", {"status": "open"}, frozenset({"due"}))
 
 
 RETURNS = {"properties": {"status": {"type": "string"}}, "type": "object"}
