@@ -3,8 +3,8 @@
 `Approved` are the texts in force in an epoch: the trainer reads them at its merge. They stand under environment, tool
 and pattern (rods.analysis.failures), beside the refusal or in its place. A text that names a tool which the policy does
 not see now is not shown. Everything that they leave open SEAL's hints answer, where the stage has them, and then the
-rules (rods.interfaces.hints): a refusal has one hint, and a text that was judged and tried for just this tool and pattern
-knows most about it.
+rules (rods.interfaces.hints): a refusal has one hint, and a text that was judged and tried for just this tool and
+pattern knows most about it.
 """
 
 from __future__ import annotations

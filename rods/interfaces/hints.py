@@ -3,8 +3,8 @@
 By kind of failure: an unknown tool → tools that are alike; arguments that break the document → what it asks; a refusal
 → the rule that the environment explains (its optional `explain`), the tools that supply what was missing, or those that
 speak of the same. Hints give a direction, not the solution: they name visible tools, parameters and documented rules,
-never a value that was not documented. A policy of a terse dialect reads a few words in place of sentences, and nothing of
-what the environment explains.
+never a value that was not documented. A policy of a terse dialect reads a few words in place of sentences, and nothing
+of what the environment explains.
 
 A result has one hint. Where what `base` shows holds one already, of SEAL or of an interface of one's own, no rule adds
 another: it names what is wrong with this very call, and a rule could only say that again.

@@ -174,10 +174,11 @@ def _sources(source: Source, tools: Sequence[str], givers: Mapping[str, Counter[
 
 def lookups(shown: Shown, call: Call, refusal: str) -> list[Advice]:
     """One for each argument that should perhaps have been looked up: tools that supply it are visible, and no
-    call so far has returned its value. Where the refusal speaks of some arguments, only these; at most two."""
+    call so far has returned its value. Where the refusal speaks of some arguments, only these; at most two. In few
+    words it is one tool, which only reads where there is such a one."""
     if not LACKING.search(refusal):
         return []
-    known = dependencies(shown.environment).suppliers
+    known, readers = dependencies(shown.environment).suppliers, dependencies(shown.environment).readers
     returned = [Output((0, place), one, result) for place, (one, result) in enumerate(shown.results)]
     lookable: dict[str, list[str]] = {}
     for name, value in call.arguments.items():
@@ -189,7 +190,7 @@ def lookups(shown: Shown, call: Call, refusal: str) -> list[Advice]:
     return [
         Advice(
             f"`{name}` may be a value that has to be looked up or made first: see {named(lookable[name])}.",
-            f"see {lookable[name][0]}",
+            f"see {next((tool for tool in lookable[name] if tool in readers), lookable[name][0])}",
         )
         for name in blamed
         if name in lookable

@@ -5,8 +5,8 @@
 - Hints, beside a failure (D.3): text that is no call, arguments that are missing, unknown or mistyped, unknown tools.
 - Guidelines, in the system prompt (D.4): one for each kind of failure of Table 6.
 
-A policy of a terse dialect reads a few words in place of a sentence. Nothing here is given a task: cues and hints are made of
-documents and of what the policy wrote, guidelines are fixed sentences (prompts/learning_interface.txt).
+A policy of a terse dialect reads a few words in place of a sentence. Nothing here is given a task: cues and hints are
+made of documents and of what the policy wrote, guidelines are fixed sentences (prompts/learning_interface.txt).
 """
 
 from __future__ import annotations

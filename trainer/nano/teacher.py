@@ -48,8 +48,8 @@ KINDS = ("answer", "lookup", "multi", "swap", "sibling")
 
 @dataclass(slots=True)
 class Teacher:
-    """Writes demonstrations of tasks composed from `catalogue`, with a flaw in `carelessness` of the turns, which is made
-    good in `recoveries` of the episodes."""
+    """Writes demonstrations of tasks composed from `catalogue`, with a flaw in `carelessness` of the turns, which is
+    made good in `recoveries` of the episodes."""
 
     catalogue: Catalogue
     environment: Environment
