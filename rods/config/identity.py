@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from rods.observations import RewardKind
+from rods.observations import EpisodeReward
 from rods.tasks import TaskType
 
 
@@ -116,7 +116,7 @@ class Stage(Section):
     """One stage of the curriculum (004 §4)."""
 
     types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")  # which tasks are trained on
-    reward: RewardKind = "progress"  # what is trained on (rods/episode/rewards.py); format, format_codes: stage 1's
+    reward: EpisodeReward = "progress"  # what is trained on (rods/episode/rewards.py); format, format_codes: stage 1's
     prompt: Literal["plain", "resourceful"] = "plain"  # which system prompt of the tags dialect (000 Appendix G)
     # what the policy is shown: empty: all as it is; seal-active, seal-full: SEAL's cues, or all of its components (002
     # §3.3, Appendix D); package.module:factory: your own (rods/interfaces/base.py); never in validation and evaluation
