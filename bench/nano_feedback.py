@@ -5,7 +5,7 @@ learning on static data, and together they gain more than alone (004 Appendix I)
 stages has its part in that (000 §4.3). Anchors: the conditions of experiments/feedback/conditions.toml, each of which
 changes what its name says.
 Command: `python -m bench.nano_feedback` (all conditions, ten random seeds, two runs at a time), with the options of
-`python -m bench.nano_loop`, whose runs it makes.
+`python -m bench.nano_loop`, whose runs it makes; `--hints`: no run, but what the warm start makes of hints (a minute).
 
 All runs begin with one warm-started policy, which has seen failures, hints and recoveries, and are scored on the same
 held-out tasks with the same draws and without any interface. Differences are paired by random seed, with intervals of
@@ -15,14 +15,30 @@ command ends with 1.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 
 from bench.nano_loop import ROOT, Line, Study, by_condition, main, signed
 from evaluation.scoring import estimate
+from rods import dialects, interfaces
+from rods.config import Stage, parse_config
+from rods.episode.drivers import Job
+from rods.episode.goals import GroundTruth
+from worlds import desk
+from worlds.desk.generator import fresh_tasks
 
 STUDY = Study(ROOT / "experiments" / "feedback", "nano_feedback")
+SHOWN = {  # to the warm start, to see what it makes of hints
+    "everything as it is": Stage(),
+    "hints": Stage(feedback="hints"),
+    "SEAL active": Stage(interface="seal-active"),
+    "SEAL full": Stage(interface="seal-full", evolve="none"),
+    "SEAL full and hints": Stage(interface="seal-full", evolve="none", feedback="hints"),
+}
+TASKS, ROLLOUTS = 100, 4  # fresh ones, and of each
 LONGEST_ROW = 8  # labels in the second table, the commonest first
 
 
@@ -88,6 +104,32 @@ def unequal(lines: Sequence[Line]) -> list[str]:
     ]
 
 
+def hints_read(study: Study) -> Iterator[str]:
+    """What the warm-started policy makes of hints, as Markdown: of fresh tasks, shown through each interface, how many
+    turns had a refused call, and how many of these were resolved all the same."""
+    from trainer.engines.local import LocalEngine  # torch, which a look at the table does not need
+    from trainer.nano.warm_start import warm_started
+
+    config = parse_config(study.configuration(study.anchor, 1), where=str(study.folder))
+    engine = LocalEngine.load_alone(warm_started(config), config.rollouts, config.operation, config.policy.kind)
+    world, dialect = desk.environment(), dialects.load(config.policy.dialect)
+    tasks = [task for task, _ in islice(fresh_tasks(0, "hints", size="small"), TASKS)]
+    goals = [(task, GroundTruth(world, task)) for task in tasks for _ in range(ROLLOUTS)]
+    yield "| shown | progress | turns with a refused call | of these resolved |"
+    yield "|---|---|---|---|"
+    for name, stage in SHOWN.items():
+        shown, steps = interfaces.load(stage, config.policy.dialect), config.rollouts.max_steps
+        jobs = [Job(task, world, dialect, goal, interface=shown, max_steps=steps) for task, goal in goals]
+        traces = [sample.trace for sample in engine.rollouts(jobs, random_seed=0)]
+        turns = [turn for trace in traces for turn in trace.turns]
+        refused = [turn for turn in turns if any(result.error for step in turn.steps for result in step.results)]
+        good = [turn for turn in refused if turn.verdict is not None and turn.verdict.resolved]
+        progress = np.mean([trace.resolved / trace.expected for trace in traces])
+        yield f"| {name} | {progress:.2f} | {len(refused) / len(turns):.0%} | {len(good) / len(refused):.0%} |"
+
+
 if __name__ == "__main__":
-    if others := unequal(main(STUDY, table, quick=("static data", "all three"))):
+    if "--hints" in sys.argv:
+        print(*hints_read(STUDY), sep="\n")
+    elif others := unequal(main(STUDY, table, quick=("static data", "all three"))):
         raise SystemExit("not comparable: " + "; ".join(others))
