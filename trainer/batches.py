@@ -17,7 +17,7 @@ from rods.episode.engine import Trace
 from rods.episode.goals import SharedGroundTruth
 from rods.episode.rewards import score
 from rods.interfaces.base import IDENTITY, Interface
-from rods.observations import Group, RewardKind, Rollout
+from rods.observations import EpisodeReward, Group, Rollout
 from rods.tasks import Task
 from trainer.advantages import RolloutView, turn_spans
 from trainer.policy import Batch
@@ -65,7 +65,7 @@ def groups(batch: Batch, samples: Sequence[Sample], config: Config, environments
     ]
 
 
-def earned(trace: Trace, task: Task, kind: RewardKind, environments: Environments, *, mining: bool) -> Rollout:
+def earned(trace: Trace, task: Task, kind: EpisodeReward, environments: Environments, *, mining: bool) -> Rollout:
     """The record of an episode: its reward by `kind`, the labels of its turns, and with `mining` its failed calls."""
     labels = diagnose(trace, task, environments.load(task.environment.name))
     steps = [step for turn in trace.turns for step in turn.steps] if mining else []
