@@ -51,6 +51,13 @@ class Simulation(Generic[T]):
     form: AnswerForm
     read: Callable[[Mapping[str, Any]], T]
 
+    def messages(self, *, constrained: bool) -> list[dict[str, str]]:
+        """What is sent, asking for an answer that is held to a schema or for one in tags."""
+        rendered = load(self.role).render_sections(**self.fields)
+        parts = ("user", *self.sections, "constrained" if constrained else "tagged")
+        question = "\n\n".join(rendered[part] for part in parts)
+        return [{"role": "system", "content": rendered["system"]}, {"role": "user", "content": question}]
+
 
 @dataclass(frozen=True, slots=True)
 class Assessment:

@@ -47,9 +47,8 @@ SENTINELS = {"intent": ("zebra",), "persona": ("okapi", "walrus"), "expected": (
 
 def sent(question: Simulation[Any]) -> str:
     """All that goes out, in either way of answering, with what the answer is held to."""
-    parts = load(question.role).render_sections(**question.fields)
-    chosen = ("system", "user", *question.sections, "tagged", "constrained")
-    return "\n".join(parts[name] for name in chosen) + json.dumps(question.form.schema(300))
+    messages = [one for constrained in (True, False) for one in question.messages(constrained=constrained)]
+    return "\n".join(one["content"] for one in messages) + json.dumps(question.form.schema(300))
 
 
 def answered(question: Simulation[Any], **fields: Any) -> Any:
