@@ -104,7 +104,10 @@ class Ledger:
         if answer.status != "ok":
             return []
         if effect.does in OF_MANY:
-            return list(self._of_list(call, effect, answer.value[effect.items]))
+            items = answer.value.get(effect.items)
+            if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+                return [f"the result lacks its list of objects, {effect.items}"]
+            return list(self._of_list(call, effect, items))
         return list(self._of_one(call, effect, answer.value))
 
     def record(self, call: Call, answer: ToolAnswer) -> None:
@@ -221,6 +224,8 @@ class Ledger:
                 yield f"{name} is {_short(set_to)}, not {_short(value[name])}"
         thing = self._thing(effect, key)
         if effect.does == "creates":
+            if not isinstance(key, (str, int)):
+                yield f"the result does not say the {effect.key} of what was created"
             if thing is not None and (thing.there or effect.key not in call.arguments):
                 yield f"{effect.entity} {key} exists or existed already: what is created needs an id of its own"
             return
@@ -234,6 +239,8 @@ class Ledger:
         filters, exact = self._filters(call, effect)
         keys = [item.get(effect.key) for item in items]
         for key, item in zip(keys, items, strict=True):
+            if not isinstance(key, (str, int)):
+                yield f"the list does not say the {effect.key} of each {effect.entity}"
             if keys.count(key) > 1:
                 yield f"{effect.entity} {key} stands there twice"
             if not _matches(item, filters):

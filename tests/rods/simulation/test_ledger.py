@@ -192,6 +192,21 @@ def test_what_any_shipped_tool_creates_is_read_back() -> None:
     assert read_back == sum(one.effect.entity in readers for one in creators if one.effect) > 10
 
 
+def test_a_thing_without_a_name_is_not_taken_up() -> None:
+    of = Effect("creates", "note", "note_id")
+    loose = SimulatedTool(Tool("write", "n", "W.", (), result={"type": "object", "properties": NOTE}), of)
+    many = {"type": "array", "items": {"type": "object", "properties": NOTE}}
+    lists = Effect("lists", "note", "note_id", items="notes")
+    shown = SimulatedTool(Tool("list", "n", "L.", (), result={"type": "object", "properties": {"notes": many}}), lists)
+    ledger = Ledger({"write": loose, "list": shown})
+    assert ledger.contradictions(Call("write"), ok(title="x")) == [
+        "the result does not say the note_id of what was created"
+    ]
+    told = ledger.contradictions(Call("list"), ok(notes=[{"title": "x"}]))
+    assert told == ["the list does not say the note_id of each note"]
+    assert "lacks its list" in " ".join(ledger.contradictions(Call("list"), ok()))
+
+
 class Liar:
     """A scripted tool: answers truly from a dictionary, and contradicts itself in every way that it can think of."""
 
