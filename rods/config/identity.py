@@ -44,6 +44,9 @@ class PolicySettings(Section):
     dialect: Literal["tags", "hermes", "compact"] = "compact"  # the text form of calls: 000, Hermes/Qwen, nano's
     lora_rank: int = Field(0, ge=0)  # trains matrices of this rank beside frozen weights (LoRA, needs peft); 0: all
     carelessness: float = Field(0.6, ge=0, le=1)  # kind=nano: share of flawed turns in the warm start's demonstrations
+    # kind=nano: share of the demonstrations whose flawed turns fail with a visible error, are told what may help, as in
+    # training (rods/interfaces), and then go right; 0: none, and no demonstration has hints
+    recoveries: float = Field(0.0, ge=0, le=1)
     warm_start_steps: int = Field(0, ge=0)  # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
     skill: float = 0.3  # kind=simulated: skill at the start; a task of this difficulty is resolved half the time
     growth: float = Field(0.002, ge=0)  # kind=simulated: skill gained in a step whose groups all disagree
@@ -122,7 +125,8 @@ class Stage(Section):
     # interface=seal-…: which of its components are shown only while the labels of the last steps call for them
     evolve: Literal["none", "guidelines", "all"] = "guidelines"
     # what answers a failed call: hints add what may help (rods/interfaces/hints.py), agents what language models wrote
-    # for failures that repeat, and hints for all others (docs/feedback.md); never in validation and evaluation
+    # for failures that repeat, and hints for all others (docs/feedback.md); where seal-full has a hint, no rule adds
+    # another; never in validation and evaluation
     feedback: Literal["plain", "hints", "agents"] = "plain"
     expand: bool = True  # selection, staging and retirement run only where true
     # what ends it: its epochs, or a plateau of the validation score with stable gradient norms (000 Remark 3.1)
@@ -153,11 +157,6 @@ class Stage(Section):
             raise ValueError(f"{self.interface} has no {', '.join(strangers)} to be without")
         if not self.components:
             raise ValueError(f"{self.interface} without all of its components shows everything as it is: leave it out")
-        if self.feedback == "hints" and set(self.components) & set(ERROR_HINTS):
-            raise ValueError(
-                f'feedback = "hints" and the hints of {self.interface} would both answer a failed call: choose one '
-                f"(without = {list(ERROR_HINTS)} leaves the latter out)"
-            )
         return self
 
 
