@@ -30,12 +30,18 @@ CLOSED = {"category": "dependency_missing", "type": "explain_dependency", "remed
 LATER = "Which event is meant may have to be looked up before, as find_event does."
 
 
-def asked(number: int) -> Record:
-    return record("asked", failure=MOVE, number=number, **NAMES)
+def asked(number: int, failure: str = MOVE, **names: str) -> Record:
+    return record("asked", failure=failure, number=number, **(names or NAMES))
 
 
-def approved(number: int) -> Record:
-    return record("approved", failure=MOVE, number=number, text=TEXT, **CLOSED, judge={**GOOD, "consistent": True})
+def approved(number: int, failure: str = MOVE, text: str = TEXT) -> Record:
+    return record("approved", failure=failure, number=number, text=text, **CLOSED, judge={**GOOD, "consistent": True})
+
+
+def approval(tool: str, pattern: str, text: str) -> list[Record]:
+    """A question about a failure of desk, and its answer."""
+    failure = failure_id("desk", tool, pattern)
+    return [asked(1, failure, environment="desk", tool=tool, pattern=pattern), approved(1, failure, text)]
 
 
 HISTORY = [
@@ -120,7 +126,7 @@ def test_a_text_that_no_epoch_has_shown_is_held_against_the_gates_by_a_replay(tm
     for text, sound in ((LATER, True), ("The event is e13, as find_event would have told.", False)):
         made = make_run(tmp_path / f"run{sound}", {"curriculum": {"stages": [{"feedback": "agents"}]}})
         writer = LogWriter(made.path / FEEDBACK)
-        writer.append([asked(1), approved(1) | {"text": text}])
+        writer.append([asked(1), approved(1, text=text)])
         writer.close()
         assert verify(made.path).ok, "as far as the logs go"
         found = verify(made.path, replay=True)
