@@ -16,6 +16,7 @@ from buffers.run.run import Run
 from buffers.run.runfolder import FEEDBACK
 from console.main import run as rods
 from rods import interfaces
+from rods.errors import CorruptLogError
 from rods.interfaces.approved import failure_id
 from rods.observations import Group, Role
 from tests.buffers.audit.test_verify import rewrite
@@ -120,6 +121,13 @@ def test_a_record_that_was_edited_or_taken_out_is_found(
     rewrite(tmp_path / "run" / FEEDBACK, change)
     assert rods(["verify", str(tmp_path / "run")]) == 1
     assert found in capsys.readouterr().out
+
+
+def test_a_trainer_does_not_go_on_with_texts_that_were_edited(run: Run, tmp_path: Path) -> None:
+    shutil.copytree(run.path, tmp_path / "run")
+    rewrite(tmp_path / "run" / FEEDBACK, where(7, text=LATER))
+    with pytest.raises(CorruptLogError, match="its texts are not those of version agents-1"):
+        Shows(Run.open(tmp_path / "run"))
 
 
 def test_a_text_that_no_epoch_has_shown_is_held_against_the_gates_by_a_replay(tmp_path: Path) -> None:
