@@ -22,6 +22,7 @@ from buffers.state import RunState
 from console import stub_model
 from rods.errors import EXIT_OK
 from tests.daemon.runs import Daemon, until
+from tests.daemon.test_feedback import completion
 from tests.json_server import json_server
 from tests.trainer.runs import NANO, command, train, write_config
 
@@ -55,9 +56,7 @@ class Agents:
             fields = asked.fields
             self.asked[asked.template, orjson.loads(fields["tool"])["name"], fields["pattern"]] += 1
         text = '{"answer": "yes"}' if asked is None else stub_model.StubModel().answer(body)
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-        usage = {"prompt_tokens": 100, "completion_tokens": 10}
-        return 200, {"id": "x", "object": "chat.completion", "model": "stub", "choices": [choice], "usage": usage}
+        return 200, completion(text)
 
 
 def closed(path: Path) -> int:
