@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ LONGEST, SHORTEST = 300, 20  # characters of a text
 NAMED = 2  # tools that a text may name, the failing one included
 APART = 3  # so many other words may stand among those of a value, which tell it all the same
 INITIALS, CAPITALS = 4, 3  # letters of a value that first or last letters, and that capitals may not spell
+# A judge's four verdicts, and what each of them is of a text that may be shown (000 Appendix C.2).
+VERDICTS = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}
 _FORM = re.compile(r"[A-Za-z0-9 .,;:'\"`?!_/-]*")
 _RUNS = re.compile(r"[.,;:'\"?!/-]{2,}|_{2,}|(?<=[\w]) (?=[.,;:?!])")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
@@ -109,6 +111,11 @@ def feedback_faults(
     if truth.spelled(text):
         return ["first or last letters, or capitals, spell a value"]
     return []
+
+
+def failing(verdicts: Mapping[str, bool]) -> tuple[str, ...]:
+    """Those of a judge's verdicts that stand against a text."""
+    return tuple(name for name, good in VERDICTS.items() if verdicts.get(name, good) is not good)
 
 
 @cache
