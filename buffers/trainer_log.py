@@ -24,7 +24,7 @@ from buffers.run.runfolder import OBSERVATIONS, TRACKER
 from buffers.state import RunState
 from rods.errors import RefusedError, UserError
 from rods.observations import Group
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 PROCESS = "trainer"
 TRACKER_VERSION = 1
@@ -76,7 +76,7 @@ class TrainerLog:
         """Whether a checkpoint of (attempt, step) may be resumed."""
         return self.state.live(attempt, step)
 
-    def task(self, task_id: str) -> Task:
+    def task(self, task_id: str) -> AnyTask:
         """A given task or one that was injected."""
         return self.state.task(task_id)
 

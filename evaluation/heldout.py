@@ -30,11 +30,10 @@ from rods.config import Config
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
-from rods.episode.rewards import score
 from rods.errors import InfrastructureError, UserError
 from rods.files import read_regular
 from rods.observations import Rollout
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 from trainer import simulated
 
 if TYPE_CHECKING:
@@ -182,10 +181,10 @@ def roll_out(
     config: Config,
     policy: Path,
     environments: Environments,
-    tasks: Sequence[Task],
+    tasks: Sequence[AnyTask],
     count: int,
     only: frozenset[str] | None = None,
-) -> Iterator[tuple[Task, list[Scored]]]:
+) -> Iterator[tuple[AnyTask, list[Scored]]]:
     """`count` scored rollouts of each of `tasks`, in order, by the policy whose files a checkpoint holds in `policy`,
     through the identity interface. Draws depend on the run's random seed for rollouts, the task's place and the
     rollout's index, never on the checkpoint. With `only`, batches without one of these tasks are left out. Raises
@@ -201,8 +200,8 @@ def roll_out(
 
 
 def _simulated(
-    policy: simulated.SimulatedPolicy, tasks: Sequence[Task], count: int
-) -> Iterator[tuple[Task, list[Scored]]]:
+    policy: simulated.SimulatedPolicy, tasks: Sequence[AnyTask], count: int
+) -> Iterator[tuple[AnyTask, list[Scored]]]:
     """The simulated policy's chances, drawn like its training rollouts but never with their keys."""
     seed = policy.config.random_seeds.rollouts
     for task in tasks:
@@ -215,11 +214,11 @@ def _with_weights(
     engine: LocalEngine,
     config: Config,
     environments: Environments,
-    tasks: Sequence[Task],
+    tasks: Sequence[AnyTask],
     count: int,
     only: frozenset[str] | None,
-) -> Iterator[tuple[Task, list[Scored]]]:
-    from trainer.batches import scoring_jobs
+) -> Iterator[tuple[AnyTask, list[Scored]]]:
+    from trainer.batches import earned, scoring_jobs
 
     per_batch = max(1, BATCH // count)
     for first in range(0, len(tasks), per_batch):
@@ -231,11 +230,12 @@ def _with_weights(
         samples = engine.rollouts(jobs, random_seed=key)
         for index, task in enumerate(part):
             traces = [sample.trace for sample in samples[index * count : (index + 1) * count]]
-            yield task, [Scored(score(trace, "progress"), _official(task, trace)) for trace in traces]
+            earnings = [earned(trace, task, "progress", environments, mining=False) for trace in traces]
+            yield task, [Scored(one, _official(task, trace)) for one, trace in zip(earnings, traces, strict=True)]
 
 
-def _official(task: Task, trace: Trace) -> bool | None:
-    if task.environment.name != "bfcl":
+def _official(task: AnyTask, trace: Trace) -> bool | None:
+    if task.environment.name != "bfcl" or not isinstance(task, Task):
         return None
     from evaluation.bfcl.judging import trace_verdicts
 
@@ -300,7 +300,7 @@ def _file(path: Path, checkpoint: Checkpoint) -> Path:
 
 
 def _write(
-    file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[Task, list[Scored]]], card: cards.Card
+    file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[AnyTask, list[Scored]]], card: cards.Card
 ) -> None:
     """Writes one line a rollout and one for the card, all or none. What is not rolled out, and a rollout that breaks
     now, keeps its line of an earlier file with that card: its draws were the same. `tries` counts how often a broken

@@ -14,11 +14,11 @@ from rods.environments.loading import Environments
 from rods.episode.diagnosis import diagnose
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
-from rods.episode.goals import SharedGroundTruth
+from rods.episode.goals import goal_of
 from rods.episode.rewards import score
 from rods.interfaces.base import IDENTITY, Interface
-from rods.observations import Group, RewardKind, Rollout
-from rods.tasks import Task
+from rods.observations import EpisodeReward, Group, Rollout
+from rods.tasks import AnyTask, Task
 from trainer.advantages import RolloutView, turn_spans
 from trainer.policy import Batch
 
@@ -35,15 +35,15 @@ def jobs(batch: Batch, config: Config, environments: Environments) -> list[Job]:
     return [job for slot, job in every for job in [replace(job, head=slot.head)] * count]
 
 
-def scoring_jobs(tasks: Sequence[Task], config: Config, environments: Environments) -> list[Job]:
+def scoring_jobs(tasks: Sequence[AnyTask], config: Config, environments: Environments) -> list[Job]:
     """One episode a task for validation and held-out scores: the prompt of the last stage, the identity interface."""
     dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
     return [_job(task, dialect, IDENTITY, config, environments) for task in tasks]
 
 
-def _job(task: Task, dialect: Dialect, interface: Interface, config: Config, environments: Environments) -> Job:
+def _job(task: AnyTask, dialect: Dialect, interface: Interface, config: Config, environments: Environments) -> Job:
     environment = environments.load(task.environment.name)
-    goal = SharedGroundTruth(environment, task)
+    goal = goal_of(environment, task)
     return Job(task, environment, dialect, goal, interface=interface, max_steps=config.rollouts.max_steps)
 
 
@@ -65,12 +65,14 @@ def groups(batch: Batch, samples: Sequence[Sample], config: Config, environments
     ]
 
 
-def earned(trace: Trace, task: Task, kind: RewardKind, environments: Environments, *, mining: bool) -> Rollout:
+def earned(trace: Trace, task: AnyTask, kind: EpisodeReward, environments: Environments, *, mining: bool) -> Rollout:
     """The record of an episode: its reward by `kind`, the labels of its turns, and with `mining` its failed calls."""
-    labels = diagnose(trace, task, environments.load(task.environment.name))
+    turns = task if isinstance(task, Task) else None  # what is judged at the end has no labels by turn
+    labels = diagnose(trace, turns, environments.load(task.environment.name)) if turns else ()
     steps = [step for turn in trace.turns for step in turn.steps] if mining else []
     made = (pair for step in steps for pair in zip(step.calls, step.results, strict=True))
-    return replace(score(trace, kind, task.calls[trace.head :]), labels=labels, failures=failed_calls(made))
+    rollout = score(trace, kind, turns.calls[trace.head :] if turns else ())
+    return replace(rollout, labels=labels, failures=failed_calls(made))
 
 
 def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:

@@ -28,8 +28,8 @@ from rods.episode.rewards import RANGES
 from rods.errors import RodsError
 from rods.interfaces.approved import NOTHING_APPROVED, Approved
 from rods.interfaces.base import Interface
-from rods.observations import Group, RewardKind, Role, Rollout
-from rods.tasks import Task
+from rods.observations import EpisodeReward, Group, Role, Rollout
+from rods.tasks import AnyTask
 
 Stopping = Literal["finished", "signal", "step_limit"]
 
@@ -48,7 +48,7 @@ class BatchSlot:
     many of its first turns are played by the ground truth (`rollouts.head_start`)."""
 
     index: int
-    task: Task
+    task: AnyTask
     role: Role = "active"
     head: int = 0
 
@@ -73,7 +73,7 @@ class Batch:
     approved: Approved = NOTHING_APPROVED
 
     @property
-    def reward(self) -> RewardKind:
+    def reward(self) -> EpisodeReward:
         return self.rules.reward
 
     def hash(self) -> str:
@@ -113,6 +113,6 @@ class Policy(Protocol):
         """Restores what `save` wrote. Raises UserError when the files do not fit the configuration."""
         ...
 
-    def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+    def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """Progress of one greedy rollout a task, without training aids; None for an infrastructure failure."""
         ...

@@ -33,6 +33,7 @@ from rods.rules import curriculum
 from rods.rules.curriculum import Course
 from rods.rules.order import EpochSlot, head_start, steps_per_epoch
 from rods.rules.order import batch as slots_of_batch
+from rods.tasks import Task
 from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
@@ -184,9 +185,9 @@ class TrainingRun:
 
     def _slot(self, index: int, slot: EpochSlot) -> BatchSlot:
         task, head, share = self.log.task(slot.task_id), 0, self.config.rollouts.head_start
-        if share and slot.role == "active":
+        if share and slot.role == "active" and isinstance(task, Task):
             tracker = self.log.state.tracker
-            head = head_start(task.expected_turns, tracker.window(task.id), tracker.last_step(task.id), share)
+            head = head_start(task.expected, tracker.window(task.id), tracker.last_step(task.id), share)
         return BatchSlot(index, task, slot.role, head)
 
     def record(self, batch: Batch, groups: Sequence[Group], traces: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -295,12 +296,12 @@ class TrainingRun:
     def _save(self) -> None:
         """Takes a checkpoint here, unless this step has one; that the run is over must be remembered in either case."""
         assert self._policy is not None
+        if self.stopping is not None:
+            self.log.write_tracker(force=True)  # first: where the checkpoint says that it is over, no start comes back
         if self._saved is None or self._saved.position.step != self.step:
             self._checkpoint()
         elif self.finished and not self._remembers_the_end(self._saved):
             self._saved = self._checkpoints.amend(self._saved, self._curriculum())
-        if self.stopping is not None:
-            self.log.write_tracker(force=True)
 
     def _checkpoint(self) -> None:
         assert self._policy is not None

@@ -2,6 +2,7 @@
 
 - progress: resolved turns ÷ expected turns (000 §3.4). The denominator counts the turns that the task *has*, so an
   episode that was cut after one good turn does not score 1.
+  Of an episode that is judged as a whole these are checks, or what a rubric gives.
 - binary: every expected turn was resolved.
 - format (000 §3.2, eq. 1–2), range 0–2: 1[a call was made] · ((N − malformed)/N + correct/(correct + wrong)), where N
   counts replies, `correct` calls a visible tool with legal arguments, `wrong` one with illegal arguments. The second
@@ -12,6 +13,7 @@
   try a call)).
 - progress_format (000 §4.3, the baseline of direct GRPO), range 0–1: 0.9 · progress + 0.1 · (N − malformed)/N, the
   first term of eq. 1.
+- rubric (001 §2.2.3), range −1–1: 2 · progress − 1, so −1, 0 and 1 for the 0, 1 and 2 of 2 that a rubric gives.
 - toolrl (ToolRL, arXiv 2504.13958, the baseline of 000 §4.1), range −3–4: R_format + R_correct. 000 says no more than
   that and that R_correct measures the correctness of tool calls: its formula was lost there, and this one is ToolRL's,
   which judges one reply by its calls. R_format is 1 where no reply was malformed, else 0. R_correct = 6 · R/S − 3; R
@@ -30,13 +32,13 @@ from dataclasses import dataclass
 from rods.calls import Call
 from rods.episode.engine import StepTrace, Trace
 from rods.faults import BREAKS_DOCUMENT, WRONG_ARGUMENTS
-from rods.observations import RewardKind, Rollout
+from rods.observations import EpisodeReward, Rollout
 
 PROGRESS_SHARE = 0.9  # of progress_format; the rest is the format's (000 §4.3)
 Truth = Sequence[Sequence[Call]]  # the ground truth of the turns that the policy was to play
 
 
-def score(trace: Trace, kind: RewardKind, truth: Truth = ()) -> Rollout:
+def score(trace: Trace, kind: EpisodeReward, truth: Truth = ()) -> Rollout:
     """The record of an episode; `kind` chooses what is trained on. None is the reward of an infrastructure failure.
     `truth` is for kinds that compare calls. Raises ValueError for an unknown kind, and where it lacks what it needs."""
     reward = REWARDS.get(kind)
@@ -133,7 +135,7 @@ class Reward:
     form: Callable[[Trace], float] = format_reward
 
 
-REWARDS: Mapping[RewardKind, Reward] = {
+REWARDS: Mapping[EpisodeReward, Reward] = {
     "progress": Reward((0.0, 1.0), lambda trace, truth: progress(trace)),
     "binary": Reward((0.0, 1.0), lambda trace, truth: float(trace.binary)),
     "format": Reward((0.0, 2.0), lambda trace, truth: format_reward(trace)),
@@ -144,5 +146,7 @@ REWARDS: Mapping[RewardKind, Reward] = {
         well_formed,
     ),
     "toolrl": Reward((-3.0, 4.0), toolrl, well_formed),
+    "rubric": Reward((-1.0, 1.0), lambda trace, truth: 2 * progress(trace) - 1),
 }
-RANGES: Mapping[RewardKind, tuple[float, float]] = {kind: reward.range for kind, reward in REWARDS.items()}
+COMPARES_CALLS: frozenset[EpisodeReward] = frozenset({"toolrl"})  # kinds that need ground-truth calls
+RANGES: Mapping[EpisodeReward, tuple[float, float]] = {kind: reward.range for kind, reward in REWARDS.items()}

@@ -15,7 +15,7 @@ from buffers.run.run import Run
 from rods.config import Config, parse_config
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.observations import Group
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 from trainer import simulated
 from trainer.policy import Batch, TrainingStopped
 from trainer.simulated import SimulatedPolicy
@@ -183,6 +183,26 @@ def test_a_stop_between_batches_takes_a_checkpoint_first(tmp_path: Path) -> None
         assert run.resumed is not None and run.resumed.position.step == 4
 
 
+def test_a_kill_right_after_the_last_checkpoint_leaves_the_tracker_of_the_last_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No later start writes it: the run is finished."""
+    made, write = make(tmp_path, training={"steps": 7}), Checkpoints.write
+
+    def killed(self: Checkpoints, position: Any, save: Any) -> Any:
+        written = write(self, position, save)
+        if position.step == 7:
+            raise KeyboardInterrupt
+        return written
+
+    monkeypatch.setattr(Checkpoints, "write", killed)
+    with TrainingRun(made) as run, pytest.raises(KeyboardInterrupt):
+        simulated.train(run)
+    with TrainingRun(made) as run:
+        assert run.finished and run.step == 7
+    assert orjson.loads((made.path / "tracker.json").read_bytes())["step"] == 7
+
+
 def test_a_missed_lockstep_deadline_is_an_error_after_a_checkpoint(tmp_path: Path) -> None:
     made = make(tmp_path, sync="lockstep", operation={"deadline_seconds": 0.2})
     with TrainingRun(made) as run:
@@ -264,7 +284,7 @@ def test_a_stage_on_record_stands_when_validation_comes_out_otherwise_after_a_ki
     class Moody(SimulatedPolicy):
         scores = iter((0.5, 0.5, 0.9))
 
-        def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+        def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
             return [next(self.scores)]
 
     with TrainingRun(made) as run:
@@ -288,7 +308,7 @@ def test_the_end_of_the_last_plateau_is_remembered(tmp_path: Path, checkpoint_st
     made = make(tmp_path, training=training, curriculum={"stages": [{"until": "plateau", "expand": False}]})
 
     class Still(SimulatedPolicy):
-        def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+        def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
             return [0.5]
 
     with TrainingRun(made) as run:
