@@ -16,10 +16,9 @@ from evaluation.episodes import EpisodeMaker
 from evaluation.folder import Settings
 from evaluation.heldout import roll_out
 from rods.calls import Call
-from rods.config import Config, parse_config
+from rods.config import parse_config
 from rods.dialects.base import Parsed
 from rods.dialects.compact import Compact
-from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.interfaces.base import IDENTITY, Identity
 from rods.interfaces.hints import VERSION
@@ -53,20 +52,20 @@ def test_hints_are_read_in_the_trainers_rollouts_of_their_stage_alone(
     config = parse_config({**VALUES, "policy": VALUES["policy"] | policy}, where="test")
     run = create_run(tmp_path / "run", config, load_tasks(config.data, tmp_path))
     read: dict[int, list[Sample]] = {}
-    groups, load = batches.groups, Chat.load
+    by_slot, load = batches.by_slot, Chat.load
 
     def brief(folder: Path) -> Chat:
         chat = load(folder)
         chat.ends = frozenset(range(0, len(chat.tokenizer), 3)) | chat.ends
         return chat
 
-    def watch(batch: Batch, samples: Sequence[Sample], config: Config, environments: Environments) -> Any:
+    def watch(batch: Batch, samples: Sequence[Sample]) -> Any:
         read[batch.stage] = list(samples)
-        return groups(batch, samples, config, environments)
+        return by_slot(batch, samples)
 
     monkeypatch.setattr(Compact, "parse", lambda self, text: Parsed(calls=(Call("find_nothing"),)))
     monkeypatch.setattr(Chat, "load", staticmethod(brief))
-    monkeypatch.setattr(batches, "groups", watch)
+    monkeypatch.setattr(batches, "by_slot", watch)
     with TrainingRun(run) as training:
         trl_grpo.train(training)
     lines = (run.path / "observations.jsonl").read_bytes().splitlines()
