@@ -286,6 +286,10 @@ class Dynamics:
     def replies_a_turn(self) -> float | None:
         return self.replies / self.turns if self.turns else None
 
+    def words(self) -> str:
+        """Both in words, where there are turns."""
+        return f"{self.calling / self.turns:.0%} of turns with a call, {self.replies / self.turns:.2f} replies a turn"
+
 
 def dynamics(groups: Iterable[Group]) -> Dynamics:
     """That of the groups' rollouts together."""
