@@ -74,8 +74,8 @@ def observe(
     source: str = "records",
 ) -> Iterator[dict[str, Any]]:
     """Writes the groups and ends of steps of `records` (objects, or lines of JSON); answers each closed step once it is
-    on the disk: {"step", "attempt", "epoch", "recorded"}, the last false for an identical step that was there; and where
-    it follows the policy, the `interface` (version, lineage) that the next step has to show.
+    on the disk: {"step", "attempt", "epoch", "recorded"}, the last false for an identical step that was there;
+    where that follows the policy, the `interface` (with its `lineage`) that the next step has to show.
 
     `from_step` goes back: later steps no longer count. Raises UserError naming the record of `source` at fault, and
     RefusedError for a step that is there otherwise, or where another trainer owns the run.
@@ -194,8 +194,8 @@ def _group(record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] |
         raise UserError(
             f"stage {stage} shows an interface that follows the policy, and this group says {said}",
             where=where,
-            remedy=f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods merge --json` and the "
-            "answer to each step say what comes next",
+            remedy=f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods merge --json` and "
+            "the answer to each step say what comes next",
         )
     remedy = "see the group record in docs/protocol.md"
     try:

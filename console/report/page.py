@@ -60,8 +60,8 @@ PLOTS: tuple[tuple[str, Draw, str, str], ...] = (
         plots.dynamics,
         "Calls, replies, entropy, gradient",
         "Of each step: the share of turns with a call and the replies that a turn took (valid rollouts, over all turns "
-        "of their tasks); the policy's entropy over its own tokens that the update was computed on, at the temperature of "
-        "sampling; the norm of the gradient before clipping.",
+        "of their tasks); the policy's entropy over its own tokens that the update was computed on, at the temperature "
+        "of sampling; the norm of the gradient before clipping.",
     ),
     (
         "variance_by_zone",
