@@ -20,14 +20,13 @@ from buffers.log.writer import LogWriter
 from buffers.merging.merger import Epoch, Merger
 from buffers.run.locks import Ownership
 from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS, TRACKER
+from buffers.run.runfolder import OBSERVATIONS, TRACKER, TRACKER_VERSION
 from buffers.state import RunState
 from rods.errors import RefusedError, UserError
 from rods.observations import Group, Update
 from rods.tasks import Task
 
 PROCESS = "trainer"
-TRACKER_VERSION = 1
 TRACKER_SECONDS = 10.0  # between writes of tracker.json that nobody asked for
 TRACKER_SHARE = 0.005  # of the time may go into them
 

@@ -87,7 +87,7 @@ def test_versions_follow_the_labels_and_windows_their_lineage(evolved: Run) -> N
     ], "a version changes where the step before says so, and nowhere else"
     state = RunState(evolved)
     state.poll()
-    assert {window.interface for window in state.tracker.windows()} == {found[0][1]}
+    assert {window.lineage for window in state.tracker.windows()} == {found[0][1]}
     assert verify(evolved.path).ok and verify(evolved.path).counts["interface versions"] == 24
 
 
