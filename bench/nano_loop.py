@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -35,6 +36,7 @@ import numpy as np
 import tomli_w
 
 from buffers.run.run import Run
+from buffers.state import RunState
 from console.report.findings import numbers
 from console.report.history import read_history
 from evaluation.heldout import per_task, score_run
@@ -43,9 +45,8 @@ from rods.canonical import content_id
 from rods.config import parse_config
 from rods.rules.zones import ZONES
 
-FOLDER = Path(__file__).parent.parent / "experiments" / "nano"
-RUNS = Path(__file__).parent.parent / "runs"
-RODS = "RODS"
+ROOT = Path(__file__).parent.parent
+RUNS = ROOT / "runs"
 ABOUT = ("paper", "against")  # what an entry says besides the changes
 PARTS = ("all", "mastered", "boundary", "hopeless")  # of the held-out tasks
 QUICK: dict[str, dict[str, Any]] = {
@@ -57,24 +58,84 @@ Values = dict[str, Any]
 Line = dict[str, Any]  # a finished run, as it stands in the results
 
 
-def conditions() -> dict[str, Values]:
-    """What each condition changes in rods.toml, by name and in the order of the table; `paper` is the average that the
-    paper reports for it (004 Table 2), `against` the condition that it is compared with where that is not RODS."""
-    return {RODS: {"paper": 56.0}, **tomllib.loads((FOLDER / "conditions.toml").read_text(encoding="utf-8"))}
+class Study:
+    """Conditions that are compared, in a folder under experiments/. Its conditions.toml names the `anchor`, whose
+    configuration is the TOML file of that name, and says what each condition changes there, in the order of the
+    table: `paper` is the average that the paper reports for it, `against` the condition that it is compared with where
+    that is not the anchor. Finished runs are lines of its results.jsonl."""
 
+    def __init__(self, folder: Path, runs: str) -> None:
+        self.folder, self.runs = folder, RUNS / runs
+        known: Values = tomllib.loads((folder / "conditions.toml").read_text(encoding="utf-8"))
+        self.anchor: str = known.pop("anchor")
+        self.conditions: dict[str, Values] = known
+        self.results = folder / "results.jsonl"
 
-def configuration(condition: Values, seed: int, more: Mapping[str, Values] | None = None) -> Values:
-    """The configuration of one run."""
-    values: Values = tomllib.loads((FOLDER / "rods.toml").read_text(encoding="utf-8"))
-    own: dict[str, Values] = {
-        "random_seeds": {"order": seed, "rollouts": seed, "daemon": seed},
-        "data": {"random_seed": seed},
-    }
-    for part in (own, condition, more or {}):
-        for section, keys in part.items():
-            if section not in ABOUT:
-                values[section] = {**values.get(section, {}), **keys}
-    return {**values, "sync": "lockstep"}
+    def against(self, name: str) -> str:
+        """What a condition is compared with."""
+        other: str = self.conditions[name].get("against", self.anchor)
+        return other
+
+    def configuration(self, name: str, seed: int, more: Mapping[str, Values] | None = None) -> Values:
+        """The configuration of one run."""
+        file = self.folder / f"{self.anchor.lower().replace(' ', '_')}.toml"
+        values: Values = tomllib.loads(file.read_text(encoding="utf-8"))
+        own: dict[str, Values] = {
+            "random_seeds": {"order": seed, "rollouts": seed, "daemon": seed},
+            "data": {"random_seed": seed},
+        }
+        for part in (own, self.conditions[name], more or {}):
+            for section, keys in part.items():
+                if section not in ABOUT:
+                    values[section] = {**values.get(section, {}), **keys}
+        return {**values, "sync": "lockstep"}
+
+    def recorded(self) -> list[Line]:
+        """The finished runs whose configuration is still that of today."""
+        text = self.results.read_text() if self.results.exists() else ""
+        lines: list[Line] = [json.loads(line) for line in text.splitlines()]
+        return [
+            line
+            for line in lines
+            if line["condition"] in self.conditions
+            and line["identity"] == identity(self.configuration(line["condition"], line["seed"]))
+        ]
+
+    def run_missing(
+        self, seeds: int, only: Sequence[str], train: Callable[[Path, str, int, Values], Line], workers: int = 1
+    ) -> None:
+        """Has `train` run what has no line yet, `workers` runs at a time, and appends their lines: seed by seed, first
+        what is compared with the anchor."""
+        done = {(line["condition"], line["seed"]) for line in self.recorded()}
+        wanted = [
+            (name, seed)
+            for later in (False, True)
+            for seed in range(1, seeds + 1)
+            for name in self.conditions
+            if ("against" in self.conditions[name]) == later
+            and (not only or name in {self.anchor, *only})
+            and (name, seed) not in done
+        ]
+        with ThreadPoolExecutor(workers) as pool:
+            runs = [
+                pool.submit(
+                    train,
+                    self.runs / f"{seed}-{name.replace(' ', '_')}",
+                    name,
+                    seed,
+                    self.configuration(name, seed),
+                )
+                for name, seed in wanted
+            ]
+            try:
+                for number, run in enumerate(as_completed(runs), start=1):
+                    line = run.result()
+                    with self.results.open("a", encoding="utf-8") as sink:
+                        sink.write(json.dumps(line) + "\n")
+                    about = f"{line['condition']}, seed {line['seed']}"
+                    print(f"{number} of {len(runs)}: {about}", file=sys.stderr, flush=True)
+            finally:
+                pool.shutdown(cancel_futures=True)
 
 
 def identity(values: Values) -> str:
@@ -98,17 +159,24 @@ def measured(path: Path, condition: str, seed: int, values: Values) -> Line:
     if done.returncode:
         raise RuntimeError(f"{path.name}: rods up ended with {done.returncode}: {done.stderr[-2000:]}")
     trained = time.monotonic()
-    scores = {which: per_task(Path(score_run(path, which)["file"]))["progress"] for which in ("start", "end")}
-    regions = {task.id: task.provenance["region"] for task in Run.open(path).held_out}
+    files = {which: Path(score_run(path, which)["file"]) for which in ("start", "end")}
+    scores = {which: per_task(file)["progress"] for which, file in files.items()}
+    run = Run.open(path)
+    parts = {task.id: task.provenance.get("region", task.type) for task in run.held_out}
     history = read_history(path)
+    steps = list(RunState(run).steps())
     found, groups = numbers(history), history.groups
     first = groups.zone[(groups.epoch == 0) & ~groups.generated]
     return {
         "condition": condition,
         "seed": seed,
         "identity": identity(values),
-        **{which: _by_region(progress, regions) for which, progress in scores.items()},
-        "held_out": len(regions),
+        **{which: _by_part(progress, parts) for which, progress in scores.items()},
+        "held_out": len(parts),
+        "labels": {which: _label_shares(file) for which, file in files.items()},
+        "rollouts": sum(len(group.rollouts) for step in steps for group in step.groups),
+        "updates": len(steps),
+        "stages": dict(Counter(str(step.stage) for step in steps)),
         "originals": {zone: int((first == index).sum()) for index, zone in enumerate(ZONES)},
         "groups": len(groups),
         "varied": round(float(np.nanmean(groups.variance > 0)), 4),
@@ -117,54 +185,23 @@ def measured(path: Path, condition: str, seed: int, values: Values) -> Line:
     }
 
 
-def _by_region(progress: Mapping[str, float], regions: Mapping[str, str]) -> dict[str, float]:
-    """Mean progress of all held-out tasks and of each region's."""
-    parts: dict[str, list[float]] = {"all": list(progress.values())}
+def _by_part(progress: Mapping[str, float], parts: Mapping[str, str]) -> dict[str, float]:
+    """Mean progress of all held-out tasks and of those of each part, by name: a region where the world has any, else
+    a type."""
+    found: dict[str, list[float]] = {"all": list(progress.values())}
     for task, value in progress.items():
-        parts.setdefault(regions[task], []).append(value)
-    return {name: round(math.fsum(values) / len(values), 6) for name, values in parts.items()}
+        found.setdefault(parts[task], []).append(value)
+    return {name: round(math.fsum(values) / len(values), 6) for name, values in found.items()}
 
 
-def recorded(file: Path) -> list[Line]:
-    """The finished runs whose configuration is still that of today."""
-    known = conditions()
-    lines: list[Line] = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    return [
-        line
-        for line in lines
-        if line["condition"] in known
-        and line["identity"] == identity(configuration(known[line["condition"]], line["seed"]))
-    ]
+def _label_shares(file: Path) -> dict[str, float]:
+    """What became of the turns of a file of held-out scores: the share of each label (docs/diagnosis.md)."""
+    records = map(json.loads, file.read_text().splitlines())
+    counts = Counter(label for record in records for label in record.get("labels", ()))
+    return {label: round(count / counts.total(), 6) for label, count in sorted(counts.items())}
 
 
-def run_missing(
-    file: Path, seeds: int, only: Sequence[str], train: Callable[[Path, str, int, Values], Line], workers: int = 1
-) -> None:
-    """Has `train` run what has no line yet, seed by seed, `workers` runs at a time, and appends their lines."""
-    done = {(line["condition"], line["seed"]) for line in recorded(file)}
-    wanted = [
-        (name, seed, configuration(changes, seed))
-        for seed in range(1, seeds + 1)
-        for name, changes in conditions().items()
-        if (not only or name in {RODS, *only}) and (name, seed) not in done
-    ]
-    with ThreadPoolExecutor(workers) as pool:
-        runs = [
-            pool.submit(train, RUNS / "nano_loop" / f"{seed}-{name.replace(' ', '_')}", name, seed, values)
-            for name, seed, values in wanted
-        ]
-        try:
-            for number, run in enumerate(as_completed(runs), start=1):
-                line = run.result()
-                with file.open("a", encoding="utf-8") as sink:
-                    sink.write(json.dumps(line) + "\n")
-                about = f"{line['condition']}, seed {line['seed']}"
-                print(f"{number} of {len(runs)}: {about}", file=sys.stderr, flush=True)
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def table(lines: Sequence[Line]) -> Iterator[str]:
+def table(lines: Sequence[Line], study: Study) -> Iterator[str]:
     """The results as Markdown: the regions as they were met, then a row a condition."""
     if not lines:
         return
@@ -177,11 +214,9 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
         "| variants at first | at the boundary | paper |"
     )
     yield f"|{'---|' * 11}"
-    by_name: dict[str, dict[int, Line]] = {}
-    for line in lines:
-        by_name.setdefault(line["condition"], {})[line["seed"]] = line
-    for name, known in conditions().items():
-        mine, rods = by_name.get(name, {}), by_name.get(known.get("against", RODS), {})
+    by_name = by_condition(lines)
+    for name, known in study.conditions.items():
+        mine, rods = by_name.get(name, {}), by_name.get(study.against(name), {})
         if not mine:
             continue
         gains = [estimate([line["end"][part] - line["start"][part] for line in mine.values()]) for part in PARTS]
@@ -191,12 +226,20 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
             name,
             str(len(mine)),
             *map(signed, gains),
-            signed(estimate(over)) if over and name != RODS else "",
+            signed(estimate(over)) if over and name != study.anchor else "",
             f"{np.mean([line['varied'] for line in mine.values()]):.0%}",
             *_first(list(mine.values())),
             f"{known['paper']:.2f}" if "paper" in known else "",
         ]
         yield f"| {' | '.join(cells)} |"
+
+
+def by_condition(lines: Sequence[Line]) -> dict[str, dict[int, Line]]:
+    """The lines by condition and random seed."""
+    found: dict[str, dict[int, Line]] = {}
+    for line in lines:
+        found.setdefault(line["condition"], {})[line["seed"]] = line
+    return found
 
 
 def _first(lines: Sequence[Line]) -> tuple[str, str]:
@@ -215,35 +258,45 @@ def signed(found: Estimate) -> str:
     return f"{found.mean:+.3f} ({found.low:+.3f} to {found.high:+.3f})".replace("-", "−")
 
 
-def main() -> None:
+LOOP = Study(ROOT / "experiments" / "nano", "nano_loop")
+
+
+def main(
+    study: Study = LOOP, tabulate: Callable[[Sequence[Line], Study], Iterator[str]] = table, quick: Sequence[str] = ()
+) -> list[Line]:
+    """The command of a study; returns the lines that it has printed a table of."""
     parser = argparse.ArgumentParser(description="Trains nano under every condition and prints the table.")
     parser.add_argument("--seeds", type=int, default=10, help="random seeds a condition")
-    parser.add_argument("--only", nargs="+", default=(), metavar="CONDITION", help="these and RODS; otherwise all")
+    parser.add_argument(
+        "--only", nargs="+", default=(), metavar="CONDITION", help=f"these and {study.anchor}; otherwise all"
+    )
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, a core each")
     parser.add_argument("--table", action="store_true", help="run nothing, print the table of what is there")
     parser.add_argument("--quick", action="store_true", help="two conditions, two steps, nothing kept")
     parser.add_argument("--json", action="store_true", help="a JSON object a run instead of the table")
     asked = parser.parse_args()
-    if unknown := set(asked.only) - conditions().keys():
-        parser.error(f"no such condition: {', '.join(sorted(unknown))}; there are {', '.join(conditions())}")
+    if unknown := set(asked.only) - study.conditions.keys():
+        parser.error(f"no such condition: {', '.join(sorted(unknown))}; there are {', '.join(study.conditions)}")
     if asked.quick:
-        lines = list(_quick())
+        lines = list(_quick(study, quick))
     else:
         if not asked.table:
             from trainer.nano.warm_start import warm_started  # torch, which a look at the table does not need
 
-            warm_started(parse_config(configuration({}, 1), where=str(FOLDER)))  # here, lest every run makes it
-            run_missing(FOLDER / "results.jsonl", asked.seeds, asked.only, measured, asked.workers)
-        lines = recorded(FOLDER / "results.jsonl")
-    print(*(map(json.dumps, lines) if asked.json else table(lines)), sep="\n")
+            anchor = parse_config(study.configuration(study.anchor, 1), where=str(study.folder))
+            warm_started(anchor)  # here, lest every run makes it
+            study.run_missing(asked.seeds, asked.only, measured, asked.workers)
+        lines = study.recorded()
+    print(*(map(json.dumps, lines) if asked.json else tabulate(lines, study)), sep="\n")
+    return lines
 
 
-def _quick() -> Iterator[Line]:
+def _quick(study: Study, names: Sequence[str]) -> Iterator[Line]:
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
-        for name in (RODS, "static data"):
+        for name in names:
             path = Path(folder) / name.replace(" ", "_")
-            yield measured(path, name, 1, configuration(conditions()[name], 1, QUICK))
+            yield measured(path, name, 1, study.configuration(name, 1, QUICK))
 
 
 if __name__ == "__main__":
-    main()
+    main(quick=("RODS", "static data"))

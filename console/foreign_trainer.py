@@ -5,6 +5,9 @@ group, `{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{
 `{"update": s, "entropy": …}`, what the update after it has shown. What a group leaves out is filled in from the open
 epoch: stage, reward kind, and of a rollout `binary`, `end` (`finished`) and `reward`. A closed step is answered once it
 is on the disk. Where the interface's versions follow the policy, groups must name the version that was due.
+
+A reward of one's own has the kind `value` and its range: {"task": …, "reward": {"kind": "value", "range": [0, 1]},
+"rollouts": [{"reward": 0.37}, …]}. It steers the run in place of turns.
 """
 
 from __future__ import annotations
@@ -25,11 +28,12 @@ from buffers.trainer_log import TrainerLog
 from rods import interfaces
 from rods.episode.rewards import RANGES
 from rods.errors import UserError
-from rods.observations import Group, RewardKind, Role, Update, turns
+from rods.observations import MILLIONTHS, EpisodeReward, Group, RewardKind, Role, Rollout, Update, millionths, turns
 from rods.rules.curriculum import scheduled, stage_rules
 from rods.tasks import Task
 
 Record = Mapping[str, Any]
+ROUNDED = 1e-6  # a reported reward may differ by so much from what its turns come to
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class OpenEpoch:
     follows the policy, what the next step has to show, as groups name it (`interface`, `lineage`)."""
 
     made: Epoch
-    reward: RewardKind
+    reward: EpisodeReward
     tasks: tuple[tuple[Role, Task], ...]
     interface: Mapping[str, str] | None = None
 
@@ -209,18 +213,25 @@ def _group(record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] |
     try:
         if not isinstance(filled.get("rollouts"), list):
             raise ValueError("a group needs 'rollouts', a list")
-        trained = filled["reward"]["kind"]
-        filled["rollouts"] = [_rollout(rollout, task, filled.get("head", 0), trained) for rollout in filled["rollouts"]]
-        return Group.from_json(filled)
+        reward, head = filled["reward"], filled.get("head", 0)
+        filled["rollouts"] = [_rollout(rollout, task, head, reward) for rollout in filled["rollouts"]]
+        group = Group.from_json(filled)
+        for rollout in group.rollouts:
+            _check_reward(rollout, group.reward)
+        return group
     except (KeyError, TypeError) as error:
         raise UserError(f"a group lacks or misshapes {error}", where=where, remedy=remedy) from error
     except ValueError as error:
         raise UserError(str(error), where=where, remedy=remedy) from error
 
 
-def _rollout(given: Any, task: Task, head: Any, trained: str) -> dict[str, Any]:
-    """Fills in what follows from the number of resolved turns. Raises ValueError when `task` has no such turns after a
-    head start of `head`, and where the reward `trained` on does not follow from them."""
+def _rollout(given: Any, task: Task, head: Any, reward: Mapping[str, Any]) -> dict[str, Any]:
+    """Fills in what follows from the number of resolved turns, or from a reward of one's own. Raises ValueError when
+    `task` has no such turns after a head start of `head`, and where the `reward` trained on does not follow from
+    them."""
+    trained = reward["kind"]
+    if trained == "value":
+        return _valued(given, *reward["range"])
     resolved, expected = turns(given)
     if type(head) is not int or expected != task.expected_turns - head:
         raise ValueError(
@@ -237,3 +248,27 @@ def _rollout(given: Any, task: Task, head: Any, trained: str) -> dict[str, Any]:
         else:
             raise ValueError(f"a rollout says no 'reward', and {trained} does not follow from its turns")
     return filled
+
+
+def _check_reward(rollout: Rollout, trained: RewardKind) -> None:
+    """Raises ValueError where a reward is not what the turns come to, by which the run would be steered."""
+    if rollout.reward is None or trained not in ("progress", "binary"):
+        return
+    earned = rollout.binary if trained == "binary" else rollout.resolved / rollout.expected
+    if abs(rollout.reward - earned) > ROUNDED:
+        raise ValueError(
+            f"the {trained} of {rollout.resolved} of {rollout.expected} turns is {earned:g}, not the reward "
+            f"{rollout.reward:g}: one of your own is of kind value, in the group's "
+            '"reward": {"kind": "value", "range": [lowest, highest]}'
+        )
+
+
+def _valued(given: Any, low: Any, high: Any) -> dict[str, Any]:
+    """Fills in what follows from a reward of the range [`low`, `high`]. Raises ValueError where it has none in it."""
+    if not isinstance(given, dict):
+        raise ValueError(f"a rollout is {given!r}; it must be an object")
+    filled = {"end": "finished", "expected": MILLIONTHS, "reward": None, **given}
+    if filled["reward"] is None:
+        return {"resolved": 0, "binary": 0, **filled}
+    counted = millionths(filled["reward"], low, high)
+    return {"resolved": counted, "binary": int(counted == MILLIONTHS), **filled}

@@ -81,8 +81,10 @@ class Correcting:
             self._open_at = math.inf
             return []
         found = [one for one in (self._failure(mined, state) for mined in state.mining.due()) if not self._closed(one)]
+        if self._writers.spent:  # nobody is asked any more, and nothing waits for it
+            found = [one for one in found if one.id in self._taken]
         self._open_at = min((one.mined.due for one in found), default=math.inf)
-        if time.monotonic() < self._rest_until or self._writers.spent:
+        if time.monotonic() < self._rest_until:
             return []
         fresh = [one for one in found if one.id not in self._taken]
         self._taken |= {one.id for one in fresh}
@@ -180,7 +182,7 @@ class Correcting:
             type=proposal.type,
             remedy=remedy.as_json(),
             probe={"worlds": len(seen), "mended": mended},
-            judge={"reason": opinion.reason[:LONGEST], "consistent": opinion.consistent},
+            judge={**opinion.verdicts, "reason": opinion.reason[:LONGEST], "consistent": opinion.consistent},
             model=asker.backbone,
             prompts=dict(asker.hashes),
         )

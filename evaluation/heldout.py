@@ -30,7 +30,6 @@ from rods.config import Config
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
-from rods.episode.rewards import score
 from rods.errors import InfrastructureError, UserError
 from rods.files import read_regular
 from rods.observations import Rollout
@@ -219,7 +218,7 @@ def _with_weights(
     count: int,
     only: frozenset[str] | None,
 ) -> Iterator[tuple[Task, list[Scored]]]:
-    from trainer.batches import scoring_jobs
+    from trainer.batches import earned, scoring_jobs
 
     per_batch = max(1, BATCH // count)
     for first in range(0, len(tasks), per_batch):
@@ -231,7 +230,8 @@ def _with_weights(
         samples = engine.rollouts(jobs, random_seed=key)
         for index, task in enumerate(part):
             traces = [sample.trace for sample in samples[index * count : (index + 1) * count]]
-            yield task, [Scored(score(trace, "progress"), _official(task, trace)) for trace in traces]
+            earnings = [earned(trace, task, "progress", environments, mining=False) for trace in traces]
+            yield task, [Scored(one, _official(task, trace)) for one, trace in zip(earnings, traces, strict=True)]
 
 
 def _official(task: Task, trace: Trace) -> bool | None:

@@ -14,12 +14,15 @@ from typing import Any, Literal, get_args
 
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
-RewardKind = Literal["progress", "binary", "format", "format_codes", "progress_format", "toolrl"]
-REWARD_KINDS: tuple[RewardKind, ...] = get_args(RewardKind)
+EpisodeReward = Literal["progress", "binary", "format", "format_codes", "progress_format", "toolrl"]  # of a trace
+# What a group may be scored by. A `value` is a number that a trainer of one's own gives a whole rollout.
+RewardKind = EpisodeReward | Literal["value"]
+REWARD_KINDS: tuple[RewardKind, ...] = (*get_args(EpisodeReward), "value")
 FORMAT_REWARDS: frozenset[RewardKind] = frozenset({"format", "format_codes"})  # they say nothing about a zone
 Role = Literal["active", "retest"]
 ROLES: tuple[Role, ...] = get_args(Role)
 LARGEST = 1e6  # advantage of a rollout
+MILLIONTHS = 1_000_000  # the parts of its range that a `value` is counted in, so that its sums are exact, too
 # What a rollout's record holds of its failed calls: kinds, characters of a pattern, arguments, characters of a shape.
 MOST_FAILED, PATTERN_LENGTH, MOST_SHAPES, SHAPE_LENGTH = 4, 160, 8, 24
 
@@ -57,13 +60,14 @@ class FailedCall:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One episode's earnings. `resolved` of `expected` turns (integers); `binary` 0 or 1; `format` in the range of its
-    kind; `reward` is what the trainer trained on, None where it must not count (infrastructure). `advantage` is the
-    estimate that it made of it (the mean over tokens), where selection.order = "advantage" asks for that. `labels`
-    (rods/episode/diagnosis.py) are those of the first turns that the policy played, in order, one a turn: a turn that
-    was cut off has none, nor have those after it. Empty where the trainer gives none. `failures` are calls that tools
-    refused, where a stage has `feedback = "agents"`. `calling` counts the turns in which the policy wrote a call,
-    `replies` its replies in all turns (000 Appendix F.1); None where the trainer gives none."""
+    """One episode's earnings. `resolved` of `expected` turns (integers; for the kind `value`: millionths of its range);
+    `binary` 0 or 1; `format` in the range of its kind; `reward` is what the trainer trained on, None where it must not
+    count (infrastructure). `advantage` is the estimate that it made of it (the mean over tokens), where selection.order
+    = "advantage" asks for that. `labels` (rods/episode/diagnosis.py) are those of the first turns that the policy
+    played, in order, one a turn: a turn that was cut off has none, nor have those after it. Empty where the trainer
+    gives none. `failures` are calls that tools refused, where a stage has `feedback = "agents"`. `calling` counts the
+    turns in which the policy wrote a call, `replies` its replies in all turns (000 Appendix F.1); None where the
+    trainer gives none."""
 
     resolved: int
     expected: int
@@ -223,6 +227,8 @@ class Group:
         for rollout in rollouts:
             if rollout.reward is not None and not low <= rollout.reward <= high:
                 raise ValueError(f"a reward of {rollout.reward} lies outside its range [{low}, {high}]")
+            if group.reward == "value":
+                _check_value(rollout, low, high)
         if not isinstance(record.get("interface", "identity"), str):
             raise ValueError(f"interface is {record['interface']!r}; it must be a name")
         if not isinstance(group.lineage, str):
@@ -234,6 +240,28 @@ class Group:
         if group.role not in ROLES:
             raise ValueError(f"unknown role {group.role!r}")
         return group
+
+
+def millionths(reward: Any, low: Any, high: Any) -> int:
+    """How far into its range [`low`, `high`] a reward lies, from 0 to `MILLIONTHS`. Raises ValueError outside it, and
+    for what is no number."""
+    least, most = (_number(bound, "a bound of the reward's range") for bound in (low, high))
+    earned = _number(reward, "reward")
+    if not (math.isfinite(most - least) and least <= earned <= most and least < most):
+        raise ValueError(f"a reward of {earned} lies outside its range [{least}, {most}]")
+    return round((earned - least) / (most - least) * MILLIONTHS)
+
+
+def _check_value(rollout: Rollout, low: float, high: float) -> None:
+    """Raises ValueError where the two integers of a rollout are not its reward."""
+    if rollout.reward is None and rollout.valid:
+        raise ValueError("a rollout of kind value says no reward")
+    counted = 0 if rollout.reward is None else millionths(rollout.reward, low, high)
+    if (rollout.resolved, rollout.expected) != (counted, MILLIONTHS):
+        raise ValueError(
+            f"resolved {rollout.resolved} of {rollout.expected} is not the reward {rollout.reward}, which is {counted} "
+            f"millionths of its range: leave both out"
+        )
 
 
 def label_counts(groups: Iterable[Group]) -> Counter[str]:
@@ -296,6 +324,7 @@ def dynamics(groups: Iterable[Group]) -> Dynamics:
     told = [
         (one.expected, one.calling, one.replies)
         for group in groups
+        if group.reward != "value"  # says nothing of turns
         for one in group.rollouts
         if one.valid and one.calling is not None and one.replies is not None
     ]
@@ -310,6 +339,7 @@ def shares(counts: Mapping[str, int]) -> str:
 
 
 def _number(value: Any, name: str) -> float:
+    """`value`, if it is a number. Raises ValueError that names it."""
     if type(value) is not float and type(value) is not int:
         raise ValueError(f"{name} is {value!r}; it must be a number")
     return float(value)

@@ -17,7 +17,7 @@ from rods.episode.engine import Trace
 from rods.episode.goals import SharedGroundTruth
 from rods.episode.rewards import score
 from rods.interfaces.base import IDENTITY, Interface
-from rods.observations import Group, RewardKind, Rollout
+from rods.observations import EpisodeReward, Group, Rollout
 from rods.tasks import Task
 from trainer.advantages import RolloutView, turn_spans
 from trainer.policy import Batch
@@ -71,7 +71,7 @@ def by_slot(batch: Batch, samples: Sequence[Sample]) -> list[list[Trace]]:
     return [traces[start : start + count] for start in range(0, len(traces), count)]
 
 
-def earned(trace: Trace, task: Task, kind: RewardKind, environments: Environments, *, mining: bool) -> Rollout:
+def earned(trace: Trace, task: Task, kind: EpisodeReward, environments: Environments, *, mining: bool) -> Rollout:
     """The record of an episode: its reward by `kind`, the labels of its turns, how many of them had a call, how many
     replies they took, and with `mining` its failed calls."""
     labels = diagnose(trace, task, environments.load(task.environment.name))

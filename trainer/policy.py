@@ -29,7 +29,7 @@ from rods.episode.rewards import RANGES
 from rods.errors import RodsError
 from rods.interfaces.approved import NOTHING_APPROVED, Approved
 from rods.interfaces.base import Interface
-from rods.observations import Group, RewardKind, Role, Rollout
+from rods.observations import EpisodeReward, Group, Role, Rollout
 from rods.tasks import Task
 
 Stopping = Literal["finished", "signal", "step_limit"]
@@ -75,7 +75,7 @@ class Batch:
     approved: Approved = NOTHING_APPROVED
 
     @property
-    def reward(self) -> RewardKind:
+    def reward(self) -> EpisodeReward:
         return self.rules.reward
 
     def hash(self) -> str:

@@ -28,7 +28,7 @@ from rods.config import Config
 from rods.episode.rewards import RANGES
 from rods.errors import UserError
 from rods.faults import LABELS, SUCCESSES, Label
-from rods.observations import Group, RewardKind, Rollout
+from rods.observations import EpisodeReward, Group, Rollout
 from rods.tasks import Task
 from trainer.advantages import advantages, with_advantages
 from trainer.policy import Batch
@@ -60,7 +60,7 @@ def turn_chance(task: Task, skill: float) -> float:
     return 1 / (1 + math.exp(-(skill - difficulty(task)) / WIDTH))
 
 
-def rollout(task: Task, chance: float, reward: RewardKind, *key: str | int, head: int = 0) -> Rollout:
+def rollout(task: Task, chance: float, reward: EpisodeReward, *key: str | int, head: int = 0) -> Rollout:
     """One episode whose turns, but the first `head`, are resolved with `chance` each, drawn with `key` and nothing
     else. The simulated policy never breaks the format by accident: its format rewards rise with the same chance as its
     turns."""

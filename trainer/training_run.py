@@ -305,12 +305,12 @@ class TrainingRun:
     def _save(self) -> None:
         """Takes a checkpoint here, unless this step has one; that the run is over must be remembered in either case."""
         assert self._policy is not None
+        if self.stopping is not None:
+            self.log.write_tracker(force=True)  # first: where the checkpoint says that it is over, no start comes back
         if self._saved is None or self._saved.position.step != self.step:
             self._checkpoint()
         elif self.finished and not self._remembers_the_end(self._saved):
             self._saved = self._checkpoints.amend(self._saved, self._curriculum())
-        if self.stopping is not None:
-            self.log.write_tracker(force=True)
 
     def _checkpoint(self) -> None:
         assert self._policy is not None

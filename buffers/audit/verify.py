@@ -15,6 +15,7 @@ import orjson
 
 from buffers.audit.rederive import Findings, Rederivation
 from buffers.ends import short_logs
+from buffers.folds.feedback import FeedbackFold
 from buffers.folds.observations import Observations
 from buffers.folds.pool import initial
 from buffers.log.parts import segments
@@ -26,6 +27,8 @@ from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
 from rods.errors import CorruptLogError
 from rods.gates import replay as ground_truth_faults
+from rods.gates.feedback import GroundTruthValues, failing, feedback_faults
+from rods.interfaces.approved import failure_id
 
 __all__ = ["Findings", "verify"]
 LOGS = (
@@ -42,8 +45,9 @@ SIZES = {"step": "groups", "considered": "picks"}  # closing kinds whose record 
 
 
 def verify(path: Path, replay: bool = False) -> Findings:
-    """Checks the run at `path`; with `replay` also executes the ground truth of every injected variant, and derives the
-    labels of the rollouts again whose traces are kept. Raises UserError when the folder itself cannot be opened."""
+    """Checks the run at `path`; with `replay` also executes the ground truth of every injected variant, derives the
+    labels of the rollouts again whose traces are kept, and holds approved texts against the gates. Raises UserError
+    when the folder itself cannot be opened."""
     run = Run.open(path)
     findings = Findings(str(path))
     findings.count("tasks", len(run.tasks))
@@ -55,6 +59,7 @@ def verify(path: Path, replay: bool = False) -> Findings:
             findings.notes.append(f"extended at step {extension['step']} to {ends}")
         for short in short_logs(run):
             findings.problem(short.log, short.what)
+        _check_feedback(run, findings, replay=replay)
         history = Rederivation(run, findings)
         history.walk()
         _check_picks(run, history.pool.injected, findings)
@@ -152,6 +157,43 @@ def _check_snapshot(run: Run, findings: Findings) -> None:
         observations.catch_up()
     if behind.state() != whole.state():
         findings.problem(name, "not what the closed parts say")
+
+
+def _check_feedback(run: Run, findings: Findings, *, replay: bool) -> None:
+    """Whether every question about a failure had its turn, every answer follows its question, and every text its
+    verdicts; with `replay` also whether the texts keep to the gates, beside the given tasks."""
+    fold, answered = FeedbackFold(run.path, strict=True), set[str]()
+    truth = GroundTruthValues(run.tasks) if replay else None
+    for record in read(run.path / runfolder.FEEDBACK):
+        where, kind, failure = f"{runfolder.FEEDBACK}, record {record['seq']}", record["kind"], record["failure"]
+        case = fold.cases.get(failure)
+        if case is not None and case.state != "open":
+            findings.problem(where, f"{kind}, though failure {failure} was closed before ({case.state})")
+        if "pattern" in record and failure != failure_id(record["environment"], record["tool"], record["pattern"]):
+            findings.problem(where, f"failure {failure} is not that of its tool and pattern")
+        if kind == "asked":
+            questions, attempts = (case.questions, case.attempts) if case else (0, 0)
+            if record["number"] != questions + 1 or attempts >= run.config.feedback.attempts:
+                findings.problem(
+                    where, f"is question {record['number']} after {questions}, {attempts} of them attempts"
+                )
+            answered.discard(failure)
+        elif "number" in record:
+            if case is None or record["number"] != case.questions or failure in answered:
+                findings.problem(where, f"{kind} answers question {record['number']}, which was not open")
+            answered.add(failure)
+        fold.apply(record, record["seq"])
+        if kind == "approved" and case is not None:
+            findings.count("texts of feedback")
+            if against := failing(record["judge"]):
+                findings.problem(where, f"was approved against the judge: {', '.join(against)}")
+            if truth is not None:
+                environment = run.environments.load(case.environment)
+                tools = environment.tools()
+                other = tools.get(record["remedy"]["tool"])
+                faults = feedback_faults(environment, tools[case.tool], other, case.pattern, record["text"], truth)
+                for fault in faults:
+                    findings.problem(where, f"its text does not pass the gates: {fault}")
 
 
 def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> None:

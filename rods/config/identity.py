@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from rods.observations import RewardKind
+from rods.observations import EpisodeReward
 from rods.tasks import TaskType
 
 
@@ -44,6 +44,9 @@ class PolicySettings(Section):
     dialect: Literal["tags", "hermes", "compact"] = "compact"  # the text form of calls: 000, Hermes/Qwen, nano's
     lora_rank: int = Field(0, ge=0)  # trains matrices of this rank beside frozen weights (LoRA, needs peft); 0: all
     carelessness: float = Field(0.6, ge=0, le=1)  # kind=nano: share of flawed turns in the warm start's demonstrations
+    # kind=nano: share of the demonstrations whose flawed turns fail with a visible error, are told what may help, as in
+    # training (rods/interfaces), and then go right; 0: none, and no demonstration has hints
+    recoveries: float = Field(0.0, ge=0, le=1)
     warm_start_steps: int = Field(0, ge=0)  # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
     skill: float = 0.3  # kind=simulated: skill at the start; a task of this difficulty is resolved half the time
     growth: float = Field(0.002, ge=0)  # kind=simulated: skill gained in a step whose groups all disagree
@@ -113,7 +116,7 @@ class Stage(Section):
     """One stage of the curriculum (004 §4)."""
 
     types: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")  # which tasks are trained on
-    reward: RewardKind = "progress"  # what is trained on (rods/episode/rewards.py); format, format_codes: stage 1's
+    reward: EpisodeReward = "progress"  # what is trained on (rods/episode/rewards.py); format, format_codes: stage 1's
     prompt: Literal["plain", "resourceful"] = "plain"  # which system prompt of the tags dialect (000 Appendix G)
     # what the policy is shown: empty: all as it is; seal-active, seal-full: SEAL's cues, or all of its components (002
     # §3.3, Appendix D); package.module:factory: your own (rods/interfaces/base.py); never in validation and evaluation
@@ -122,7 +125,8 @@ class Stage(Section):
     # interface=seal-…: which of its components are shown only while the labels of the last steps call for them
     evolve: Literal["none", "guidelines", "all"] = "guidelines"
     # what answers a failed call: hints add what may help (rods/interfaces/hints.py), agents what language models wrote
-    # for failures that repeat, and hints for all others (docs/feedback.md); never in validation and evaluation
+    # for failures that repeat, and hints for all others (docs/feedback.md); where seal-full has a hint, no rule adds
+    # another; never in validation and evaluation
     feedback: Literal["plain", "hints", "agents"] = "plain"
     expand: bool = True  # selection, staging and retirement run only where true
     # what ends it: its epochs, or a plateau of the validation score with stable gradient norms (000 Remark 3.1)
@@ -153,11 +157,6 @@ class Stage(Section):
             raise ValueError(f"{self.interface} has no {', '.join(strangers)} to be without")
         if not self.components:
             raise ValueError(f"{self.interface} without all of its components shows everything as it is: leave it out")
-        if self.feedback == "hints" and set(self.components) & set(ERROR_HINTS):
-            raise ValueError(
-                f'feedback = "hints" and the hints of {self.interface} would both answer a failed call: choose one '
-                f"(without = {list(ERROR_HINTS)} leaves the latter out)"
-            )
         return self
 
 
@@ -286,7 +285,7 @@ class Feedback(Section):
     rollouts: int = Field(8, ge=1)  # in so many rollouts a failure must have occurred before anybody is asked about it
     tasks: int = Field(2, ge=1)  # and in those of so many tasks
     attempts: int = Field(3, ge=1, le=3)  # texts that are asked for until one is approved (000: at most 3)
-    texts: int = Field(200, ge=0)  # kinds of failure that are asked about in a run, the commonest first; 0: none
+    texts: int = Field(200, ge=0)  # kinds of failure that are asked about in a run, those first due; 0: none
 
 
 class Gates(Section):

@@ -6,6 +6,8 @@ from typing import Literal
 
 from rods.dialects.base import Dialect
 
+TERSE = frozenset({"compact"})  # their policies read a few words where others read a sentence
+
 
 def load(name: Literal["tags", "hermes", "compact"], prompt: Literal["plain", "resourceful"] = "plain") -> Dialect:
     """The dialect called `name`; `prompt` chooses between the two system prompts of `tags` and is unused elsewhere."""

@@ -81,7 +81,12 @@ class _Played:
         self.documents = documents(environment)
         self.malformed = any(step.error is not None for step in turn.steps)
         self.calls = [one for step in turn.steps for one in zip(step.calls, step.results, strict=True)]
-        self.before = [known for step, known in zip(turn.steps, before, strict=True) for _ in step.calls]
+        # for each call: what had been shown before its reply, and that with the results that the reply had by then
+        self.before = [
+            (known, known + place)
+            for step, known in zip(turn.steps, before, strict=True)
+            for place in range(len(step.calls))
+        ]
         self.unmended = [one for place, one in enumerate(self.calls) if self._failed(place) and not self._mended(place)]
 
     def label(self, erred: Collection[str]) -> Label:
@@ -139,9 +144,9 @@ class _Played:
 
     def _misses(self, place: int) -> bool:
         """Whether the call aims at a target that nothing shown before it contains: it was refused, and the target is a
-        single word or stands in the refusal; or it was made in place of one that is expected, whose target was shown.
-        Targets are texts, and numbers of arguments that are called ids."""
-        (call, result), before = self.calls[place], self.before[place]
+        single word or stands in the refusal; or it was made in place of one that is expected, whose target was shown or
+        was on its way, in a result of the same reply. Targets are texts, and numbers of arguments called ids."""
+        (call, result), (before, by_then) = self.calls[place], self.before[place]
         if call in self.expected or not before:
             return False
         truths = {value for other in self.expected for _, value in _targets(other)}
@@ -159,7 +164,7 @@ class _Played:
             return False
         made = [other for other, _ in self.calls]
         unmet = [other for other in self.expected if other.name == call.name and other not in made]
-        known = {name for other in unmet for name, value in _targets(other) if self.shown.contains(value, before)}
+        known = {name for other in unmet for name, value in _targets(other) if self.shown.contains(value, by_then)}
         return any(name in known and len(str(value).split()) == 1 for name, value in unseen)
 
     def _lacks_a_call(self) -> bool:

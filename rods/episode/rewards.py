@@ -30,13 +30,13 @@ from dataclasses import dataclass
 from rods.calls import Call
 from rods.episode.engine import StepTrace, Trace
 from rods.faults import BREAKS_DOCUMENT, WRONG_ARGUMENTS
-from rods.observations import RewardKind, Rollout
+from rods.observations import EpisodeReward, Rollout
 
 PROGRESS_SHARE = 0.9  # of progress_format; the rest is the format's (000 §4.3)
 Truth = Sequence[Sequence[Call]]  # the ground truth of the turns that the policy was to play
 
 
-def score(trace: Trace, kind: RewardKind, truth: Truth = ()) -> Rollout:
+def score(trace: Trace, kind: EpisodeReward, truth: Truth = ()) -> Rollout:
     """The record of an episode; `kind` chooses what is trained on. None is the reward of an infrastructure failure.
     `truth` is for kinds that compare calls. Raises ValueError for an unknown kind, and where it lacks what it needs."""
     reward = REWARDS.get(kind)
@@ -133,7 +133,7 @@ class Reward:
     form: Callable[[Trace], float] = format_reward
 
 
-REWARDS: Mapping[RewardKind, Reward] = {
+REWARDS: Mapping[EpisodeReward, Reward] = {
     "progress": Reward((0.0, 1.0), lambda trace, truth: progress(trace)),
     "binary": Reward((0.0, 1.0), lambda trace, truth: float(trace.binary)),
     "format": Reward((0.0, 2.0), lambda trace, truth: format_reward(trace)),
@@ -145,4 +145,4 @@ REWARDS: Mapping[RewardKind, Reward] = {
     ),
     "toolrl": Reward((-3.0, 4.0), toolrl, well_formed),
 }
-RANGES: Mapping[RewardKind, tuple[float, float]] = {kind: reward.range for kind, reward in REWARDS.items()}
+RANGES: Mapping[EpisodeReward, tuple[float, float]] = {kind: reward.range for kind, reward in REWARDS.items()}

@@ -5,13 +5,15 @@ nothing but plain English words without a value among them (plain_words.txt, in 
 documents of the failing tool and of the tool that its remedy names, those of the refusal itself, and names of the
 environment's tools and parameters. That leaves no room for numbers, dates, identifiers, foreign letters or
 abbreviations that were not documented. What is left are values that are words themselves: no text may tell a value of a
-ground truth that those documents and the refusal do not tell, nor spell one of four letters or more by initials.
+ground truth that those documents and the refusal do not tell, neither whole nor with other endings, signs or words
+among its own, nor spell one by first or last letters or capitals.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,42 +25,62 @@ from rods.tasks import Task
 
 LONGEST, SHORTEST = 300, 20  # characters of a text
 NAMED = 2  # tools that a text may name, the failing one included
-INITIALS = 4  # letters of a value that initials may not spell
+APART = 3  # so many other words may stand among those of a value, which tell it all the same
+INITIALS, CAPITALS = 4, 3  # letters of a value that first or last letters, and that capitals may not spell
+# A judge's four verdicts, and what each of them is of a text that may be shown (000 Appendix C.2).
+VERDICTS = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}
 _FORM = re.compile(r"[A-Za-z0-9 .,;:'\"`?!_/-]*")
 _RUNS = re.compile(r"[.,;:'\"?!/-]{2,}|_{2,}|(?<=[\w]) (?=[.,;:?!])")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
 _LETTERS = re.compile(r"[^\W_]")
+_ENDS = re.compile(r"[.!?]")
 
 
 class GroundTruthValues:
     """The values of the arguments of every ground truth among `tasks`, held-out ones included."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
-        found: dict[Any, Any] = {}
+        found: dict[Any, str] = {}
         for task in tasks:
             for turn in task.calls:
                 for call in turn:
                     for _, leaf in leaves(dict(call.arguments)):
-                        if isinstance(leaf, str) and leaf.strip():
+                        if isinstance(leaf, str) and leaf.strip() and not _ordinary(leaf):
                             found.setdefault(key_of(leaf), leaf)
-        self._values = list(found.values())
-        self._initials = {
-            short for value in self._values if len(short := _compact(value)) >= INITIALS and short.isalpha()
-        }
+        self._values = [(value, Counter(map(stem, WORD.findall(value)))) for value in found.values()]
+        short = {_compact(value) for value in found.values()}
+        self._spelled = {one for one in short if len(one) >= CAPITALS and one.isalpha()}
 
-    def told(self, text: str, shown: Sequence[Text]) -> list[str]:
-        """The values that `text` tells and none of `shown` does."""
-        said = Text.of(text)
-        return [
-            value
-            for value in self._values
-            if said.tells(value) and not any(one.tells(value) for one in shown) and not _ordinary(value)
+    def told(self, text: str, shown: Sequence[str]) -> list[str]:
+        """The words of `text` that tell values which none of `shown` tells: whole, in another form, or word by word,
+        close together in whatever order and with whatever endings."""
+        said, words, found = Text.of(text), list(WORD.finditer(text)), []
+        stemmed = [stem(word[0]) for word in words]
+        known = [(Text.of(part), [stem(word) for word in WORD.findall(part)]) for part in shown]
+        for value, parts in self._values:
+            place = _together(parts, stemmed, APART)
+            if place is None and not said.tells(value):
+                continue
+            if not any(one.tells(value) or _together(parts, there, 0) for one, there in known):
+                found.append(text[words[place[0]].start() : words[place[1]].end()] if place else "something")
+        return found
+
+    def spelled(self, text: str) -> bool:
+        """Whether first or last letters of successive words, the first ones of sentences, or capitals spell a value,
+        forwards or backwards."""
+        words = [WORD.findall(sentence) for sentence in _ENDS.split(text.casefold())]
+        every = [word for sentence in words for word in sentence]
+        lines = [
+            (INITIALS, "".join(word[0] for word in every)),
+            (INITIALS, "".join(word[-1] for word in every)),
+            (INITIALS, "".join(sentence[0][0] for sentence in words if sentence)),
+            (CAPITALS, "".join(letter for letter in text if letter.isupper()).casefold()),
         ]
-
-    def spelled(self, text: str) -> list[str]:
-        """The values that the first letters of successive words spell, forwards or backwards."""
-        initials = "".join(word[0] for word in WORD.findall(text.casefold()))
-        return [value for value in self._initials if value in initials or value in initials[::-1]]
+        return any(
+            len(value) >= least and (value in line or value in line[::-1])
+            for value in self._spelled
+            for least, line in lines
+        )
 
 
 def feedback_faults(
@@ -83,13 +105,17 @@ def feedback_faults(
     named = tools_named(environment, text)
     if len(named | {tool.name}) > NAMED:
         return [f"it names {len(named)} tools; it may name one beside {tool.name}"]
-    said = [Text.of(part) for part in shown]
-    if told := truth.told(text, said):
+    if told := truth.told(text, shown):
         some = " and ".join(map(repr, told[:3]))
         return [f"it says {some}, which may be a value of an argument and stands in no document: say it otherwise"]
     if truth.spelled(text):
-        return ["the first letters of its words spell a value"]
+        return ["first or last letters, or capitals, spell a value"]
     return []
+
+
+def failing(verdicts: Mapping[str, bool]) -> tuple[str, ...]:
+    """Those of a judge's verdicts that stand against a text."""
+    return tuple(name for name, good in VERDICTS.items() if verdicts.get(name, good) is not good)
 
 
 @cache
@@ -123,6 +149,19 @@ def _document(tool: Tool) -> str:
 def _ordinary(value: str) -> bool:
     """Whether finding the value proves nothing: it is too short, or a word without which no sentence can be made."""
     return is_small(value) or value.casefold() in ("and", "the", "not", "for", "with")
+
+
+def _together(parts: Counter[str], stemmed: Sequence[str], apart: int) -> tuple[int, int] | None:
+    """The first and the last of successive words that hold all of `parts` and at most `apart` others; None where there
+    are none."""
+    if not parts or not parts.keys() <= set(stemmed):
+        return None
+    for first, one in enumerate(stemmed):
+        if one in parts:
+            for end in range(first + parts.total(), first + parts.total() + apart + 1):
+                if parts <= Counter(stemmed[first:end]):
+                    return first, min(end, len(stemmed)) - 1
+    return None
 
 
 def _compact(value: str) -> str:

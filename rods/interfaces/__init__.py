@@ -7,6 +7,7 @@ from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING
 
+from rods.dialects import TERSE
 from rods.errors import UserError
 from rods.functions import made_by
 from rods.interfaces.base import IDENTITY, Interface
@@ -39,8 +40,8 @@ def load(stage: Stage, dialect: str, shown: Collection[Component] = (), approved
             remedy="say it in fewer words",
         )
     if stage.feedback == "agents":
-        return AgentFeedback(base, approved or NOTHING_APPROVED)
-    return Hints(base) if stage.feedback == "hints" else base
+        return AgentFeedback(base, approved or NOTHING_APPROVED, brief=dialect in TERSE)
+    return Hints(base, brief=dialect in TERSE) if stage.feedback == "hints" else base
 
 
 @cache

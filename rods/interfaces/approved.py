@@ -2,7 +2,9 @@
 
 `Approved` are the texts in force in an epoch: the trainer reads them at its merge. They stand under environment, tool
 and pattern (rods.analysis.failures), beside the refusal or in its place. A text that names a tool which the policy does
-not see now is not shown. Everything that they leave open the rules answer (rods.interfaces.hints).
+not see now is not shown. Everything that they leave open SEAL's hints answer, where the stage has them, and then the
+rules (rods.interfaces.hints): a refusal has one hint, and a text that was judged and tried for just this tool and
+pattern knows most about it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from rods.analysis.failures import pattern
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Environment, Result, Tool, kept
-from rods.interfaces.base import Interface, Shown, beside
+from rods.interfaces.base import Interface, Shown, beside, hinted
 from rods.interfaces.hints import Hints
 
 VERSION = "agents-1"  # raise it whenever the same texts are shown otherwise
@@ -77,8 +79,8 @@ NOTHING_APPROVED = Approved()
 class AgentFeedback:
     """Shows approved texts after refusals, and everything else as `base` with hints by rule does."""
 
-    def __init__(self, base: Interface, approved: Approved) -> None:
-        self._plain, self._hints, self._approved = base, Hints(base), approved
+    def __init__(self, base: Interface, approved: Approved, *, brief: bool = False) -> None:
+        self._plain, self._hints, self._approved = base, Hints(base, brief=brief), approved
         self.version = f"{self._hints.version}+{approved.version}"
         self.lineage = f"{self._hints.lineage}+{approved.lineage}"  # texts come and go, the policy's windows stay
 
@@ -98,6 +100,7 @@ class AgentFeedback:
         if not text or tools_named(shown.environment, text) - shown.tools.keys():
             return self._hints.observation(shown, call, result)
         seen = self._plain.observation(shown, call, result)
+        seen = result if hinted(seen) else seen
         return instead(seen, text) if self._approved.in_place else beside(seen, text)
 
 

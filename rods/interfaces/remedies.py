@@ -1,7 +1,7 @@
 """What may help after a failed call: from documents, the environment's catalogue, the words of the refusal (000 §3.3,
 Appendix C: `parameter_constraint`, `format_mismatch`, `dependency_missing`, `state_prerequisite`).
 
-- `misuse`: what a tool's document asks of arguments that it did not get. Needs nothing but the document.
+- `misuses`: what a tool's document asks of arguments that it did not get. Needs nothing but the document.
 - `lookups`: the catalogue knows which arguments its recipes take from the result of an earlier call.
 - `constraints`, `related`: where it knows nothing, or there is none, the words of the refusal are compared with those
   of the tool's document, and of the other tools of its class.
@@ -53,13 +53,15 @@ class Misuse(NamedTuple):
     brief: str
 
 
-def misuse(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
-    """A sentence for each argument that breaks the document of `tool`; none where all of them keep to it."""
-    return [one.sentence for one in misuses(tool, arguments)]
+class Advice(NamedTuple):
+    """What may help after a refusal, in a sentence and in a few words."""
+
+    sentence: str
+    brief: str
 
 
 def misuses(tool: Tool, arguments: Mapping[str, Any]) -> list[Misuse]:
-    """The same by kind."""
+    """Each argument that breaks the document of `tool`; none where all of them keep to it."""
     found: list[Misuse] = []
     known = {parameter.name: parameter for parameter in tool.parameters}
     for unknown in arguments.keys() - known.keys():
@@ -92,6 +94,11 @@ def named(names: Iterable[str]) -> str:
     """The names in backticks: `a`, `b` or `c`."""
     *first, last = [f"`{name}`" for name in names] or [""]
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def similar(close: Sequence[str]) -> str:
+    """In a few words: there is no such tool, but these are `close`."""
+    return f"like {' '.join(close)}" if close else "no such tool"
 
 
 def _about(parameter: Parameter) -> str:
@@ -165,12 +172,13 @@ def _sources(source: Source, tools: Sequence[str], givers: Mapping[str, Counter[
     return tuple(givers.get(source.kind, ())) if isinstance(source, Known) else ()
 
 
-def lookups(shown: Shown, call: Call, refusal: str) -> list[str]:
-    """A sentence for each argument that should perhaps have been looked up: tools that supply it are visible, and no
-    call so far has returned its value. Where the refusal speaks of some arguments, only these; at most two."""
+def lookups(shown: Shown, call: Call, refusal: str) -> list[Advice]:
+    """One for each argument that should perhaps have been looked up: tools that supply it are visible, and no
+    call so far has returned its value. Where the refusal speaks of some arguments, only these; at most two. In few
+    words it is one tool, which only reads where there is such a one."""
     if not LACKING.search(refusal):
         return []
-    known = dependencies(shown.environment).suppliers
+    known, readers = dependencies(shown.environment).suppliers, dependencies(shown.environment).readers
     returned = [Output((0, place), one, result) for place, (one, result) in enumerate(shown.results)]
     lookable: dict[str, list[str]] = {}
     for name, value in call.arguments.items():
@@ -180,20 +188,23 @@ def lookups(shown: Shown, call: Call, refusal: str) -> list[str]:
     tool = shown.tools[call.name]
     blamed = _spoken_of(tool, call, refusal, beside=tool) or _spoken_of(tool, call, refusal) or list(lookable)
     return [
-        f"`{name}` may be a value that has to be looked up or made first: see {named(lookable[name])}."
+        Advice(
+            f"`{name}` may be a value that has to be looked up or made first: see {named(lookable[name])}.",
+            f"see {next((tool for tool in lookable[name] if tool in readers), lookable[name][0])}",
+        )
         for name in blamed
         if name in lookable
     ][:2]
 
 
-def constraints(shown: Shown, call: Call, refusal: str) -> list[str]:
+def constraints(shown: Shown, call: Call, refusal: str) -> list[Advice]:
     """What the document says of the argument that the refusal speaks of, where it says that it is wrong."""
     if not WRONG.search(refusal):
         return []
     tool = shown.tools[call.name]
     about = {parameter.name: parameter.description for parameter in tool.parameters}
     spoken = [name for name in _spoken_of(tool, call, refusal, beside=tool) if about.get(name)]
-    return [f"Of `{name}` the document says: {about[name]}" for name in spoken[:1]]
+    return [Advice(f"Of `{name}` the document says: {about[name]}", f"bad {name}") for name in spoken[:1]]
 
 
 def _spoken_of(tool: Tool, call: Call, refusal: str, beside: Tool | None = None) -> list[str]:
@@ -214,8 +225,8 @@ def _spoken_of(tool: Tool, call: Call, refusal: str, beside: Tool | None = None)
     return [name for name, count in shared.items() if count == most] if most else []
 
 
-def related(shown: Shown, call: Call, refusal: str) -> list[str]:
-    """A sentence naming the other tools of the call's class that speak of the same as the refusal, if they are few.
+def related(shown: Shown, call: Call, refusal: str) -> list[Advice]:
+    """The other tools of the call's class that speak of the same as the refusal, if they are few.
     Where something is lacking, these are tools that look for it."""
     tool, readers = shown.tools[call.name], dependencies(shown.environment).readers
     lacking = bool(readers and LACKING.search(refusal))
@@ -235,7 +246,9 @@ def related(shown: Shown, call: Call, refusal: str) -> list[str]:
     best = [name for name, score in scores.items() if score == most]
     if most[0] == 0 or len(best) > MOST:
         return []
-    return [f"Something may have to be {'looked up' if lacking else 'done'} first, perhaps with {named(best)}."]
+    todo = "looked up" if lacking else "done"
+    sentence = f"Something may have to be {todo} first, perhaps with {named(best)}."
+    return [Advice(sentence, f"see {' '.join(best)}")]
 
 
 def _rarities(words: Collection[str], vocabularies: Mapping[str, Collection[str]]) -> dict[str, float]:

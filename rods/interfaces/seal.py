@@ -5,8 +5,8 @@
 - Hints, beside a failure (D.3): text that is no call, arguments that are missing, unknown or mistyped, unknown tools.
 - Guidelines, in the system prompt (D.4): one for each kind of failure of Table 6.
 
-A `compact` policy reads a few words in place of a sentence. Nothing here is given a task: cues and hints are made of
-documents and of what the policy wrote, guidelines are fixed sentences (prompts/learning_interface.txt).
+A policy of a terse dialect reads a few words in place of a sentence. Nothing here is given a task: cues and hints are
+made of documents and of what the policy wrote, guidelines are fixed sentences (prompts/learning_interface.txt).
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from typing import Any, get_args
 from prompts import load
 from rods.calls import Call
 from rods.config import GUIDELINES, Component, Stage
+from rods.dialects import TERSE
 from rods.environments.base import Parameter, Result, Tool
 from rods.errors import UserError
 from rods.faults import WRONG_ARGUMENTS
 from rods.interfaces.base import Identity, Shown, beside
-from rods.interfaces.remedies import LISTED, alike, misuses, named
+from rods.interfaces.remedies import LISTED, alike, misuses, named, similar
 
 VERSION = 1  # raise it whenever a component says something else: windows are kept apart by it (a golden test tells)
 PROMPT = "learning_interface"
@@ -46,7 +47,7 @@ class Seal(Identity):
     those that may come and go; the others of the stage are always there."""
 
     def __init__(self, stage: Stage, dialect: str, shown: Collection[Component] = ()) -> None:
-        self.brief = dialect == "compact"
+        self.brief = dialect in TERSE
         self.form = section(f"form_{dialect}")
         evolving = stage.evolving
         self._lineage = "-".join([stage.interface, str(VERSION), *(f"no_{name}" for name in sorted(stage.without))])
@@ -100,7 +101,7 @@ class Seal(Identity):
                 return ""
             close = alike(call.name, shown.tools)
             if self.brief:
-                return f"like {' '.join(close)}" if close else "no such tool"
+                return similar(close)
             return (
                 f"There is no such function; similar ones: {named(close)}." if close else "There is no such function."
             )

@@ -22,6 +22,8 @@ from tests.console.conftest import CONFIG, rods
 
 SCRIPT = Path(__file__).parent / "shell_trainer.sh"
 TOOLRL: dict[str, Any] = {"kind": "toolrl", "range": [-3.0, 4.0]}
+BINARY: dict[str, Any] = {"kind": "binary", "range": [0.0, 1.0]}
+VALUE: dict[str, Any] = {"kind": "value", "range": [-1, 1]}
 Slot = tuple[str, int]  # a task's id and its number of turns
 
 
@@ -55,6 +57,10 @@ def tasks(run: Path, epoch: int) -> list[Slot]:
 def group(slot: Slot, *resolved: Any, **more: Any) -> dict[str, Any]:
     task, turns = slot
     return {"task": task, "rollouts": [{"resolved": one, "expected": turns, **more} for one in resolved]}
+
+
+def valued(slot: Slot, *rewards: Any, **more: Any) -> dict[str, Any]:
+    return {"task": slot[0], "reward": VALUE, "rollouts": [{"reward": one, **more} for one in rewards]}
 
 
 def step(number: int, slots: list[Slot], resolved: int = 1) -> str:
@@ -123,6 +129,22 @@ def test_an_identical_step_is_done_a_different_one_refused(run: Path) -> None:
     assert "recorded with other contents" in other.stderr
 
 
+def test_a_reward_of_ones_own_steers_the_run(run: Path) -> None:
+    easy, middling, hard, broken = tasks(run, 0)[:4]
+    said = [valued(easy, 1, 0.9), valued(middling, 0.37, -0.13), valued(hard, -1, -0.999)]
+    lost = valued(broken, 0.5, 0.7)
+    lost["rollouts"].append({"end": "infrastructure"})
+    lines = "".join(json.dumps(one) + "\n" for one in [*said, lost]) + end(1)
+    both = answers(rods("observe", run, "--json", stdin=lines * 2))
+    assert [one["recorded"] for one in both] == [True, False]
+    windows = {slot: json.loads((run / "tracker.json").read_text())["tasks"][slot[0]]["windows"][0] for slot in
+               (easy, middling, hard, broken)}  # fmt: skip
+    found = [(windows[slot]["mean"], windows[slot]["zone"]) for slot in (easy, middling, hard, broken)]
+    assert found == [(0.975, "mastered"), (0.56, "boundary"), (0.00025, "too_hard"), (0.8, "boundary")]
+    assert windows[middling]["variance"] == 0.015625  # half the distance of 0.25, squared
+    assert rods("verify", run).returncode == 0
+
+
 def test_from_step_takes_later_steps_back(run: Path) -> None:
     ids = tasks(run, 0)[:3]
     answers(rods("observe", run, "--json", stdin=step(1, ids) + step(2, ids)))
@@ -188,6 +210,15 @@ def test_a_bad_line_is_named(run: Path, text: str, words: list[str]) -> None:
         (lambda slot: {**group(slot, 1), "reward": TOOLRL}, "no 'reward', and toolrl does not follow from its turns"),
         (lambda slot: {**group(slot, 1, reward=1.0), "reward": TOOLRL | {"kind": "praise"}}, "unknown reward kind"),
         (lambda slot: {**group(slot, 1), "reward": "progress"}, "a group lacks or misshapes"),
+        (lambda slot: group(slot, 0, reward=0.37), "turns is 0, not the reward 0.37: one of your own is of kind value"),
+        (lambda slot: {**group(slot, 0, reward=1.0), "reward": BINARY}, "the binary of 0 of"),
+        (lambda slot: valued(slot, 1.5), "a reward of 1.5 lies outside its range [-1.0, 1.0]"),
+        (lambda slot: valued(slot, True), "reward is True; it must be a number"),
+        (lambda slot: valued(slot, None), "a rollout of kind value says no reward"),
+        (lambda slot: valued(slot, 0.5, resolved=1), "is 750000 millionths of its range: leave both out"),
+        (lambda slot: {**valued(slot, 0.5), "reward": {"kind": "value"}}, "a group lacks or misshapes 'range'"),
+        (lambda slot: {**valued(slot, 0.5), "reward": VALUE | {"range": [1, -1]}}, "[1.0, -1.0]"),
+        (lambda slot: {**valued(slot, 0.5), "rollouts": [0.5]}, "a rollout is 0.5; it must be an object"),
     ],
 )
 def test_what_no_episode_earns_is_refused_and_not_recorded(
@@ -242,7 +273,9 @@ def test_records_that_say_nothing_of_a_run_are_refused(tmp_path: Path, record: A
     """From Python, where a record may be anything; a line of JSON may be text or bytes."""
     run = made(tmp_path, CONFIG.replace('sync = "lockstep"', ""))
     slot = tasks(run, 0)[0]
-    done = [json.dumps(group(slot, 1)), json.dumps({"end_step": 1}).encode()] if "is 0" not in words else []
+    done: list[bytes | str] = (
+        [json.dumps(group(slot, 1)), json.dumps({"end_step": 1}).encode()] if "is 0" not in words else []
+    )
     with pytest.raises(UserError) as error:
         list(observe(run, [*done, record]))
     assert words in str(error.value) and f"line {len(done) + 1}" in str(error.value) and "→" in str(error.value)

@@ -145,8 +145,8 @@ def made(path: Path, agents: Agents, **sections: Any) -> Iterator[Run]:
         endpoint = {"model": "stub", "urls": [url], "retry_seconds": 2.0, "patience_seconds": 2.0}
         values = {
             "curriculum": {"stages": [{"feedback": "agents", "expand": False}]},
-            "operation": {"endpoints": [endpoint]},
             **sections,
+            "operation": {"endpoints": [endpoint], **sections.get("operation", {})},
         }
         yield make_run(path, values, TASKS)
 
@@ -352,6 +352,19 @@ def test_an_endpoint_that_is_gone_costs_no_attempt_and_training_goes_on(tmp_path
     assert ended(path) == 0
     (case,) = feedback.cases(run)
     assert case.attempts == 0 and case.state == "open" and verify(path).ok
+
+
+def test_a_spent_budget_holds_no_merge_up_in_lockstep(tmp_path: Path) -> None:
+    """One request is all there is: the generator's. Its text is never judged, and nobody waits for that."""
+    agents, path = Agents(approving), tmp_path / "run"
+    operation = {"budgets": {"requests": 1}, "deadline_seconds": 40.0}
+    with made(path, agents, sync="lockstep", operation=operation) as run, Daemon(path) as daemon:
+        with FailingTrainer(run) as trainer:
+            trainer.play(25)
+            assert trainer.epoch.number > 0 and trainer.epoch.approved == Approved()
+        daemon.stop()
+    assert agents.count() + agents.count("feedback_judge") <= 1 and ended(path) == 0
+    assert verify(path).ok
 
 
 def test_without_an_endpoint_failures_are_answered_by_rule(tmp_path: Path) -> None:

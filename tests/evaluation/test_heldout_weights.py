@@ -37,3 +37,12 @@ def test_every_task_gets_its_rollouts_and_the_draws_repeat(policy: Path, tasks: 
         assert len(rollouts) == 3
         assert {scored.rollout.expected for scored in rollouts} == {task.expected_turns}
     assert list(roll_out(CONFIG, policy, ENVIRONMENTS, tasks, 3)) == scored
+
+
+def test_a_rollout_with_a_trace_says_what_became_of_its_turns(policy: Path, tasks: list[Task]) -> None:
+    roomy = CONFIG.model_copy(update={"rollouts": CONFIG.rollouts.model_copy(update={"max_reply_tokens": 200})})
+    rollouts = [one.rollout for _, scored in roll_out(roomy, policy, ENVIRONMENTS, tasks, 3) for one in scored]
+    labelled = [rollout for rollout in rollouts if rollout.labels]
+    assert labelled and all(rollout.as_json()["labels"] == list(rollout.labels) for rollout in labelled)
+    passed = {"pass", "correct_abstention"}
+    assert all(sum(label in passed for label in one.labels) == one.resolved for one in labelled)

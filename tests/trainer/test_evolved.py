@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import orjson
 import pytest
 
@@ -196,7 +197,7 @@ def test_status_and_report_say_what_is_shown_and_why(evolved: Run, capsys: pytes
         drawn = reward(history)
     assert drawn is not None
     dotted = [line for line in drawn.axes[0].lines if line.get_linestyle() == ":"]
-    assert [next(iter(line.get_xdata())) for line in dotted] == [one["step"] - 0.5 for one in told[1:]]
+    assert [float(np.asarray(line.get_xdata())[0]) for line in dotted] == [one["step"] - 0.5 for one in told[1:]]
 
 
 def test_versions_of_steps_that_a_start_drops_are_forgotten(evolved: Run, tmp_path: Path) -> None:

@@ -183,6 +183,26 @@ def test_a_stop_between_batches_takes_a_checkpoint_first(tmp_path: Path) -> None
         assert run.resumed is not None and run.resumed.position.step == 4
 
 
+def test_a_kill_right_after_the_last_checkpoint_leaves_the_tracker_of_the_last_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No later start writes it: the run is finished."""
+    made, write = make(tmp_path, training={"steps": 7}), Checkpoints.write
+
+    def killed(self: Checkpoints, position: Any, save: Any) -> Any:
+        written = write(self, position, save)
+        if position.step == 7:
+            raise KeyboardInterrupt
+        return written
+
+    monkeypatch.setattr(Checkpoints, "write", killed)
+    with TrainingRun(made) as run, pytest.raises(KeyboardInterrupt):
+        simulated.train(run)
+    with TrainingRun(made) as run:
+        assert run.finished and run.step == 7
+    assert orjson.loads((made.path / "tracker.json").read_bytes())["step"] == 7
+
+
 def test_a_missed_lockstep_deadline_is_an_error_after_a_checkpoint(tmp_path: Path) -> None:
     made = make(tmp_path, sync="lockstep", operation={"deadline_seconds": 0.2})
     with TrainingRun(made) as run:

@@ -16,13 +16,19 @@ good supervised learning could be.)
 
 A value that was to come from an earlier result is copied from there; when a flaw has kept that result from coming up,
 the teacher ends the turn. The kinds of turns come from the task's provenance (`traits`, `flows`, `missing`).
+
+At a given rate an episode shows recoveries, so that there is somebody to read hints: it is shown through one of the
+`aids`, interfaces that answer a refusal with a hint, and a flawed turn that expects calls fails first, with a call that
+the world refuses (the word in place of the value that should have been looked up; else a tool that is not there, an
+argument of another name, or one that is missing), and after the hint goes on rightly. All other episodes are shown
+without hints, and end a turn that went wrong.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rods.calls import Call
@@ -32,6 +38,8 @@ from rods.environments.base import Environment
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import GroundTruth
+from rods.interfaces.base import Interface
+from rods.interfaces.remedies import alike
 from rods.tasks import Task
 
 DONE, ASK, LACK = "done", "please say more", "no tool for that"
@@ -40,12 +48,15 @@ KINDS = ("answer", "lookup", "multi", "swap", "sibling")
 
 @dataclass(slots=True)
 class Teacher:
-    """Writes demonstrations of tasks composed from `catalogue`, with a flaw in `carelessness` of the turns."""
+    """Writes demonstrations of tasks composed from `catalogue`, with a flaw in `carelessness` of the turns, which is
+    made good in `recoveries` of the episodes."""
 
     catalogue: Catalogue
     environment: Environment
     dialect: Dialect
     carelessness: float
+    recoveries: float = 0.0
+    aids: Sequence[Interface] = ()
     seen: dict[tuple[str, str], list[Any]] = field(default_factory=dict)  # (tool, argument) → values, to guess from
 
     def demonstrate(self, tasks: Sequence[Task], rng: random.Random) -> list[Trace]:
@@ -56,21 +67,25 @@ class Teacher:
                     self.seen.setdefault((call.name, argument), []).append(value)
         plans: list[list[str]] = [[] for _ in tasks]
         jobs = [Job(task, self.environment, self.dialect, GroundTruth(self.environment, task)) for task in tasks]
+        aided = [self.recoveries > 0 and rng.random() < self.recoveries for _ in tasks]
+        for place in [place for place, one in enumerate(aided) if one]:
+            jobs[place] = replace(jobs[place], interface=rng.choice(self.aids))
 
         def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
-            return [Reply(self._next(tasks[job], plans[job], need, rng)) for job, need in waiting]
+            return [Reply(self._next(tasks[job], plans[job], need, aided[job], rng)) for job, need in waiting]
 
         return run_lockstep(jobs, complete)
 
-    def _next(self, task: Task, plan: list[str], need: NeedText, rng: random.Random) -> str:
+    def _next(self, task: Task, plan: list[str], need: NeedText, aided: bool, rng: random.Random) -> str:
         if need.messages[-1].role == "user":
             turn = sum(message.role == "user" for message in need.messages) - 1
             shown = " ".join(message.content for message in need.messages if message.role == "tool").split()
-            plan[:] = self._turn(task, turn, frozenset(shown), rng)
+            plan[:] = self._turn(task, turn, frozenset(shown), aided, rng)
         return plan.pop(0)
 
-    def _turn(self, task: Task, turn: int, shown: frozenset[str], rng: random.Random) -> list[str]:
-        """The replies of one turn. `shown` are the words of all results so far."""
+    def _turn(self, task: Task, turn: int, shown: frozenset[str], aided: bool, rng: random.Random) -> list[str]:
+        """The replies of one turn. `shown` are the words of all results so far; `aided`: failures are answered with
+        hints, and made good."""
         kind = kind_of(task, turn)
         careless = rng.random() < self.carelessness
         answer = DONE
@@ -81,7 +96,8 @@ class Teacher:
         else:
             calls = _recalled(task, turn, shown)
             if careless and len(calls) == len(task.calls[turn]):
-                calls = self._flawed(kind, task, turn, calls)
+                flawed = self._flawed(kind, task, turn, calls)
+                calls = self._recovered(task, turn, flawed, rng) if aided else flawed
         return [*(self.dialect.write([call]) for call in calls), self.dialect.answer(answer)]
 
     def _flawed(self, kind: str, task: Task, turn: int, calls: Sequence[Call]) -> Sequence[Call]:
@@ -94,6 +110,34 @@ class Teacher:
         if kind == "sibling":
             return [self._mistaken(call) for call in calls]
         return ()
+
+    def _recovered(self, task: Task, turn: int, flawed: Sequence[Call], rng: random.Random) -> Sequence[Call]:
+        """The calls of the turn with one before them, or among them, that is refused: the first of `flawed` where that
+        is, else a spoilt one."""
+        right = task.calls[turn]
+        world = self.environment.reset(task.state)
+        for call in (call for calls in task.calls[:turn] for call in calls):
+            world.call(call)
+        if flawed and flawed[0] not in right and world.fork().call(flawed[0]).error:
+            return [flawed[0], *right]
+        place = rng.randrange(len(right))
+        return [*right[:place], self._spoilt(right[place], task.tools_at(turn), rng), *right[place:]]
+
+    def _spoilt(self, call: Call, visible: Collection[str], rng: random.Random) -> Call:
+        """The call with a tool that is not there, an argument of another name, or one left out."""
+        tools = self.environment.tools()
+        ways = []
+        if hidden := sorted(name for name in tools.keys() - visible if call.name in alike(name, visible)):
+            ways.append(Call(rng.choice(hidden), call.arguments))
+        own = tools[call.name].parameters
+        if needed := [parameter.name for parameter in own if parameter.required]:
+            gone = rng.choice(needed)
+            ways.append(Call(call.name, {name: value for name, value in call.arguments.items() if name != gone}))
+            strange = sorted({name for tool in tools.values() for name in tool.parameter_names} - {p.name for p in own})
+            other = rng.choice(strange)
+            renamed = {other if name == gone else name: value for name, value in call.arguments.items()}
+            ways.append(Call(call.name, renamed))
+        return rng.choice(ways) if ways else Call(rng.choice(sorted(tools.keys() - visible)), call.arguments)
 
     def _guessed(self, task: Task, turn: int, gap: Mapping[str, Any], rng: random.Random) -> Sequence[Call]:
         """What the next turn will ask for, with a guess for the value that is missing."""

@@ -1,8 +1,8 @@
 """nano's warm start: supervised learning on the careless teacher's demonstrations, kept in a cache.
 
 The result is a folder that transformers loads, found again by the hash of its recipe: the environment with its
-catalogue, the tokenizer's and network's settings, the number of steps, the carelessness and the random seed. Nothing
-is downloaded. The tasks of the demonstrations are composed afresh and are never those of a run.
+catalogue, the tokenizer's and network's settings, the number of steps, the carelessness, the recoveries and the random
+seed. Nothing is downloaded. The tasks of the demonstrations are composed afresh and are never those of a run.
 
 The demo's comes ready in `weights/`; `python -m trainer.nano.warm_start console/demo.toml` makes it anew when its
 recipe has changed (two minutes).
@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rods import dialects
+from rods import dialects, interfaces
 from rods.canonical import content_id, keyed_random
 from rods.composing.catalogue import catalogue_for
-from rods.config import Config, read_config
+from rods.config import Config, Stage, read_config
 from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.tasks import TASK_TYPES, TaskType
@@ -42,6 +42,8 @@ WARM_UP = 20  # steps of rising learning rate; after them it falls linearly
 VOCABULARY_TASKS = 1500  # demonstrations from which the tokenizer's words are taken
 CHUNK = 512  # demonstrations written at a time
 SHIPPED = Path(__file__).parent / "weights"
+# What answers the failures in demonstrations of recoveries: hints by rule, alone and with all that SEAL adds.
+AIDS = (Stage(feedback="hints"), Stage(feedback="hints", interface="seal-full", evolve="none"))
 
 
 def warm_started(config: Config, progress: Progress | None = None) -> Path:
@@ -102,6 +104,7 @@ def recipe(config: Config) -> str:
             "demonstrations": [trace.as_json() for trace in next(_demonstrations(config, 8))],
             "environment": desk.environment().hash,
             "carelessness": config.policy.carelessness,
+            **({"recoveries": config.policy.recoveries} if config.policy.recoveries else {}),
             "steps": config.policy.warm_start_steps or STEPS,
             "random_seed": config.random_seeds.policy,
             "settings": [SEQUENCES, LEARNING_RATE, REST, WARM_UP, VOCABULARY_TASKS, network.ENTRIES, network.TEMPLATE],
@@ -114,9 +117,11 @@ def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
     """Endless demonstrations of fresh tasks, `chunk` at a time."""
     environment = desk.environment()
     dialect = dialects.load(config.policy.dialect)
+    recoveries = config.policy.recoveries
+    aids = [interfaces.load(stage, config.policy.dialect) for stage in AIDS] if recoveries else []
     teachers = [
         (
-            Teacher(catalogue_for(environment), environment, dialect, carelessness),
+            Teacher(catalogue_for(environment), environment, dialect, carelessness, recoveries, aids),
             fresh_tasks(config.random_seeds.policy, "warm start", types, size),
         )
         for size, types, carelessness in shown(config)

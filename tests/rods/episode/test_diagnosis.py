@@ -141,6 +141,26 @@ def test_a_target_is_known_from_whatever_was_shown() -> None:
     assert diagnose(unknown, TASK, DESK)[0] == "recovery_failure"  # where nobody knows what was shown
 
 
+def test_a_target_made_up_while_it_is_being_looked_up_was_not_waited_for() -> None:
+    """The address stands in a result of the same reply; a made-up one is taken as it comes."""
+    find, share = Call("find_contact", {"name": "ines"}), Call("share_file", {"file": "proposal", "address": "box32"})
+    state = {
+        "contacts": {"ines": {"address": "box32", "team": "design"}},
+        "files": {"proposal": {"folder": "drafts", "text": "so be it", "locked": False, "shared": []}},
+    }
+    task = Task(
+        reference(DESK),
+        "base",
+        ("Give ines the proposal.",),
+        ((find, share),),
+        ("find_contact", "share_file"),
+        state=state,
+    )
+    made_up = TAGS.write([find, Call("share_file", {"file": "proposal", "address": "zibapupa"})])
+    assert told((made_up,), task=task) == ("instance_mismatch",)
+    assert told((TAGS.write([find, share]),), task=task) == ("pass",)
+
+
 @pytest.mark.parametrize("end", ["length", "context", "infrastructure"])
 def test_a_turn_that_was_cut_or_broken_has_no_label(end: Any) -> None:
     assert told((LOOK, MOVE), (), cut=end) == ("pass", "correct_abstention")

@@ -58,13 +58,15 @@ def test_format_rewards(steps, format_reward, codes):
 
 
 def test_every_kind_names_its_function_and_range_and_no_other_is_scored():
-    assert set(REWARDS) == set(REWARD_KINDS) == set(RANGES)
+    assert set(REWARDS) == set(RANGES) == set(REWARD_KINDS) - {"value"}  # that one is a trainer's own
     played = trace(([step(OK)], YES))
     for kind, (low, high) in RANGES.items():
         reward = score(played, kind, ((Call("f"),),)).reward
         assert reward is not None and low <= reward <= high
     with pytest.raises(ValueError, match="unknown reward kind 'praise'; there are progress, binary, "):
         score(played, "praise")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="unknown reward kind 'value'"):
+        score(played, "value")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from prompts import FOLDER
 from rods.gates.feedback import LONGEST, GroundTruthValues, feedback_faults
+from rods.tasks import Task
 from tests.environments import load
-from tests.rods.gates.disguises import LEAKS, VALUES, leaky_tasks
-from worlds import desk
+from tests.rods.gates.disguises import LEAKS, SOUND, VALUES, leaky_tasks
+from worlds import bfcl, desk
 
 DIRECTION = "The event may have to be looked up before, as find_event does."
 TRUTH = GroundTruthValues(leaky_tasks())
@@ -19,15 +23,15 @@ def faults(text: str) -> list[str]:
     return feedback_faults(world, tools["move_event"], tools["find_event"], "no such event", text, TRUTH)
 
 
-def test_there_are_enough_disguises() -> None:
-    assert len(LEAKS) >= 30
+def test_there_are_enough_disguises_and_sound_texts() -> None:
+    assert len(LEAKS) >= 70 and len(SOUND) >= 20
 
 
 @pytest.mark.parametrize("disguise", LEAKS)
 def test_no_disguise_of_a_value_passes(disguise: str) -> None:
     assert not faults(DIRECTION)
     assert faults(f"{DIRECTION} Then {LEAKS[disguise]}.")
-    assert faults(f"{LEAKS[disguise].capitalize()}. {DIRECTION}")
+    assert faults(f"{LEAKS[disguise][0].upper()}{LEAKS[disguise][1:]}. {DIRECTION}")
 
 
 @pytest.mark.parametrize(
@@ -40,6 +44,35 @@ def test_no_disguise_of_a_value_passes(disguise: str) -> None:
 )
 def test_a_rule_in_plain_words_passes(text: str) -> None:
     assert faults(text) == []
+
+
+@pytest.fixture(scope="module")
+def ground_truths(wheel_file: object) -> dict[str, GroundTruthValues]:
+    tasks: dict[str, list[Task]] = {"desk": desk.generate(7, 400, 40), "bfcl": list(bfcl.tasks())}
+    return {name: GroundTruthValues(found) for name, found in tasks.items()}
+
+
+@pytest.mark.parametrize(("environment", "tool", "other", "refusal", "text"), SOUND)
+def test_a_sound_text_passes_beside_all_the_values_of_a_benchmark(
+    environment: str, tool: str, other: str, refusal: str, text: str, ground_truths: dict[str, GroundTruthValues]
+) -> None:
+    world = load(environment)
+    tools = world.tools()
+    assert not feedback_faults(world, tools[tool], tools.get(other), refusal, text, ground_truths[environment])
+
+
+def test_the_examples_that_the_generator_is_shown_would_pass(ground_truths: dict[str, GroundTruthValues]) -> None:
+    form, seen = re.compile(r"^Tool: (\w+)\nRefused with: (.*)\nAnswer: (.*)\nRemedy: \w+(?:, tool (\w+))?", re.M), 0
+    worlds = {name: load(name) for name in ground_truths}
+    for file in sorted(FOLDER.glob("feedback_class_*.txt")):
+        for tool, refusal, text, other in form.findall(file.read_text(encoding="utf-8")):
+            for name, world in worlds.items():
+                tools = world.tools()
+                if tool in tools:
+                    seen += 1
+                    found = feedback_faults(world, tools[tool], tools.get(other), refusal, text, ground_truths[name])
+                    assert not found, (file.name, text, found)
+    assert seen >= 35
 
 
 def test_what_the_document_or_the_refusal_shows_may_be_said() -> None:

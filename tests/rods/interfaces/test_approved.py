@@ -11,7 +11,7 @@ from rods.calls import Call
 from rods.config import Stage
 from rods.environments.base import Result
 from rods.interfaces.approved import Approved, ApprovedText
-from rods.interfaces.base import Shown
+from rods.interfaces.base import Identity, Shown, beside
 from rods.interfaces.hints import Hints
 from tests.environments import load
 
@@ -49,6 +49,22 @@ def test_whatever_has_no_text_is_answered_by_rule() -> None:
 
 def test_a_text_that_names_a_tool_which_is_held_out_is_not_shown() -> None:
     assert TEXT not in answered(Approved((WRITTEN,)), MOVE, "find_event").text
+
+
+def test_a_text_that_was_tried_for_a_refusal_comes_before_any_other_hint() -> None:
+    """An interface of one's own that hints, too, gives way; what no agent wrote about is left to it."""
+    stage = Stage(feedback="agents", interface=f"{__name__}:Hinting")
+    result = load("desk").reset(None).call(MOVE)
+    for texts, said in ((Approved((WRITTEN,)), TEXT), (Approved(), "my own")):
+        shown_now = interfaces.load(stage, "tags", (), texts).observation(shown(), MOVE, result)
+        assert orjson.loads(shown_now.text) == {"error": "no such event", "hint": said}
+
+
+class Hinting(Identity):
+    version = "hinting"
+
+    def observation(self, shown: Shown, call: Call, result: Result) -> Result:
+        return beside(result, "my own")
 
 
 def test_a_version_names_texts_and_form_and_all_versions_have_one_lineage() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from rods import interfaces
+from rods import dialects, interfaces
 from rods.analysis.says import Text, is_small, leaves
 from rods.calls import Call
 from rods.canonical import content_id
@@ -219,7 +219,58 @@ def test_a_stage_chooses_its_interface_and_its_feedback() -> None:
         interfaces.load(Stage(interface=f"{__name__}:Nobody"), "tags")
 
 
-def test_a_hint_that_changes_needs_a_new_version() -> None:
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (Call("book_room", {"event": "e12"}), "bad_arguments", "need room"),
+        (Call("book_room", {"event": "e12", "room": "oak", "day": "monday"}), "bad_arguments", "no day"),
+        (Call("find_room", {"title": "launch"}), "unknown_tool", "like book_room find_bill find_contact"),
+        (Call("open_window", {}), "unknown_tool", "no such tool"),
+        (Call("move_event", {"event": "launch", "day": "monday", "hour": 9}), "tool", "see find_event"),
+        (Call("create_event", {"title": "x", "day": "monday", "hour": 99}), "bounds", "hour must be between 8 and 17"),
+    ],
+)
+def test_a_terse_dialect_gets_the_names_concerned_and_a_word_or_two(call: Call, error: str, says: str) -> None:
+    result = load("desk").reset(None).call(call)
+    assert result.error == error
+    told = interfaces.load(Stage(feedback="hints"), "compact").observation(shown("desk"), call, result)
+    assert told.value["hint"] == says
+    (_, text) = dialects.load("compact").observation([call], [told])
+    assert text.endswith(f"hint= {says}")
+
+
+def test_a_terse_hint_is_a_version_of_its_own() -> None:
+    terse = interfaces.load(Stage(feedback="hints"), "compact")
+    assert terse.version == terse.lineage == f"{VERSION}-terse"
+    assert interfaces.load(Stage(feedback="hints"), "hermes").version == VERSION
+
+
+@pytest.mark.parametrize("dialect", ["tags", "compact"])
+def test_a_result_that_has_a_hint_gets_no_second_one(dialect: str) -> None:
+    """SEAL names what is wrong with the call; where it says nothing, the rules do."""
+    stages = [
+        Stage(interface="seal-full", evolve="none"),
+        Stage(interface="seal-full", evolve="none", feedback="hints"),
+        Stage(interface="seal-full", evolve="none", feedback="agents"),
+    ]
+    seal, *both = (interfaces.load(stage, dialect) for stage in stages)
+    lacking, lost = Call("book_room", {"event": "e12"}), Call("book_room", {"event": "e12", "room": "oak"})
+    world = load("desk").reset(None)
+    refused, wrong = world.call(lost), world.call(lacking)
+    for one in both:
+        assert one.observation(shown("desk"), lacking, wrong) == seal.observation(shown("desk"), lacking, wrong)
+        assert seal.observation(shown("desk"), lost, refused) is refused
+        assert "find_event" in one.observation(shown("desk"), lost, refused).value["hint"]
+    named = Call("bookroom", {})
+    unknown = Result("no tool named bookroom", error="unknown_tool")
+    assert all(one.observation(shown("desk"), named, unknown).text.count("Hint: ") == 1 for one in (seal, *both))
+
+
+@pytest.mark.parametrize(
+    ("brief", "known"),
+    [(False, ("hints-1", "a88374b4cfedf4db217a")), (True, ("hints-1-terse", "4a01bf396edb8214d8e4"))],
+)
+def test_a_hint_that_changes_needs_a_new_version(brief: bool, known: tuple[str, str]) -> None:
     said = []
     for name in ("desk", TOY):
         world = load(name)
@@ -229,10 +280,8 @@ def test_a_hint_that_changes_needs_a_new_version() -> None:
                 spoilt.append(dict.fromkeys(tool.parameter_names, value))
             for arguments in spoilt:
                 call = Call(tool.name, arguments)
-                said.append(hint(shown(name), call, world.reset(None).call(call)))
-    assert (VERSION, content_id(said)) == ("hints-1", "a88374b4cfedf4db217a"), (
-        "raise VERSION in rods/interfaces/hints.py"
-    )
+                said.append(hint(shown(name), call, world.reset(None).call(call), brief=brief))
+    assert (Hints(brief=brief).version, content_id(said)) == known, "raise VERSION in rods/interfaces/hints.py"
 
 
 def _locked() -> dict[str, Any]:

@@ -187,7 +187,6 @@ def test_versions_name_what_is_shown_and_belong_to_one_lineage() -> None:
         ({"interface": "seal-active", "without": ["scope"]}, "seal-active has no scope to be without"),
         ({"interface": "seal-active", "without": list(CUES)}, "leave it out"),
         ({"interface": "seal-full", "without": ["bravery"]}, "bravery"),
-        ({"interface": "seal-full", "feedback": "hints"}, "choose one"),
     ],
 )
 def test_switches_that_cannot_be_are_refused(stage: dict[str, Any], message: str) -> None:
