@@ -24,7 +24,7 @@ from buffers.run.runfolder import OBSERVATIONS, TRACKER, TRACKER_VERSION
 from buffers.state import RunState
 from rods.errors import RefusedError, UserError
 from rods.observations import Group, Update
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 PROCESS = "trainer"
 TRACKER_SECONDS = 10.0  # between writes of tracker.json that nobody asked for
@@ -76,7 +76,7 @@ class TrainerLog:
         """Whether a checkpoint of (attempt, step) may be resumed."""
         return self.state.live(attempt, step)
 
-    def task(self, task_id: str) -> Task:
+    def task(self, task_id: str) -> AnyTask:
         """A given task or one that was injected."""
         return self.state.task(task_id)
 

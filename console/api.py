@@ -28,7 +28,7 @@ from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Message, NeedText, Reply, Trace
 from rods.episode.rewards import score as scored
 from rods.observations import Group, Rollout
-from rods.tasks import Task, read_tasks
+from rods.tasks import AnyTask, read_tasks
 from trainer.batches import groups as groups_of
 from trainer.batches import jobs, scoring_jobs
 from trainer.policy import Batch, TrainingStopped
@@ -40,7 +40,7 @@ AT_ONCE = 64  # episodes that wait for an asynchronous policy
 
 
 def play(
-    task: Task, policy: PolicyFunction, *, dialect: DialectName = "hermes", environments: Environments | None = None
+    task: AnyTask, policy: PolicyFunction, *, dialect: DialectName = "hermes", environments: Environments | None = None
 ) -> Trace:
     """One episode of `task`: its replies, calls, results and verdicts, turn by turn. The text of calls is in the form
     of `dialect`, which the system message explains to the policy."""
@@ -60,7 +60,7 @@ class Evaluation:
 
 
 def evaluate(
-    tasks: Path | str | Sequence[Task],
+    tasks: Path | str | Sequence[AnyTask],
     policy: PolicyFunction,
     *,
     rollouts: int = 1,
@@ -195,7 +195,7 @@ class _Files:
         if self.restore is not None:
             self.restore(folder)
 
-    def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+    def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         traces = _play(scoring_jobs(tasks, self.run.config, self.run.environments), self.policy)
         return [None if each.end == "infrastructure" else each.resolved / each.expected for each in traces]
 

@@ -12,7 +12,7 @@ A reward of one's own has the kind `value` and its range: {"task": …, "reward"
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,15 @@ from rods.episode.rewards import RANGES
 from rods.errors import UserError
 from rods.observations import MILLIONTHS, EpisodeReward, Group, RewardKind, Role, Rollout, Update, millionths, turns
 from rods.rules.curriculum import scheduled, stage_rules
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 Record = Mapping[str, Any]
+# Kinds of reward that follow from what was resolved of what was expected.
+FOLLOWING: Mapping[str, Callable[[int, int], float]] = {
+    "progress": lambda resolved, expected: resolved / expected,
+    "binary": lambda resolved, expected: float(resolved == expected),
+    "rubric": lambda resolved, expected: 2 * resolved / expected - 1,
+}
 ROUNDED = 1e-6  # a reported reward may differ by so much from what its turns come to
 
 
@@ -43,7 +49,7 @@ class OpenEpoch:
 
     made: Epoch
     reward: EpisodeReward
-    tasks: tuple[tuple[Role, Task], ...]
+    tasks: tuple[tuple[Role, AnyTask], ...]
     interface: Mapping[str, str] | None = None
 
 
@@ -225,7 +231,7 @@ def _group(record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] |
         raise UserError(str(error), where=where, remedy=remedy) from error
 
 
-def _rollout(given: Any, task: Task, head: Any, reward: Mapping[str, Any]) -> dict[str, Any]:
+def _rollout(given: Any, task: AnyTask, head: Any, reward: Mapping[str, Any]) -> dict[str, Any]:
     """Fills in what follows from the number of resolved turns, or from a reward of one's own. Raises ValueError when
     `task` has no such turns after a head start of `head`, and where the `reward` trained on does not follow from
     them."""
@@ -233,18 +239,16 @@ def _rollout(given: Any, task: Task, head: Any, reward: Mapping[str, Any]) -> di
     if trained == "value":
         return _valued(given, *reward["range"])
     resolved, expected = turns(given)
-    if type(head) is not int or expected != task.expected_turns - head:
+    if type(head) is not int or expected != task.expected - head:
         raise ValueError(
-            f"{expected} turns are expected, but the task {task.id} has {task.expected_turns}, and head is {head!r}"
+            f"{expected} turns are expected, but the task {task.id} has {task.expected}, and head is {head!r}"
         )
     filled = {"end": "finished", "binary": int(resolved == expected), **given}
     if "reward" not in filled:
         if filled["end"] == "infrastructure":
             filled["reward"] = None
-        elif trained == "progress":
-            filled["reward"] = resolved / expected
-        elif trained == "binary":
-            filled["reward"] = filled["binary"]
+        elif trained in FOLLOWING:
+            filled["reward"] = FOLLOWING[trained](resolved, expected)
         else:
             raise ValueError(f"a rollout says no 'reward', and {trained} does not follow from its turns")
     return filled
@@ -252,9 +256,9 @@ def _rollout(given: Any, task: Task, head: Any, reward: Mapping[str, Any]) -> di
 
 def _check_reward(rollout: Rollout, trained: RewardKind) -> None:
     """Raises ValueError where a reward is not what the turns come to, by which the run would be steered."""
-    if rollout.reward is None or trained not in ("progress", "binary"):
+    if rollout.reward is None or trained not in FOLLOWING:
         return
-    earned = rollout.binary if trained == "binary" else rollout.resolved / rollout.expected
+    earned = FOLLOWING[trained](rollout.resolved, rollout.expected)
     if abs(rollout.reward - earned) > ROUNDED:
         raise ValueError(
             f"the {trained} of {rollout.resolved} of {rollout.expected} turns is {earned:g}, not the reward "

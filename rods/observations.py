@@ -14,8 +14,9 @@ from typing import Any, Literal, get_args
 
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
-EpisodeReward = Literal["progress", "binary", "format", "format_codes", "progress_format", "toolrl"]  # of a trace
-# What a group may be scored by. A `value` is a number that a trainer of one's own gives a whole rollout.
+# What the trace of an episode gives (rods/episode/rewards.py), and what a group may be scored by: a `value` is a number
+# that a trainer of one's own gives a whole rollout.
+EpisodeReward = Literal["progress", "binary", "format", "format_codes", "progress_format", "toolrl", "rubric"]
 RewardKind = EpisodeReward | Literal["value"]
 REWARD_KINDS: tuple[RewardKind, ...] = (*get_args(EpisodeReward), "value")
 FORMAT_REWARDS: frozenset[RewardKind] = frozenset({"format", "format_codes"})  # they say nothing about a zone

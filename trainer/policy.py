@@ -30,7 +30,7 @@ from rods.errors import RodsError
 from rods.interfaces.approved import NOTHING_APPROVED, Approved
 from rods.interfaces.base import Interface
 from rods.observations import EpisodeReward, Group, Role, Rollout
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 Stopping = Literal["finished", "signal", "step_limit"]
 
@@ -49,7 +49,7 @@ class BatchSlot:
     many of its first turns are played by the ground truth (`rollouts.head_start`)."""
 
     index: int
-    task: Task
+    task: AnyTask
     role: Role = "active"
     head: int = 0
 
@@ -116,6 +116,6 @@ class Policy(Protocol):
         """Restores what `save` wrote. Raises UserError when the files do not fit the configuration."""
         ...
 
-    def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+    def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """Progress of one greedy rollout a task, without training aids; None for an infrastructure failure."""
         ...

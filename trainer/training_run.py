@@ -33,6 +33,7 @@ from rods.rules import curriculum
 from rods.rules.curriculum import Course
 from rods.rules.order import EpochSlot, head_start, steps_per_epoch
 from rods.rules.order import batch as slots_of_batch
+from rods.tasks import Task
 from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
@@ -186,9 +187,9 @@ class TrainingRun:
 
     def _slot(self, index: int, slot: EpochSlot) -> BatchSlot:
         task, head, share = self.log.task(slot.task_id), 0, self.config.rollouts.head_start
-        if share and slot.role == "active":
+        if share and slot.role == "active" and isinstance(task, Task):
             tracker = self.log.state.tracker
-            head = head_start(task.expected_turns, tracker.window(task.id), tracker.last_step(task.id), share)
+            head = head_start(task.expected, tracker.window(task.id), tracker.last_step(task.id), share)
         return BatchSlot(index, task, slot.role, head)
 
     def record(self, batch: Batch, groups: Sequence[Group], traces: Sequence[Mapping[str, Any]] = ()) -> None:

@@ -76,6 +76,7 @@ def follow(run: Run) -> None:
 def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
     if ranks.together(lambda: driven(training).finished):
         return
+    batches.scoring_jobs(run.tasks, run.config, run.environments)  # refuses now what nothing here judges
     settle_torch(run.config)
     folder = ranks.together(lambda: starting_weights(driven(training)))
     engine = LocalEngine.load(

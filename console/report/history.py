@@ -23,7 +23,7 @@ from evaluation.heldout import scored
 from rods.config import Config, Zones
 from rods.observations import FORMAT_REWARDS, Dynamics, Group, Update, dynamics, label_counts
 from rods.rules.zones import ZONES, group_signal, zone_of
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -92,7 +92,7 @@ class History:
 
     name: str
     config: Config
-    tasks: dict[str, Task]
+    tasks: dict[str, AnyTask]
     groups: Groups
     epochs: tuple[EpochRow, ...]
     variants: dict[str, Variant]

@@ -21,7 +21,7 @@ from console.output import estimated
 from console.report import plots, style
 from console.report.findings import findings, limits, numbers
 from console.report.history import History, Variant
-from rods.tasks import TASK_TYPES, Task
+from rods.tasks import TASK_TYPES, AnyTask, Task
 
 LONGEST = 600  # characters of a text or call that the page shows
 MOST_VERSIONS = 40  # of the interface, in its table
@@ -173,7 +173,7 @@ def page(history: History, drawn: list[Plot]) -> str:
     )
 
 
-def examples(history: History) -> list[tuple[Task, Variant]]:
+def examples(history: History) -> list[tuple[AnyTask, Variant]]:
     """One injected variant of each type with its seed: the latest, because the policy was at its best then."""
     known = history.tasks | {task_id: variant.task for task_id, variant in history.variants.items()}
     found = []
@@ -225,11 +225,15 @@ def _scores(heldout: dict[str, Any]) -> list[tuple[str, ...]]:
     return [(name, estimated(old), estimated(new), between, str(new["tasks"])) for name, old, new, between in rows]
 
 
-def _turns(task: Task) -> list[tuple[str, str, list[str]]]:
+def _turns(task: AnyTask) -> list[tuple[str, str, list[str]]]:
     """What a turn shows: its text, the names of the tools that return in it, and its calls."""
     return [
-        (_short(text), ", ".join(task.held_out.get(turn, ())), [_short(str(call)) for call in calls])
-        for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True))
+        (
+            _short(text),
+            ", ".join(task.held_out.get(turn, ())),
+            [_short(str(call)) for call in (task.calls[turn] if isinstance(task, Task) else ())],
+        )
+        for turn, text in enumerate(task.texts)
     ]
 
 

@@ -18,7 +18,7 @@ from rods.commands import Json
 from rods.errors import UserError
 from rods.observations import Dynamics, Group, dynamics, shares
 from rods.rules.tracker import Window
-from rods.tasks import Task
+from rods.tasks import AnyTask, Checks, OpenTask, Persona, Task
 
 SAID = 300  # characters of what a failed candidate came to
 TaskId = Annotated[str, Parameter(help="A task's id, or enough of its first characters.")]
@@ -38,8 +38,8 @@ class TaskHistory:
     group with labels its step, turn by turn how many of its rollouts earned which, and how its turns `went`
     (rods.observations.Dynamics)."""
 
-    task: Task
-    lineage: list[Task]
+    task: AnyTask
+    lineage: list[AnyTask]
     variants: list[str]
     windows: list[Window]
     history: list[dict[str, Any]]
@@ -124,7 +124,7 @@ def _list_line(one: dict[str, Any]) -> str:
     return f"{one['id']}  {one['type']:<12} {one['zone'] or 'no zone':<9} generation {one['generation']}  {now}"
 
 
-def _known(path: Path) -> tuple[RunState, dict[str, Task], dict[str, str]]:
+def _known(path: Path) -> tuple[RunState, dict[str, AnyTask], dict[str, str]]:
     """Where a run stands, its tasks by id, and of every variant the task that it was written from."""
     run = Run.open(path)
     state = read_state(run, strict=False)
@@ -162,7 +162,7 @@ def task_history(path: Path, prefix: str) -> TaskHistory:
     )
 
 
-def _labels(run: Run, task: Task) -> list[dict[str, Any]]:
+def _labels(run: Run, task: AnyTask) -> list[dict[str, Any]]:
     """What became of each turn in the task's live groups, and how many had a call and how many replies they took, in
     order of steps."""
     found: list[dict[str, Any]] = []
@@ -171,7 +171,7 @@ def _labels(run: Run, task: Task) -> list[dict[str, Any]]:
         if state.rewound:  # a start dropped steps while we read
             found = [one for one in found if one["step"] < step.step]
         for group in (Group.from_json(record) for record in step.records if record["task"] == task.id):
-            turns: list[Counter[str]] = [Counter() for _ in task.script]
+            turns: list[Counter[str]] = [Counter() for _ in task.texts]
             for rollout in group.rollouts:
                 for turn, label in enumerate(rollout.labels, start=group.head):
                     turns[turn][label] += 1
@@ -181,7 +181,7 @@ def _labels(run: Run, task: Task) -> list[dict[str, Any]]:
     return found
 
 
-def _lineage(task_id: str, tasks: dict[str, Task], seeds: dict[str, str]) -> list[Task]:
+def _lineage(task_id: str, tasks: dict[str, AnyTask], seeds: dict[str, str]) -> list[AnyTask]:
     """The tasks from the root to `task_id`: each was written from the one before."""
     line = [tasks[task_id]]
     while (seed := seeds.get(line[0].id)) in tasks and seed not in {task.id for task in line}:
@@ -230,18 +230,23 @@ def _lines(found: TaskHistory) -> list[str]:
     if found.variants:
         lines.append("variants  " + ", ".join(found.variants))
     lines.append(f"tools     {', '.join(task.tools)}")
+    lines += [f"system    {task.system}"] if task.system else []
     lines.append("")
-    for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
+    for turn, text in enumerate(task.texts):
         if turn in task.held_out:
             lines.append(f"turn {turn}  now available: {', '.join(task.held_out[turn])}")
         lines.append(f"turn {turn}  user: {text}")
-        lines += [f"        truth: {call}" for call in calls] or ["        truth: no call is right here"]
+        if isinstance(task, Task):
+            truth = [f"        truth: {call}" for call in task.calls[turn]]
+            lines += truth or ["        truth: no call is right here"]
         recent: Counter[str] = sum((Counter(one["turns"][turn]) for one in found.labels[-RECENT:]), Counter())
         if recent:
             lines.append(f"        {shares(recent)}; of {recent.total()} rollouts in its last groups")
     went = sum((Dynamics(**one["went"]) for one in found.labels[-RECENT:]), Dynamics())
     if went.turns:
         lines.append(f"replies   {went.words()} in its last groups")
+    if isinstance(task, OpenTask):
+        lines += _open_lines(task)
     lines.append("")
     for window in found.windows:
         lines.append(
@@ -255,3 +260,15 @@ def _lines(found: TaskHistory) -> list[str]:
     if not found.windows and not found.history:
         lines.append("never rolled out, never picked")
     return lines
+
+
+def _open_lines(task: OpenTask) -> list[str]:
+    """What a played user goes by, and what the task is judged by at the end."""
+    user, lines = task.user, []
+    if isinstance(user, Persona):
+        lines = [f"user      wants: {user.intent}", f"          at most {user.turns} texts"]
+        lines += [f"          talks: {user.manner}"] if user.manner else []
+        lines += [f"          knows {topic}: {words}" for topic, words in user.knows.items()]
+    if isinstance(task.goal, Checks):
+        return lines + [f"check     {call}" for call in task.goal.calls]
+    return lines + [f"rubric    {criterion}" for criterion in task.goal.criteria]

@@ -24,7 +24,7 @@ from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.llm import Request
 from rods.llm.wire import CHARACTERS_A_TOKEN
-from rods.tasks import Task
+from rods.tasks import Task, scripted
 from worlds import desk
 
 PAGES = Path(__file__).parent.parent.parent / "docs" / "prompts"
@@ -38,7 +38,8 @@ def prompts(run: RunFolder, seed: TaskId, /, *, tagged: Tagged = False, as_json:
     environment = opened.environments.load(found.task.environment.name)
     endpoints = opened.config.operation.endpoints
     structured = not tagged and all(endpoint.structured for endpoint in endpoints)
-    rehearsal = _rehearsed(opened.config, environment, found.task, found.lineage[0], structured=structured)
+    one, root = (scripted(task, "a variant") for task in (found.task, found.lineage[0]))
+    rehearsal = _rehearsed(opened.config, environment, one, root, structured=structured)
     if as_json:
         print_json({"missing": rehearsal.missing, "prompts": [as_record(asked) for asked in rehearsal.questions]})
         return

@@ -129,6 +129,15 @@ def test_an_identical_step_is_done_a_different_one_refused(run: Path) -> None:
     assert "recorded with other contents" in other.stderr
 
 
+def test_a_rubric_s_reward_follows_from_what_it_gave(run: Path) -> None:
+    task, turns = tasks(run, 0)[0]
+    judged = {**group((task, turns), 0, turns), "reward": {"kind": "rubric", "range": [-1, 1]}}
+    answers(rods("observe", run, "--json", stdin=json.dumps(judged) + "\n" + end(1)))
+    records = [json.loads(line) for line in (run / "observations.jsonl").read_text().splitlines()]
+    (found,) = [record for record in records if record["kind"] == "group"]
+    assert [one["reward"] for one in found["rollouts"]] == [-1.0, 1.0]
+
+
 def test_a_reward_of_ones_own_steers_the_run(run: Path) -> None:
     easy, middling, hard, broken = tasks(run, 0)[:4]
     said = [valued(easy, 1, 0.9), valued(middling, 0.37, -0.13), valued(hard, -1, -0.999)]

@@ -86,13 +86,13 @@ class Agents:
             return 200, {"object": "list", "data": [{"id": "stub", "object": "model", "max_model_len": 32_768}]}
         asked = stub_model.read(body)
         if asked is None:  # what the client sends to see what the server can do
-            return 200, _completion('{"answer": "yes"}')
+            return 200, completion('{"answer": "yes"}')
         self.asked.append((asked.template, asked.fields))
         told = self.answers(asked.template, asked.fields)
         if isinstance(told, int):
             return told, {"error": {"message": "broken", "code": told}}
         text = told if isinstance(told, str) else stub_model.written(told, constrained=asked.schema is not None)
-        return 200, _completion(text)
+        return 200, completion(text)
 
     def count(self, template: str = "feedback") -> int:
         return sum(name == template for name, _ in self.asked)
@@ -111,7 +111,7 @@ def _examples() -> dict[str, Record]:
     return {record["kind"]: record for record in lines}
 
 
-def _completion(text: str) -> Any:
+def completion(text: str) -> Any:
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
     usage = {"prompt_tokens": 100, "completion_tokens": 10}
     return {"id": "x", "object": "chat.completion", "model": "stub", "choices": [choice], "usage": usage}

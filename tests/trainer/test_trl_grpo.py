@@ -33,6 +33,7 @@ from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError
 from rods.observations import Rollout
+from rods.tasks import scripted
 from tests.environments import ENVIRONMENTS
 from tests.trainer.runs import live_steps
 from trainer import advantages, batches, token_scores, trl_grpo
@@ -322,7 +323,7 @@ def test_labels_are_the_same_from_memory_from_a_trace_file_and_after_a_resume(
             with TrainingRun(replace(run, config=run.config.model_copy(update={"operation": operation}))) as training:
                 trl_grpo.train(training)
         recorded.append(live_steps(run.path))
-        tasks = {task.id: task for task in run.tasks}
+        tasks = {task.id: scripted(task, "a label") for task in run.tasks}
         for step, _, groups in recorded[-1]:
             (file,) = (run.path / "traces").glob(f"step_{step:08d}.*")
             played = [Trace.from_json(orjson.loads(line)) for line in gzip.decompress(file.read_bytes()).splitlines()]

@@ -16,6 +16,7 @@ from buffers.run.run import Run
 from buffers.run.runfolder import FEEDBACK
 from console.main import run as rods
 from rods import interfaces
+from rods.errors import CorruptLogError
 from rods.interfaces.approved import failure_id
 from rods.observations import Group, Role
 from tests.buffers.audit.test_verify import rewrite
@@ -30,12 +31,18 @@ CLOSED = {"category": "dependency_missing", "type": "explain_dependency", "remed
 LATER = "Which event is meant may have to be looked up before, as find_event does."
 
 
-def asked(number: int) -> Record:
-    return record("asked", failure=MOVE, number=number, **NAMES)
+def asked(number: int, failure: str = MOVE, **names: str) -> Record:
+    return record("asked", failure=failure, number=number, **(names or NAMES))
 
 
-def approved(number: int) -> Record:
-    return record("approved", failure=MOVE, number=number, text=TEXT, **CLOSED, judge={**GOOD, "consistent": True})
+def approved(number: int, failure: str = MOVE, text: str = TEXT) -> Record:
+    return record("approved", failure=failure, number=number, text=text, **CLOSED, judge={**GOOD, "consistent": True})
+
+
+def approval(tool: str, pattern: str, text: str) -> list[Record]:
+    """A question about a failure of desk, and its answer."""
+    failure = failure_id("desk", tool, pattern)
+    return [asked(1, failure, environment="desk", tool=tool, pattern=pattern), approved(1, failure, text)]
 
 
 HISTORY = [
@@ -116,11 +123,18 @@ def test_a_record_that_was_edited_or_taken_out_is_found(
     assert found in capsys.readouterr().out
 
 
+def test_a_trainer_does_not_go_on_with_texts_that_were_edited(run: Run, tmp_path: Path) -> None:
+    shutil.copytree(run.path, tmp_path / "run")
+    rewrite(tmp_path / "run" / FEEDBACK, where(7, text=LATER))
+    with pytest.raises(CorruptLogError, match="its texts are not those of version agents-1"):
+        Shows(Run.open(tmp_path / "run"))
+
+
 def test_a_text_that_no_epoch_has_shown_is_held_against_the_gates_by_a_replay(tmp_path: Path) -> None:
     for text, sound in ((LATER, True), ("The event is e13, as find_event would have told.", False)):
         made = make_run(tmp_path / f"run{sound}", {"curriculum": {"stages": [{"feedback": "agents"}]}})
         writer = LogWriter(made.path / FEEDBACK)
-        writer.append([asked(1), approved(1) | {"text": text}])
+        writer.append([asked(1), approved(1, text=text)])
         writer.close()
         assert verify(made.path).ok, "as far as the logs go"
         found = verify(made.path, replay=True)
