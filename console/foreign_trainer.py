@@ -20,8 +20,7 @@ from typing import Any
 import orjson
 
 from buffers.ends import check_trainers
-from buffers.folds.feedback import FeedbackFold
-from buffers.merging.merger import Epoch, Merger, approved_in
+from buffers.merging.merger import Epoch, Merger, approved_now
 from buffers.run.run import Run
 from buffers.state import RunState, read_state
 from buffers.trainer_log import TrainerLog
@@ -161,9 +160,7 @@ def _due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:
     rules = stage_rules(run.config.curriculum, stage)
     if not rules.evolving and rules.feedback != "agents":
         return None
-    feedback = FeedbackFold(run.path)
-    feedback.poll()
-    approved = approved_in(feedback, run, state.pool.latest or {})
+    approved = approved_now(run, state.pool.latest or {})
     shown = interfaces.load(rules, run.config.policy.dialect, state.shown, approved)
     return {"interface": shown.version, "lineage": shown.lineage}
 
