@@ -107,6 +107,11 @@ class RunState:
         return self.observations.evolution.shown
 
     @property
+    def update(self) -> Record | None:
+        """The latest `update` record that was read; when a step is yielded, that of the step before."""
+        return self.observations.update
+
+    @property
     def rewound(self) -> bool:
         """Whether the last look met a start that dropped steps."""
         return self.observations.rewound

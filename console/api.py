@@ -29,7 +29,8 @@ from rods.episode.engine import Message, NeedText, Reply, Trace
 from rods.episode.rewards import score as scored
 from rods.observations import Group, Rollout
 from rods.tasks import AnyTask, read_tasks
-from trainer.batches import earned, jobs, scoring_jobs
+from trainer.batches import groups as groups_of
+from trainer.batches import jobs, scoring_jobs
 from trainer.policy import Batch, TrainingStopped
 from trainer.training_run import TrainingRun
 
@@ -132,19 +133,7 @@ class Training:
     def record(self, batch: Batch, played: Sequence[Sequence[Trace | Rollout]]) -> list[Group]:
         """Makes what the slots of `batch` earned durable, one group a slot; returns the groups, with rewards. A rollout
         that was not played here is given as a `Rollout`."""
-        interface, kind = batch.interface(self.config.policy.dialect), batch.reward
-        environments, mining = self.run.run.environments, self.config.mines(batch.stage)
-        groups = [
-            batch.group(
-                slot,
-                [
-                    earned(each, slot.task, kind, environments, mining=mining) if isinstance(each, Trace) else each
-                    for each in played[slot.index]
-                ],
-                interface,
-            )
-            for slot in batch.slots
-        ]
+        groups = groups_of(batch, played, self.config, self.run.run.environments)
         self.run.record(batch, groups)
         return groups
 

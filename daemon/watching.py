@@ -120,7 +120,7 @@ class Watch:
         for task in self.active if self._whole_pool else _played(step):
             window = windows.get(task)
             # what was shown otherwise says nothing here
-            known = window is not None and window.interface in shown and window.last_step > begun
+            known = window is not None and window.lineage in shown and window.last_step > begun
             found.append(window.signal(config.zones.probe) if window and known else TaskSignal(task, None))
         return found
 

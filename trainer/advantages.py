@@ -50,7 +50,7 @@ class RolloutView:
     tokens: int
 
     @property
-    def diagnoses(self) -> tuple[tuple[str, ...], ...]:
+    def errors(self) -> tuple[tuple[str, ...], ...]:
         """What went wrong in each turn, in order: `format` for malformed text, else the kind of error of a call
         (rods.faults.CallError)."""
         return tuple(

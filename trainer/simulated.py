@@ -112,7 +112,7 @@ class SimulatedPolicy:
     def groups(self, batch: Batch) -> list[Group]:
         """The rollouts of a batch, one group a slot."""
         seed, count, kind = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task, batch.reward
-        groups, interface = [], batch.interface(self.config.policy.dialect)
+        groups = []
         for slot in batch.slots:
             chance = turn_chance(slot.task, self.skill)
             drawn = [
@@ -121,7 +121,7 @@ class SimulatedPolicy:
             ]
             if batch.rules.evolving:
                 drawn = [_labelled(one, slot.task) for one in drawn]
-            groups.append(batch.group(slot, drawn, interface))
+            groups.append(batch.group(slot, drawn))
         return groups
 
     def practise(self, groups: Sequence[Group]) -> None:

@@ -71,9 +71,10 @@ class LogWriter:
         self._write(data, last, meanwhile)
         return self.seq
 
-    def append_group(self, records: Sequence[Record], closing: Record) -> int:
-        """Appends `records` and the record that closes them, in one write. Returns the closing record's seq."""
-        return self.append([*records, closed(closing, self.seq + 1)])
+    def append_group(self, records: Sequence[Record], closing: Record, before: Sequence[Record] = ()) -> int:
+        """Appends `records` and the record that closes them, in one write; in front of them, with the same sync, those
+        of `before`, which need no closing. Returns the closing record's seq."""
+        return self.append([*before, *records, closed(closing, self.seq + len(before) + 1)])
 
     def rotate(self) -> Path | None:
         """Closes the live part under the name that carries its first seq; None when it is still empty."""

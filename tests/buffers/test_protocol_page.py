@@ -19,6 +19,7 @@ from buffers.run import runfolder
 from buffers.run.run import Run
 from buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACKER, operation
 from buffers.trainer_log import TrainerLog
+from rods.observations import Update
 from rods.rules.order import EpochSlot
 from rods.tasks import Task
 from tests.buffers.world import Players, SyncDaemonLog, make_run, originals, variants
@@ -44,6 +45,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
         players._fresh = iter([originals()[0], *variants()])  # the first is refused
         for number in range(4):
             players.epoch(number)
+        trainer.write_update(Update(0.4312, 0.87))
+        trainer.flush()
         first = next(read(run.path / EXPANDED))["pick"]
         daemon.rejected(first, 1, stage="judge", error="query_verify_failed", evidence=[])
     longer = run.config.training.model_copy(update={"steps": 900})

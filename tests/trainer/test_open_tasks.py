@@ -23,7 +23,8 @@ from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError
 from rods.tasks import AnyTask, OpenTask, Rubric, Script, Task
 from tests.rods.episode.test_open_episodes import ASK, DONE, FIND, GOOD, TAGS, TASK, WHICH, WRONG
-from trainer.batches import earned, jobs
+from trainer import batches
+from trainer.batches import jobs
 from trainer.simulated import SimulatedPolicy
 from trainer.training_run import TrainingRun
 from worlds import desk
@@ -61,17 +62,8 @@ def trained(run: Run, steps: int = 2) -> None:
                 return [Reply(next(left[place])) for place, _ in waiting]
 
             traces = run_lockstep(given, complete)
-            groups = [
-                batch.group(
-                    slot,
-                    [
-                        earned(trace, slot.task, batch.reward, run.environments, mining=False)
-                        for trace in traces[2 * slot.index : 2 * slot.index + 2]
-                    ],
-                    batch.interface("tags"),
-                )
-                for slot in batch.slots
-            ]
+            played = [traces[start : start + 2] for start in range(0, len(traces), 2)]
+            groups = batches.groups(batch, played, run.config, run.environments)
             kept = [{"slot": place // 2, "rollout": place % 2, **one.as_json()} for place, one in enumerate(traces)]
             training.record(batch, groups, kept if batch.traced else ())
             training.after_update()
