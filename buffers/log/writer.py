@@ -135,11 +135,12 @@ class LogWriter:
         self._broken = False
 
     def _is_as_left(self) -> bool:
-        """Whether the path still names the file that is open, and nobody has added to it."""
+        """Whether the path still names the file that is open, and nobody has added to it. Raises UserError where it
+        names none: the folder was moved, or the log removed."""
         try:
             found = self.path.stat()
-        except FileNotFoundError:
-            return False
+        except FileNotFoundError as error:
+            raise disk_error(error, self.path) from error
         return found.st_size == self.size and (found.st_dev, found.st_ino) == self._file
 
     def _sync(self, data: bytes = b"") -> None:
