@@ -188,7 +188,8 @@ class TrainerLog:
         started = time.monotonic()
         if not force and started < self._tracker_due:
             return False
-        replace(self.run.path / TRACKER, orjson.dumps(tracker_json(self.state)) + b"\n")
+        with self.held():
+            replace(self.run.path / TRACKER, orjson.dumps(tracker_json(self.state)) + b"\n")
         ended = time.monotonic()
         self._tracker_due = ended + max(TRACKER_SECONDS, (ended - started) / TRACKER_SHARE)
         return True
