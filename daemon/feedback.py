@@ -37,7 +37,7 @@ from rods.gates.probe import Witness, mends, witnesses
 from rods.interfaces.approved import failure_id
 from rods.llm import BudgetSpent, EndpointError, RequestRefused
 from rods.rules.mining import MinedFailure
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 REST = 30.0  # seconds until anybody is asked again after no endpoint answered
 OBJECTION = "An earlier answer to this was not accepted:\n{text}\nWhat is wrong with it: {why}\nWrite a better one."
@@ -61,7 +61,7 @@ class Correcting:
     """Works on one failure at a time. `tasks`: what may not be given away, read anew for each text."""
 
     def __init__(
-        self, run: Run, log: DaemonLog, writers: Writers, threads: Executor, tasks: Callable[[], Sequence[Task]]
+        self, run: Run, log: DaemonLog, writers: Writers, threads: Executor, tasks: Callable[[], Sequence[AnyTask]]
     ) -> None:
         self.run, self.config, self.log = run, run.config, log
         self._writers, self._threads, self._tasks = writers, threads, tasks

@@ -13,14 +13,12 @@ from buffers.run.run import Run
 from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS
 from buffers.state import RunState, read_state
 from console.output import RunFolder, print_json, print_lines
+from console.versions import InterfaceVersion, InterfaceVersions
 from rods.commands import Json
-from rods.config import Component
 from rods.errors import UserError
-from rods.interfaces.seal import words
-from rods.observations import Group, shares
-from rods.rules.curriculum import stage_rules
+from rods.observations import Dynamics, Group, dynamics, shares
 from rods.rules.tracker import Window
-from rods.tasks import Task
+from rods.tasks import AnyTask, Checks, OpenTask, Persona, Task
 
 SAID = 300  # characters of what a failed candidate came to
 TaskId = Annotated[str, Parameter(help="A task's id, or enough of its first characters.")]
@@ -37,10 +35,11 @@ FACTS = ("rule", "groups", "mean", "variance", "detail", "score", "why", "accept
 @dataclass(frozen=True, slots=True)
 class TaskHistory:
     """A task, its lineage from the root on, its variants, its windows of rewards, its picks and decisions; and of each
-    group with labels its step and, turn by turn, how many of its rollouts earned which."""
+    group with labels its step, turn by turn how many of its rollouts earned which, and how its turns `went`
+    (rods.observations.Dynamics)."""
 
-    task: Task
-    lineage: list[Task]
+    task: AnyTask
+    lineage: list[AnyTask]
     variants: list[str]
     windows: list[Window]
     history: list[dict[str, Any]]
@@ -87,51 +86,21 @@ def inspect(run: RunFolder, task: Listed = None, /, *, interface: Versions = Fal
         print_lines(_lines(found))
 
 
-@dataclass(frozen=True, slots=True)
-class InterfaceVersion:
-    """What the policy was shown from `step` on. `added` and `removed`: components of an evolving interface and what
-    they say, against the version before. `why`: the change that the labels called for (rods.rules.evolution.Change)."""
-
-    step: int
-    stage: int
-    version: str
-    added: dict[Component, str]
-    removed: dict[Component, str]
-    why: dict[str, Any] | None
-
-
 def interface_versions(path: Path) -> list[InterfaceVersion]:
     """The versions of what the live steps have shown, in order."""
     run = Run.open(path)
-    config, state = run.config, RunState(run)
-    brief = config.policy.dialect == "compact"
-    found: list[InterfaceVersion] = []
-    there: frozenset[Component] = frozenset()
-    shown, why = state.shown, None
+    state, versions = RunState(run), InterfaceVersions(run.config)
     for step in state.steps():
-        version, rules = step.records[0]["interface"], stage_rules(config.curriculum, step.stage)
-        if not found or found[-1].version != version:
-            now = frozenset(name for name in rules.components if name in shown or name not in rules.evolving)
-            added, removed = (
-                {name: words(name, brief) for name in sorted(names)} for names in (now - there, there - now)
-            )
-            changed = why if why and why["component"] in now ^ there else None
-            found.append(InterfaceVersion(step.step, step.stage, version, added, removed, changed))
-            there = now
-        shown, why = state.shown, step.record.get("evolved")
-    return found
+        versions.add(step, state.shown)
+    return versions.found
 
 
 def _version_lines(version: InterfaceVersion) -> list[str]:
     lines = [f"step {version.step:<6} stage {version.stage}  {version.version}"]
     for sign, names in (("+", version.added), ("-", version.removed)):
         lines += [f"  {sign} {name}: {what}" for name, what in names.items()]
-    if version.why:
-        said = "appears" if version.why["shown"] else "goes"
-        lines.append(
-            f"  {version.why['component']} {said}: its labels made up {version.why['share']:.1%} of "
-            f"{version.why['labels']:,} in the last steps"
-        )
+    if version.reason:
+        lines.append(f"  {version.reason}")
     return lines
 
 
@@ -155,7 +124,7 @@ def _list_line(one: dict[str, Any]) -> str:
     return f"{one['id']}  {one['type']:<12} {one['zone'] or 'no zone':<9} generation {one['generation']}  {now}"
 
 
-def _known(path: Path) -> tuple[RunState, dict[str, Task], dict[str, str]]:
+def _known(path: Path) -> tuple[RunState, dict[str, AnyTask], dict[str, str]]:
     """Where a run stands, its tasks by id, and of every variant the task that it was written from."""
     run = Run.open(path)
     state = read_state(run, strict=False)
@@ -193,24 +162,26 @@ def task_history(path: Path, prefix: str) -> TaskHistory:
     )
 
 
-def _labels(run: Run, task: Task) -> list[dict[str, Any]]:
-    """What became of each turn in the task's live groups, in order of steps."""
+def _labels(run: Run, task: AnyTask) -> list[dict[str, Any]]:
+    """What became of each turn in the task's live groups, and how many had a call and how many replies they took, in
+    order of steps."""
     found: list[dict[str, Any]] = []
     state = RunState(run)
     for step in state.steps():
         if state.rewound:  # a start dropped steps while we read
             found = [one for one in found if one["step"] < step.step]
         for group in (Group.from_json(record) for record in step.records if record["task"] == task.id):
-            turns: list[Counter[str]] = [Counter() for _ in task.script]
+            turns: list[Counter[str]] = [Counter() for _ in task.texts]
             for rollout in group.rollouts:
                 for turn, label in enumerate(rollout.labels, start=group.head):
                     turns[turn][label] += 1
             if any(turns):
-                found.append({"step": step.step, "turns": [dict(turn) for turn in turns]})
+                went = asdict(dynamics([group]))
+                found.append({"step": step.step, "turns": [dict(turn) for turn in turns], "went": went})
     return found
 
 
-def _lineage(task_id: str, tasks: dict[str, Task], seeds: dict[str, str]) -> list[Task]:
+def _lineage(task_id: str, tasks: dict[str, AnyTask], seeds: dict[str, str]) -> list[AnyTask]:
     """The tasks from the root to `task_id`: each was written from the one before."""
     line = [tasks[task_id]]
     while (seed := seeds.get(line[0].id)) in tasks and seed not in {task.id for task in line}:
@@ -259,15 +230,23 @@ def _lines(found: TaskHistory) -> list[str]:
     if found.variants:
         lines.append("variants  " + ", ".join(found.variants))
     lines.append(f"tools     {', '.join(task.tools)}")
+    lines += [f"system    {task.system}"] if task.system else []
     lines.append("")
-    for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
+    for turn, text in enumerate(task.texts):
         if turn in task.held_out:
             lines.append(f"turn {turn}  now available: {', '.join(task.held_out[turn])}")
         lines.append(f"turn {turn}  user: {text}")
-        lines += [f"        truth: {call}" for call in calls] or ["        truth: no call is right here"]
+        if isinstance(task, Task):
+            truth = [f"        truth: {call}" for call in task.calls[turn]]
+            lines += truth or ["        truth: no call is right here"]
         recent: Counter[str] = sum((Counter(one["turns"][turn]) for one in found.labels[-RECENT:]), Counter())
         if recent:
             lines.append(f"        {shares(recent)}; of {recent.total()} rollouts in its last groups")
+    went = sum((Dynamics(**one["went"]) for one in found.labels[-RECENT:]), Dynamics())
+    if went.turns:
+        lines.append(f"replies   {went.words()} in its last groups")
+    if isinstance(task, OpenTask):
+        lines += _open_lines(task)
     lines.append("")
     for window in found.windows:
         lines.append(
@@ -281,3 +260,15 @@ def _lines(found: TaskHistory) -> list[str]:
     if not found.windows and not found.history:
         lines.append("never rolled out, never picked")
     return lines
+
+
+def _open_lines(task: OpenTask) -> list[str]:
+    """What a played user goes by, and what the task is judged by at the end."""
+    user, lines = task.user, []
+    if isinstance(user, Persona):
+        lines = [f"user      wants: {user.intent}", f"          at most {user.turns} texts"]
+        lines += [f"          talks: {user.manner}"] if user.manner else []
+        lines += [f"          knows {topic}: {words}" for topic, words in user.knows.items()]
+    if isinstance(task.goal, Checks):
+        return lines + [f"check     {call}" for call in task.goal.calls]
+    return lines + [f"rubric    {criterion}" for criterion in task.goal.criteria]

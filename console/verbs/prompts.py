@@ -28,7 +28,7 @@ from rods.llm.wire import CHARACTERS_A_TOKEN
 from rods.rules.difficulty import DifficultyRules, levels
 from rods.simulation.generating import draw_task
 from rods.simulation.roles import Simulation, ask_for_task, ask_tool, ask_user, ask_verifier
-from rods.tasks import Task
+from rods.tasks import Task, scripted
 from worlds import desk
 from worlds.repository import shipped
 
@@ -43,7 +43,8 @@ def prompts(run: RunFolder, seed: TaskId, /, *, tagged: Tagged = False, as_json:
     environment = opened.environments.load(found.task.environment.name)
     endpoints = opened.config.operation.endpoints
     structured = not tagged and all(endpoint.structured for endpoint in endpoints)
-    rehearsal = _rehearsed(opened.config, environment, found.task, found.lineage[0], structured=structured)
+    one, root = (scripted(task, "a variant") for task in (found.task, found.lineage[0]))
+    rehearsal = _rehearsed(opened.config, environment, one, root, structured=structured)
     if as_json:
         print_json({"missing": rehearsal.missing, "prompts": [as_record(asked) for asked in rehearsal.questions]})
         return

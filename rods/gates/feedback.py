@@ -21,7 +21,7 @@ from typing import Any
 from rods.analysis.says import WORD, Text, is_small, key_of, leaves, stem
 from rods.environments.base import Environment, Tool
 from rods.interfaces.approved import tools_named
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 LONGEST, SHORTEST = 300, 20  # characters of a text
 NAMED = 2  # tools that a text may name, the failing one included
@@ -37,16 +37,15 @@ _ENDS = re.compile(r"[.!?]")
 
 
 class GroundTruthValues:
-    """The values of the arguments of every ground truth among `tasks`, held-out ones included."""
+    """The values of the arguments of every ground truth and check among `tasks`, held-out ones included."""
 
-    def __init__(self, tasks: Iterable[Task]) -> None:
+    def __init__(self, tasks: Iterable[AnyTask]) -> None:
         found: dict[Any, str] = {}
         for task in tasks:
-            for turn in task.calls:
-                for call in turn:
-                    for _, leaf in leaves(dict(call.arguments)):
-                        if isinstance(leaf, str) and leaf.strip() and not _ordinary(leaf):
-                            found.setdefault(key_of(leaf), leaf)
+            for call in task.goal_calls:
+                for _, leaf in leaves(dict(call.arguments)):
+                    if isinstance(leaf, str) and leaf.strip() and not _ordinary(leaf):
+                        found.setdefault(key_of(leaf), leaf)
         self._values = [(value, Counter(map(stem, WORD.findall(value)))) for value in found.values()]
         short = {_compact(value) for value in found.values()}
         self._spelled = {one for one in short if len(one) >= CAPITALS and one.isalpha()}
