@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from console.stub_model import StubModel
-from daemon.authors.llm.asking import AnswerForm, Asker
+from daemon.authors.llm.asking import Asker
 from daemon.authors.llm.correcting import propose
 from rods import interfaces
 from rods.analysis.failures import failed_calls
+from rods.answers import AnswerForm
 from rods.calls import Call
 from rods.config import Endpoint, Stage
 from rods.environments.base import Result
