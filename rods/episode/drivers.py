@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import structlog
 
@@ -47,9 +47,10 @@ log = structlog.get_logger()
 @dataclass(frozen=True, slots=True)
 class Job:
     """One episode to run. `goal` may be shared by all episodes of the task: one that judges turns for a `Task`, one
-    that judges the whole for an `OpenTask`. `user` says what a persona's user says. `waits`: world, user or goal wait
-    for somebody else (a server, a model); they run in a thread, and may take longer than rods.deadlines.HANGS only
-    `outside` (rods.episode.watchdog)."""
+    that judges the whole for an `OpenTask`. `user` says what a persona's user says, `world` makes the world (None: the
+    environment does, from the task's state). `waits`: whether one of them waits for somebody else, a server say; such
+    an episode is advanced in a thread, and whoever waits longer than rods.deadlines.HANGS does so `outside`
+    (rods.episode.watchdog)."""
 
     task: AnyTask
     environment: Environment
@@ -60,6 +61,7 @@ class Job:
     visible_only: bool = True
     head: int = 0  # first turns that the ground truth plays
     user: User = procedural_user
+    world: Callable[[], Instance] | None = None
     waits: bool = False
 
     def engine(self) -> Generator[Request, Answer, Trace]:
@@ -73,6 +75,15 @@ class Job:
             visible_only=self.visible_only,
             head=self.head,
         )
+
+
+@runtime_checkable
+class Played(Protocol):
+    """An instance whose results depend on the conversation, not on its state alone: tools that a model plays (001)."""
+
+    def results(self, need: NeedCalls) -> Sequence[Result]:
+        """The results of `need.calls`, in order. Raises InfrastructureError where nobody plays them."""
+        ...
 
 
 class _Running:
@@ -89,10 +100,10 @@ class _Running:
         try:
             with ALARM.within():
                 if self.instance is None:
-                    self.instance = self._played(self._world)
+                    self.instance = self._guarded(self._world)
                 request = self.engine.send(answer)
                 while not isinstance(request, NeedText):
-                    request = self.engine.send(self._played(self._answer, request))
+                    request = self.engine.send(self._guarded(self._answer, request))
                 return request
         except StopIteration as stop:
             trace: Trace = stop.value
@@ -100,7 +111,7 @@ class _Running:
         except InfrastructureError:
             return self.lost()
 
-    def _played(self, play: Callable[P, T], *asked: P.args, **options: P.kwargs) -> T:
+    def _guarded(self, play: Callable[P, T], *asked: P.args, **options: P.kwargs) -> T:
         """What world, user or goal answer. Raises InfrastructureError for whatever a job that waits broke over: one
         episode's trouble with a server must not end the batch."""
         try:
@@ -114,6 +125,8 @@ class _Running:
             raise InfrastructureError(f"a player broke: {error!r}") from error
 
     def _world(self) -> Instance:
+        if self.job.world is not None:
+            return self.job.world()
         try:
             return self.job.environment.reset(self.job.task.state)
         except ValueError as error:  # it was accepted when the task was: no policy has asked for it
@@ -126,6 +139,8 @@ class _Running:
     def _answer(self, request: Request) -> Answer:
         assert self.instance is not None
         if isinstance(request, NeedCalls):
+            if isinstance(self.instance, Played):
+                return self.instance.results(request)
             results: list[Result] = []
             for call in request.calls:
                 try:
