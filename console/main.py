@@ -44,6 +44,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "data export": ("data:export_bfcl", "Write tasks in BFCL's own format."),
     "data import": ("data:import_bfcl", "Read tasks in BFCL's own format."),
     "env check": ("data:check_environment", "Probe an environment: determinism, snapshots, schemas, timing."),
+    "env generate": ("generate:generate_worlds", "Generate worlds and tasks in them, without a language model."),
     "replay bfcl": ("data:replay_bfcl", "Compare scoring with BFCL's own checker on every task and on mutations."),
 }
 GROUPS = {

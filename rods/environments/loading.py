@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from rods.environments import addressed
 from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.functions import made_by
@@ -19,7 +20,8 @@ BUILT_IN = ("desk", "bfcl")  # "NAME" is short for "worlds.NAME:environment"
 class Environments:
     """The environments of one program or one run, each made when it is first asked for.
 
-    Those that `sandbox` names run in confined worker processes (docs/sandbox.md), the others in this process. Two
+    Those that `sandbox` names and generated ones (`addressed`) run in confined worker processes (docs/sandbox.md), the
+    others in this process. Two
     objects with different settings can be used side by side. As a context manager it ends the worker processes;
     otherwise they end with this process.
     """
@@ -57,6 +59,11 @@ class Environments:
                 where=where,
                 remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory' or 'file.py:factory'",
             )
+        if addressed.is_addressed(name):
+            from rods.config import Sandbox
+
+            addressed.source_of(name)
+            return self._confine(name, factory, self._sandbox or Sandbox())
         if self._sandbox is not None and name in self._sandbox.environments:
             return self._confine(name, factory, self._sandbox)
         environment: Environment = made_by(factory, Environment, where=where)
