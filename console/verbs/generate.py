@@ -29,8 +29,8 @@ def generate_worlds(
     ] = "landlock",
     as_json: Json = False,
 ) -> int:
-    """Draw worlds and scenarios by chance, hold them to their controls, and write those that pass. Exits 1 where no task
-    is left."""
+    """Draw worlds and scenarios by chance, hold them to their controls, and write those that pass. Exits 1 where no
+    task is left."""
     from rods.config import Sandbox
     from rods.tasks import OpenTask, Split, task_lines
     from worlds.generated.growing import grow

@@ -26,13 +26,14 @@ ALLOWED: dict[str, frozenset[str]] = {
 NAMED = {"time": "clock", "datetime": "clock", "calendar": "clock", "zoneinfo": "clock", "uuid": "uuid"}
 NAMED |= {"random": "randomness", "secrets": "randomness", "numpy": "randomness"}
 FORBIDDEN = frozenset(
-    "open eval exec compile getattr setattr delattr globals locals vars dir input print breakpoint help exit quit "
-    "memoryview type object super".split()
+    {"open", "eval", "exec", "compile", "getattr", "setattr", "delattr", "globals", "locals", "vars", "dir", "input"}
+    | {"print", "breakpoint", "help", "exit", "quit", "memoryview", "type", "object", "super"}
 )
 _MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 _MAKERS = frozenset({"list", "dict", "set", "bytearray", "defaultdict", "Counter", "deque"})
 _CHANGERS = frozenset(
-    "append extend insert remove pop clear sort reverse add discard update setdefault popitem appendleft".split()
+    {"append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "add", "discard", "update"}
+    | {"setdefault", "popitem", "appendleft"}
 )
 _ORDERLESS = frozenset({"sorted", "len", "sum", "min", "max", "any", "all", "set", "frozenset"})
 _ORDERED = frozenset({"list", "tuple", "iter", "enumerate", "zip", "next", "map", "filter", "reversed", "str", "repr"})
@@ -94,7 +95,7 @@ def _line(node: ast.AST) -> int:
 
 def _shared(tree: ast.Module) -> Iterator[Found]:
     """State that worlds would share: of the module, of a class, or in a default."""
-    module_names = {each.name for each in tree.body if isinstance(each, ast.ClassDef)}
+    module_names = {each.name for each in tree.body if isinstance(each, (ast.ClassDef, Function))}
     bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
     for body in bodies:
         for statement in body:
@@ -177,9 +178,8 @@ class _Sets:
                     self.names |= {each.id for each in node.targets if isinstance(each, ast.Name)}
                 elif isinstance(node, ast.NamedExpr) and self.is_set(node.value):
                     self.names.add(node.target.id)
-                elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                    if _says_set(node.annotation) or self.is_set(node.value):
-                        self.names.add(node.target.id)
+                elif isinstance(node, ast.AnnAssign) and (_says_set(node.annotation) or self.is_set(node.value)):
+                    self.names |= {node.target.id} if isinstance(node.target, ast.Name) else set()
 
     def is_set(self, node: ast.expr | None) -> bool:
         if isinstance(node, (ast.Set, ast.SetComp)):

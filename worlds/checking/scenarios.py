@@ -1,9 +1,10 @@
-"""Scenarios of a world (003 §4) and their controls: an initial state, what is asked for, checks of the final state, and a
-*witness*, calls that do what is asked for.
+"""Scenarios of a world (003 §4) and their controls: an initial state, what is asked for, checks of the final state, and
+a *witness*, calls that do what is asked for.
 
-A check is false at the start; one that guards what must not change is true there, is declared a guard, and some *mutant*
-(the witness and one call more) breaks it. All are true after the witness; without any one of its calls, some are not. A
-call whose argument came from one that is left out is not made then. What fails a control is dropped, with its reason.
+A check is false at the start; one that guards what must not change is true there, is declared a guard, and some
+*mutant* (the witness and one call more) breaks it. All are true after the witness; without any one of its calls, some
+are not. A call whose argument came from one that is left out is not made then. What fails a control is dropped, with
+its reason.
 """
 
 from __future__ import annotations
@@ -34,11 +35,15 @@ class WitnessCall:
     def as_json(self) -> dict[str, Any]:
         return {**self.call.as_json(), **({"takes": dict(self.takes)} if self.takes else {})}
 
+    @staticmethod
+    def from_json(record: Mapping[str, Any]) -> WitnessCall:
+        return WitnessCall(Call(record["name"], record["arguments"]), record.get("takes", {}))
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`requests` are what is asked for, in words, one after the other; `brief` is the first one without the details that
-    a user `knows` (topic → its words)."""
+    """`requests` are what is asked for, in words, one after the other; `brief` is the first one without the details
+    that a user `knows` (topic → its words)."""
 
     state: Mapping[str, Any]
     requests: tuple[str, ...]
@@ -140,8 +145,8 @@ def _check_fault(answers: Sequence[bool], before: bool, after: bool) -> tuple[st
 
 
 def _mutant(environment: Environment, end: Instance, guard: Call, random_seed: int) -> Call | None:
-    """A call after which the guard is false, in a world in which it is true. Tools whose names have most words in common
-    with the guard's are tried first."""
+    """A call after which the guard is false, in a world in which it is true. Tools whose names have most words in
+    common with the guard's are tried first."""
     sampler = Sampler(keyed_random(random_seed, "mutant", str(guard)))
     sampler.learn("", end.snapshot())
     for name, value in guard.arguments.items():

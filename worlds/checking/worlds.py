@@ -9,7 +9,7 @@ every tool succeeds once; that checks answer true or false; that no call runs aw
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rods.analysis.sampling import Sampler
@@ -37,9 +37,9 @@ def check_world(
     random_seed: int = 0,
     rounds: int = ROUNDS,
 ) -> CheckReport:
-    """Controls the world called `name` (`rods.environments.addressed`), which was to have the tools and checks of `plan`
-    (names, and their parameters in order), in its empty state and in `states`, where all of its tools are to be of
-    use. Raises UserError when its file is not there, or is another one."""
+    """Controls the world called `name` (`rods.environments.addressed`), which was to have the tools and checks of
+    `plan` (names, and their parameters in order), in its empty state and in `states`, where all of its tools are to be
+    of use. Raises UserError when its file is not there, or is another one."""
     file = name.rpartition(":")[0]
     if faults := program_faults(addressed.source_of(name), file):
         return CheckReport(name, tuple(faults))
@@ -52,11 +52,11 @@ def check_world(
         what = f"calls itself {environment.name}"
         return CheckReport(name, (Fault(file, "name", what, "name it by its address", "loads"),))
     probe = Probe(environment)
-    for fault in _signatures(offered, plan):
-        probe.fault(*fault, "signature")
+    for tool_name, what, remedy in _signatures(offered, plan):
+        probe.fault(tool_name, "", what, remedy, "signature")
     for tool_name, tool in offered.items():
-        for fault in tool_faults(tool_name, tool):
-            probe.fault(tool_name, *fault, "documents")
+        for field, what, remedy in tool_faults(tool_name, tool):
+            probe.fault(tool_name, field, what, remedy, "documents")
         if tool.reads is None:
             remedy = "write reads=True, or reads=False"
             probe.fault(tool_name, "reads", "does not say whether it changes the state", remedy, "documents")
@@ -80,17 +80,16 @@ def check_world(
     return CheckReport(name, tuple(probe.faults), tuple(probe.notes), facts)
 
 
-def _signatures(offered: Mapping[str, Tool], plan: Mapping[str, Sequence[str]]) -> list[tuple[str, str, str, str]]:
-    found = []
+def _signatures(offered: Mapping[str, Tool], plan: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, str]]:
+    """(tool, what, remedy) for everything that is not as planned."""
     for name in sorted({*offered, *plan}):
         if name not in plan:
-            found.append((name, "", "was not planned", "plan it, or take it out"))
+            yield name, "was not planned", "plan it, or take it out"
         elif name not in offered:
-            found.append((name, "", "was planned, and is not there", "write it"))
+            yield name, "was planned, and is not there", "write it"
         elif list(offered[name].parameter_names) != list(plan[name]):
             what = f"takes ({', '.join(offered[name].parameter_names)}), but was to take ({', '.join(plan[name])})"
-            found.append((name, "", what, "take what was planned, in that order"))
-    return found
+            yield name, what, "take what was planned, in that order"
 
 
 def _checks(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
@@ -135,4 +134,3 @@ def _runaways(probe: Probe) -> None:
         if len(result.text) > LONGEST:
             what = f"with an enormous value gave a result of {len(result.text)} characters"
             probe.fault(call.name, argument, what, "bound the argument")
-

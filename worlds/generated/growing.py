@@ -53,7 +53,8 @@ def grow(
     sandbox: Sandbox | None = None,
 ) -> Grown:
     """World `number` of a random seed, kept below `folder`, with the tasks of those of its `scenarios` that pass all
-    controls, in turn of the `modes`; none where the world itself fails one. Its code runs confined as `sandbox` says."""
+    controls, in turn of the `modes`; none where the world itself fails one. Its code runs confined as `sandbox` says.
+    """
     skeleton = draw_skeleton(random_seed, number)
     name = addressed.keep(assembled(skeleton), folder)
     states = [draw_state(skeleton, random_seed, "control", each) for each in range(STATES)]

@@ -188,7 +188,7 @@ def _changing(skeleton: Skeleton, kind: Kind) -> Iterator[Operation]:
                 f"found = _{noun}(db, {noun})",
                 f"_{at}(db, {at})",
                 f"if found.{at} == {at}:",
-                f'    raise ToolError("it is there already")',
+                '    raise ToolError("it is there already")',
                 *_room(skeleton),
                 f"found.{at} = {at}",
                 "return found",
@@ -314,7 +314,8 @@ def _conditions(skeleton: Skeleton) -> Iterator[str]:
     yield f"if any({same} and each.stage in {link.open!r} {each_link}):"
     yield f'    raise ToolError("there is such {one_of(link.noun)} already")'
     if rules.limit is not None:
-        yield f"if sum(each.{holder.noun} == {holder.noun} and each.stage in {link.open!r} {each_link}) >= {rules.limit}:"
+        yield f"made = sum(each.{holder.noun} == {holder.noun} and each.stage in {link.open!r} {each_link})"
+        yield f"if made >= {rules.limit}:"
         yield f'    raise ToolError("this {words(holder.noun)} has {rules.limit} open {words(link.plural)} already")'
     if rules.stock:
         yield f"if {_found(item)}.{rules.stock} < 1:"
@@ -334,10 +335,14 @@ def _checks(skeleton: Skeleton) -> Iterator[Operation]:
     for kind in skeleton.kinds:
         noun, called = kind.noun, f"_{kind.noun}_called(db, {kind.label})"
         is_there = f"The records have {one_of(noun)} of this {words(kind.label)}."
-        yield Operation(f"{noun}_is_known", "check", noun, (_label(kind),), "bool", is_there, (f"return {called} is not None",))
+        yield Operation(
+            f"{noun}_is_known", "check", noun, (_label(kind),), "bool", is_there, (f"return {called} is not None",)
+        )
         if kind.removable:
             gone = f"The records have no {words(noun)} of this {words(kind.label)}."
-            yield Operation(f"{noun}_is_gone", "check", noun, (_label(kind),), "bool", gone, (f"return {called} is None",))
+            yield Operation(
+                f"{noun}_is_gone", "check", noun, (_label(kind),), "bool", gone, (f"return {called} is None",)
+            )
         for attribute in kind.attributes:
             yield Operation(
                 f"{noun}_{attribute.name}_is",
@@ -372,7 +377,8 @@ def _checks(skeleton: Skeleton) -> Iterator[Operation]:
     found = (
         f"one = _{holder.noun}_called(db, {holder.noun})",
         f"other = _{item.noun}_called(db, {item.noun})",
-        f"pairs = [each for each in db.{link.plural}.values() if (each.{holder.noun}, each.{item.noun}) == (one, other)]",
+        f"links = db.{link.plural}.values()",
+        f"pairs = [each for each in links if (each.{holder.noun}, each.{item.noun}) == (one, other)]",
     )
     stage = Attribute("stage", link.stages)
     yield Operation(
@@ -424,9 +430,13 @@ def documentation(skeleton: Skeleton) -> str:
     if rules.limit is not None:
         told.append(f"{one_of(holder.noun).capitalize()} has at most {rules.limit} open {words(link.plural)}.")
     if rules.barred:
-        told.append(f"{one_of(holder.noun).capitalize()} whose {words(rules.barred[0])} is {words(rules.barred[1])} gets none.")
+        told.append(
+            f"{one_of(holder.noun).capitalize()} whose {words(rules.barred[0])} is {words(rules.barred[1])} gets none."
+        )
     if rules.unfit:
-        told.append(f"{one_of(item.noun).capitalize()} whose {words(rules.unfit[0])} is {words(rules.unfit[1])} cannot be had.")
+        told.append(
+            f"{one_of(item.noun).capitalize()} whose {words(rules.unfit[0])} is {words(rules.unfit[1])} cannot be had."
+        )
     if rules.stock:
         told.append(f"Each takes one of the {words(rules.stock)} of the {kind}.")
     else:
@@ -461,7 +471,7 @@ from rods.environments.typed import ToolError, TypedEnvironment
 Label = Annotated[str, Field(min_length=1, max_length=60)]
 Count = Annotated[int, Field(ge=0, le={entries})]
 '''
-STATE = '''
+STATE = """
 
 @dataclass
 class World:
@@ -481,7 +491,7 @@ WORLD = TypedEnvironment("environments/{{address}}/world.py:environment", World,
 
 def environment() -> TypedEnvironment[World]:
     return WORLD
-'''
+"""
 
 
 def assembled(skeleton: Skeleton) -> str:

@@ -44,8 +44,8 @@ class _Request:
 
 
 def draw_scenario(skeleton: Skeleton, environment: Environment, random_seed: int, number: int) -> Scenario | None:
-    """Scenario `number` of a random seed, before any control (`worlds.checking.scenarios`); None where the world accepts
-    too few of the changes that were tried."""
+    """Scenario `number` of a random seed, before any control (`worlds.checking.scenarios`); None where the world
+    accepts too few of the changes that were tried."""
     rng = keyed_random(random_seed, "scenario", skeleton.topic, number)
     drawing = _Drawing(skeleton, environment, draw_state(skeleton, random_seed, number), rng)
     for _ in range(rng.randint(*REQUESTS)):
@@ -266,22 +266,25 @@ class _Drawing:
                 aims.append(Call(f"{noun}_{extra.name}_is", {**ends, extra.name: entry[extra.name]}))
             return aims
         kind = self.kinds[noun]
-        label = {kind.label: entry[kind.label]}
+        name_of: dict[str, Any] = {kind.label: entry[kind.label]}
         at = []
         if kind.at:
-            at = [Call(f"{noun}_is_in", {**label, kind.at: self._called(kind.at, entry[kind.at], self.now)})]
+            at = [Call(f"{noun}_is_in", {**name_of, kind.at: self._called(kind.at, entry[kind.at], self.now)})]
         if role == "move":
             return at
         names = [request.operation.detail] if role == "set" else [each.name for each in kind.attributes]
-        known = [Call(f"{noun}_is_known", label)] if role == "add" else []
-        aims = [*known, *(Call(f"{noun}_{name}_is", {**label, name: entry[name]}) for name in names)]
+        known = [Call(f"{noun}_is_known", name_of)] if role == "add" else []
+        aims = [*known, *(Call(f"{noun}_{name}_is", {**name_of, name: entry[name]}) for name in names)]
         return aims if role == "set" else [*aims, *at]
 
     def _guards(self) -> list[Call]:
-        """Of what is to stay as it is: attributes of others that a tool could change, and how many of a kind there are."""
+        """Of what is to stay as it is: attributes of others that a tool could change, and how many of a kind there
+        are."""
         found = []
         for kind in self.skeleton.kinds:
-            found += [self._attribute_guard(kind, key) for key in self.state[kind.plural] if self._is_bystander(kind, key)]
+            found += [
+                self._attribute_guard(kind, key) for key in self.state[kind.plural] if self._is_bystander(kind, key)
+            ]
         for noun, table in self.tables.items():
             count = len(self.state[table])
             if count == len(self.now[table]) and self.state[table].keys() == self.now[table].keys():

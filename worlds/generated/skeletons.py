@@ -183,7 +183,9 @@ def _kind(told: Mapping[str, Any], rng: random.Random, at: str = "", removable: 
     choices = list(told["choices"].items())
     kept = rng.sample(choices, rng.randint(1, len(choices)))
     attributes = [
-        Attribute(name, tuple(values), settable=rng.random() < 0.8) for name, values in choices if (name, values) in kept
+        Attribute(name, tuple(values), settable=rng.random() < 0.8)
+        for name, values in choices
+        if (name, values) in kept
     ]
     for name, (low, high) in told.get("numbers", {}).items():
         if rng.random() < 0.6:
@@ -256,9 +258,12 @@ def _draw_links(skeleton: Skeleton, state: dict[str, Any], rng: random.Random) -
             holding = sum(each[skeleton.holder.noun] == holder and each["stage"] in link.open for each in made)
             if holding >= rules.limit:
                 continue
-        if stage in link.taken and not rules.stock:
-            if any(each[skeleton.item.noun] == item and each["stage"] in link.taken for each in made):
-                continue
+        if (
+            stage in link.taken
+            and not rules.stock
+            and any(each[skeleton.item.noun] == item and each["stage"] in link.taken for each in made)
+        ):
+            continue
         entry = {skeleton.holder.noun: holder, skeleton.item.noun: item, "stage": stage}
         if link.extra:
             entry[link.extra.name] = link.extra.draw(rng)
