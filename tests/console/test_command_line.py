@@ -41,6 +41,10 @@ EXPECTED = {
     "data export": (["FILE", "FOLDER"], ["--json"]),
     "data import": (["FOLDER", "OUT"], ["--json"]),
     "env check": (["NAME"], ["--tasks", "--json"]),
+    "env generate": (
+        ["FOLDER"],
+        ["--worlds", "--scenarios", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
+    ),
     "replay bfcl": ([], ["--mutations", "--random-seed", "--json"]),
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from console.main import main
+from console.verbs.generate import generate_worlds
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from rods.tasks import Checks, OpenTask, Persona, Script, read_tasks
@@ -40,14 +40,13 @@ def test_every_topic_has_twelve_labels_of_each_kind_and_keys_that_tell_kinds_apa
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with 20 worlds and their tasks, made by the command line."""
+    """A folder with 20 worlds and their tasks."""
     folder: Path = tmp_path_factory.mktemp("grown")
-    options = ["--worlds", "20", "--scenarios", "4", "--held-out", "6", "--mode", "both", "--random-seed", "11"]
-    assert main(["env", "generate", str(folder), *options]) == 0
+    assert generate_worlds(folder, worlds=20, scenarios=4, held_out=6, mode="both", random_seed=11) == 0
     return folder
 
 
-def test_twenty_drawn_worlds_are_sound(grown, capsys):
+def test_twenty_drawn_worlds_are_sound(grown):
     worlds = list((grown / "environments").iterdir())
     assert len(worlds) == 20
     tasks = open_tasks(grown)
