@@ -1,7 +1,7 @@
 """Worlds drawn by chance, from a random seed that nobody has seen: are they sound, and do their witnesses hold?
 
-Claim: each witness passes all checks of its scenario, and at least 99 % of witnesses without one of their calls fail one.
-Anchor: the scenarios as they were drawn, before any was dropped. Command: `python -m bench.generated_worlds`
+Claim: each witness passes all checks of its scenario, and at least 99 % of witnesses without one of their calls fail
+one. Anchor: the scenarios as they were drawn, before any was dropped. Command: `python -m bench.generated_worlds`
 (`--seed N` draws those of another time).
 """
 
@@ -97,7 +97,7 @@ def _again(environment: Environment, scenario: Scenario) -> Counter[str]:
     for left_out in (None, *range(len(scenario.witness))):
         world = environment.reset(dict(scenario.state))
         played(world, scenario.witness, without=left_out)
-        passes = all([holds(world, check) for check in asked])
+        passes = all(holds(world, check) for check in asked)
         if left_out is None:
             found["passes"] += passes
             continue

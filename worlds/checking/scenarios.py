@@ -149,8 +149,6 @@ def _mutant(environment: Environment, end: Instance, guard: Call, random_seed: i
     common with the guard's are tried first."""
     sampler = Sampler(keyed_random(random_seed, "mutant", str(guard)))
     sampler.learn("", end.snapshot())
-    for name, value in guard.arguments.items():
-        sampler.learn(name, value)
     named = set(guard.name.split("_"))
     tools = [tool for tool in environment.tools().values() if not tool.reads]
     tools.sort(key=lambda tool: (-len(named & {*tool.name.split("_"), *tool.group.lower().split()}), tool.name))

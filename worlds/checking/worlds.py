@@ -25,7 +25,7 @@ from worlds.checking.report import CheckReport, Fault
 from worlds.checking.runaway import LONGEST, attempts
 
 ROUNDS = 6  # sampled calls a tool in every state
-REACH = 40  # further calls of a tool that has not succeeded yet
+REACH = 100  # further calls of a tool that has not succeeded yet
 
 
 def check_world(
@@ -112,17 +112,21 @@ def _checks(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
 
 
 def _reach(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
-    """Tries on with the tools that have not succeeded yet, in the world as these calls leave it."""
+    """Tries on with the tools that have not succeeded yet, each in a world in which others make what it may need."""
     probe.control = "reach"
     tools = probe.environment.tools()
-    sampler = Sampler(keyed_random(random_seed, "reach", probe.environment.name))
-    sampler.learn("", state)
-    instance = probe.reset(copy.deepcopy(state))
+    makers = [each for each in tools.values() if not each.reads]
     for tool in sorted(set(tools) - probe.reached - probe.hung):
+        rng = keyed_random(random_seed, "reach", probe.environment.name, tool)
+        sampler = Sampler(rng)
+        sampler.learn("", state)
+        instance = probe.reset(copy.deepcopy(state))
         for _ in range(REACH):
             if tool in probe.reached:
                 break
-            probe.call(instance, sampler.call(tools[tool]))
+            for each in (rng.choice(makers), tools[tool]) if makers else (tools[tool],):
+                call = sampler.call(each)
+                sampler.heard(call, probe.call(instance, call))
 
 
 def _runaways(probe: Probe) -> None:

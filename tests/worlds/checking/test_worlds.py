@@ -50,7 +50,7 @@ RUNNING = {
     "signature": ("more: Count)", "amount: Count)"),
     "errors": ("    if jar not in db.jars:\n        raise ToolError(\"no such jar\")\n    del", "    del"),
     "atomic": ('    """Takes a jar away."""\n', '    """Takes a jar away."""\n    db.log.append(jar)\n'),
-    "reach": ("    if jar not in db.jars:\n        raise ToolError(\"no such jar\")\n    del", "    if db.jars is not None:\n        raise ToolError('no')\n    del"),
+    "reach": ("    del db.jars[jar]\n    return True", "    raise ToolError('not today')"),
     "pure_checks": ("    return jar in db.jars", "    db.log.append(jar)\n    return jar in db.jars"),
     "documents": ("jar: Name, amount: Amount) -> bool", "jar: str, amount: Amount) -> bool"),
     "loads": ("environments/{address}", "environments/0000000000000000000a"),
