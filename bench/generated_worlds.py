@@ -15,14 +15,13 @@ from collections import Counter
 from pathlib import Path
 
 from bench.figures import Figure, run
-from rods.config import Sandbox
 from rods.environments import addressed
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from worlds.checking.scenarios import Scenario, played, reasons
 from worlds.checking.worlds import check_world
-from worlds.generated.growing import STATES, drawn
+from worlds.generated.growing import CONFINED, STATES, drawn
 from worlds.generated.operations import assembled, plan
 from worlds.generated.skeletons import draw_skeleton, draw_state
 
@@ -44,7 +43,7 @@ def measure(quick: bool, seed: str = "") -> list[Figure]:
             place = f"{folder}/{addressed.keep(assembled(skeleton), Path(folder))}"
             sources.add(place)
             states = [draw_state(skeleton, random_seed, "control", state) for state in range(STATES)]
-            with Environments(Sandbox(workers=1, seconds=10.0)) as environments:
+            with Environments(CONFINED) as environments:
                 report = check_world(place, plan(skeleton), states, environments, random_seed=random_seed)
                 seconds.append(time.perf_counter() - began)
                 if not report.ok:

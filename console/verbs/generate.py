@@ -31,13 +31,12 @@ def generate_worlds(
 ) -> int:
     """Draw worlds and scenarios by chance, hold them to their controls, and write those that pass. Exits 1 where no
     task is left."""
-    from rods.config import Sandbox
     from rods.tasks import OpenTask, Split, task_lines
-    from worlds.generated.growing import grow
+    from worlds.generated.growing import CONFINED, grow
     from worlds.generated.scenarios import Mode
 
     modes: tuple[Mode, ...] = ("told", "asked") if mode == "both" else (mode,)
-    sandbox = Sandbox(workers=1, lowest_tier=lowest_tier)
+    sandbox = CONFINED.model_copy(update={"lowest_tier": lowest_tier})
     tasks: list[OpenTask] = []
     refused: dict[str, list[str]] = {}
     dropped: Counter[str] = Counter()

@@ -390,6 +390,7 @@ class Probe:
         self.comparable = False  # two runs of the same calls were seen to agree
         self.control = ""  # the one that asks now
         self.hung: set[str] = set()  # tools whose call had to be cut off
+        self.patience = SLOW_CALL  # seconds that a call may take
 
     def fault(self, where: str, field: str, what: str, remedy: str, control: str = "") -> None:
         fault = Fault(where, field, what, remedy, control or self.control)
@@ -445,7 +446,7 @@ class Probe:
         except Exception as error:  # noqa: BLE001 - the code under probe may raise anything; it is reported
             self.raised(call.name, error, _short(call))
             return Result("", error="infrastructure")
-        if self.seconds["call"][-1] > SLOW_CALL:
+        if self.seconds["call"][-1] > self.patience:
             what = f"took {self.seconds['call'][-1]:.1f} s for {_short(call)}"
             self.fault(call.name, "", what, "tighten the bounds of its arguments, or limit it in a worker")
         self._form(call, result)

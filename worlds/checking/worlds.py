@@ -9,6 +9,7 @@ every tool succeeds once; that checks answer true or false; that no call runs aw
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,7 @@ def check_world(
         what = f"calls itself {environment.name}"
         return CheckReport(name, (Fault(file, "name", what, "name it by its address", "loads"),))
     probe = Probe(environment)
+    probe.patience = math.inf  # its process has a deadline of its own
     for tool_name, what, remedy in _signatures(offered, plan):
         probe.fault(tool_name, "", what, remedy, "signature")
     for tool_name, tool in offered.items():

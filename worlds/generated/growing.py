@@ -19,6 +19,7 @@ from worlds.generated.operations import assembled, plan
 from worlds.generated.scenarios import Mode, draw_scenario, task
 from worlds.generated.skeletons import Skeleton, draw_skeleton, draw_state
 
+CONFINED = Sandbox(workers=1, seconds=10.0)  # a busy machine's clock is no fault of a world
 STATES = 2  # in which a world is controlled, beside the empty one
 
 
@@ -50,7 +51,7 @@ def grow(
     scenarios: int,
     modes: Sequence[Mode] = ("told",),
     split: Split = "train",
-    sandbox: Sandbox | None = None,
+    sandbox: Sandbox = CONFINED,
 ) -> Grown:
     """World `number` of a random seed, kept below `folder`, with the tasks of those of its `scenarios` that pass all
     controls, in turn of the `modes`; none where the world itself fails one. Its code runs confined as `sandbox` says.
@@ -58,7 +59,7 @@ def grow(
     skeleton = draw_skeleton(random_seed, number)
     name = addressed.keep(assembled(skeleton), folder)
     states = [draw_state(skeleton, random_seed, "control", each) for each in range(STATES)]
-    with Environments(sandbox or Sandbox(workers=1)) as environments:
+    with Environments(sandbox) as environments:
         place = f"{folder}/{name}"
         grown = Grown(name, skeleton, check_world(place, plan(skeleton), states, environments, random_seed=random_seed))
         if not grown.report.ok:

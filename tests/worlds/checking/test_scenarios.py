@@ -80,7 +80,7 @@ DEFECTS: dict[str, Scenario] = {
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
     folder: Path = tmp_path_factory.mktemp("world")
     name = addressed.keep(spoilt() + EXTRA, folder)
-    with Environments(Sandbox(workers=1)) as environments:
+    with Environments(Sandbox(workers=1, seconds=10.0)) as environments:
         yield environments.load(f"{folder}/{name}")
 
 
