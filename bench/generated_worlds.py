@@ -25,7 +25,7 @@ from worlds.generated.growing import CONFINED, STATES, drawn
 from worlds.generated.operations import assembled, plan
 from worlds.generated.skeletons import draw_skeleton, draw_state
 
-FULL, QUICK = (200, 10), (8, 5)  # worlds, and scenarios of each
+FULL, QUICK = (200, 5), (8, 5)  # worlds, and scenarios of each
 REACH = 0.99
 
 
