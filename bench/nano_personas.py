@@ -1,14 +1,14 @@
 """Does reinforcement learning use a simulated user? nano on desk tasks whose users know what their query leaves out.
 
-Claim: with users who answer when they are asked, GRPO gains more held-out reward than the same steps with users who know
-nothing, and what it gains hangs on the answers. Anchor: the condition *mute users* of
+Claim: with users who answer when they are asked, GRPO gains more held-out reward than the same steps with users who
+know nothing, and what it gains hangs on the answers. Anchor: the condition *mute users* of
 experiments/personas/conditions.toml: the same tasks, steps and draws, and nothing to be had by asking.
 Command: `python -m bench.nano_personas` (both conditions, ten random seeds, two runs at a time), with the options of
 `python -m bench.nano_loop`, whose runs it makes.
 
-Both conditions begin with one warm-started policy, which has seen every second demonstration ask, and are scored on the
-same held-out tasks with the same draws, whose users answer. Three more numbers say what the reward comes from: the share
-of held-out episodes in which the policy asks, at start and end, and the reward at the end when nobody answers.
+Both conditions begin with one warm-started policy, which has seen every second demonstration ask, and are scored on
+the same held-out tasks with the same draws, whose users answer. Three more numbers say what the reward comes from: the
+share of held-out episodes in which the policy asks, at start and end, and the reward at the end when nobody answers.
 Differences are paired by random seed, with intervals of 95 % (Student's t).
 """
 

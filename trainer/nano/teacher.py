@@ -23,8 +23,8 @@ the world refuses (the word in place of the value that should have been looked u
 argument of another name, or one that is missing), and after the hint goes on rightly. All other episodes are shown
 without hints, and end a turn that went wrong.
 
-Where users are `played`, a task is shown with the user that desk makes of it (worlds/desk/personas.py): the teacher asks
-for what is missing by its name, or, where it is careless, guesses and asks nothing.
+Where users are `played`, a task is shown with the user that desk makes of it (worlds/desk/personas.py): the teacher
+asks for what is missing by its name, or, where it is careless, guesses and asks nothing.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ TRIES = 20  # candidate plans a task: any that fits will do
 REPAIRS = 4  # patches a world before a task is planned anew
 PEOPLE = 0.5  # share of the tasks for which contacts are wanted: most look-ups go through them
 CLASSES = ("contacts", "mail", "calendar", "files", "ledger")
-# small: what a policy of under a million parameters learns in minutes; easy and long: one step easier, and harder; asked:
-# one request, of which a value has to be asked for
+# small: what a policy of under a million parameters learns in minutes; easy and long: one step easier, and harder;
+# asked: one request, of which a value has to be asked for
 Size = Literal["full", "small", "easy", "long", "asked"]
 SMALL_SHOWN = 8  # tools shown with a task of any size but full
 # What nano's warm start makes of desk's regions (docs/nano.md). A variant has its seed's depth, so it stays in one.
