@@ -24,6 +24,7 @@ from buffers.log.tail import read, read_raw
 from buffers.run import runfolder
 from buffers.run.run import Run, extensions_of
 from rods import dialects
+from rods.conversations import Rubric
 from rods.episode.diagnosis import diagnose
 from rods.episode.drivers import Job, played_again
 from rods.episode.engine import Trace
@@ -34,7 +35,7 @@ from rods.gates.feedback import GroundTruthValues, failing, feedback_faults
 from rods.interfaces.approved import failure_id
 from rods.observations import Group
 from rods.rules.curriculum import stage_rules
-from rods.tasks import AnyTask, OpenTask, Rubric, Task
+from rods.tasks import AnyTask, OpenTask, Task
 
 __all__ = ["Findings", "verify"]
 LOGS = (

@@ -15,10 +15,11 @@ from buffers.state import RunState, read_state
 from console.output import RunFolder, print_json, print_lines
 from console.versions import InterfaceVersion, InterfaceVersions
 from rods.commands import Json
+from rods.conversations import Checks, Persona
 from rods.errors import UserError
 from rods.observations import Dynamics, Group, dynamics, shares
 from rods.rules.tracker import Window
-from rods.tasks import AnyTask, Checks, OpenTask, Persona, Task
+from rods.tasks import AnyTask, OpenTask, Task
 
 SAID = 300  # characters of what a failed candidate came to
 TaskId = Annotated[str, Parameter(help="A task's id, or enough of its first characters.")]

@@ -18,10 +18,11 @@ from console.verbs.inspect import inspect
 from daemon.watching import Watch
 from rods.calls import Call
 from rods.config import parse_config
+from rods.conversations import Rubric, Script
 from rods.episode.drivers import run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError
-from rods.tasks import AnyTask, OpenTask, Rubric, Script, Task
+from rods.tasks import AnyTask, OpenTask, Task
 from tests.rods.episode.test_open_episodes import ASK, DONE, FIND, GOOD, TAGS, TASK, WHICH, WRONG
 from trainer import batches
 from trainer.batches import jobs

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rods.composing.records import ComposeError
-from rods.tasks import AnyTask, Checks, OpenTask, Persona, Task
+from rods.conversations import Checks, Persona
+from rods.tasks import AnyTask, OpenTask, Task
 from worlds.desk import checks
 from worlds.desk.world import environment as desk
 
@@ -21,7 +22,10 @@ def played(task: Task) -> OpenTask:
     """The task with a played user that asks for the same as the scripted `task`. Its provenance has the ground truth
     (`calls`) and what is left out (`missing`: an item of rods.composing.task_types).
 
-    Raises ComposeError("no_pattern") where no check says what the calls change, or they change nothing."""
+    Raises ComposeError("no_pattern") where no check says what the calls change, they change nothing, or they serve two
+    requests, of which the second may undo what the value was for."""
+    if len(set(task.provenance["recipes"][1])) > 1:
+        raise ComposeError("no_pattern", "two requests in one", turn=1)
     (gap,) = task.provenance["missing"]
     query, supplied = task.script
     (_, calls) = task.calls
