@@ -1,0 +1,36 @@
+"""Rows of numbers in one growing array: what the page remembers of a run's history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Columns:
+    """A table whose rows are only appended, and cut at the end where a start drops steps. `columns["step"]` is a view."""
+
+    def __init__(self, **types: str) -> None:
+        """`types`: numpy's type of each column, such as i4."""
+        self._rows = np.empty(256, np.dtype(list(types.items())))
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._rows[: self._length][name]
+
+    def append(self, *row: float) -> None:
+        if self._length == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._rows[self._length] = row
+        self._length += 1
+
+    def cut(self, length: int) -> None:
+        self._length = min(self._length, length)
+
+    def behind(self, name: str, value: float) -> int:
+        """The first row whose `name` is greater than `value`; the column must not fall."""
+        return int(np.searchsorted(self[name], value, side="right"))
