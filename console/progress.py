@@ -164,7 +164,10 @@ class Progress:
         """The attempt, and the seq up to which each log was read."""
         return {
             "attempt": self.state.attempt,
-            **{name: tail.seq for name, tail in zip(("observations", "pool", "expanded"), self.state.tails(), strict=True)},
+            **{
+                name: tail.seq
+                for name, tail in zip(("observations", "pool", "expanded"), self.state.tails(), strict=True)
+            },
             "seeds": self._seeds.seq,
             "rejected": self._rejected.seq,
         }

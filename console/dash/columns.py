@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class Columns:
-    """A table whose rows are only appended, and cut at the end where a start drops steps. `columns["step"]` is a view."""
+    """A table whose rows are appended, and cut at the end where a start drops steps. `columns["step"]` is a view."""
 
     def __init__(self, **types: str) -> None:
         """`types`: numpy's type of each column, such as i4."""

@@ -38,7 +38,7 @@ class Follower:
         self.lock = threading.RLock()
         self.ids: list[str] = []  # of tasks, by their number in the columns
         self.numbers: dict[str, int] = {}
-        self.steps = Columns(seq="i8", step="i4", epoch="i4", reward="f8", **{zone: "i4" for zone in ZONES}, time="f8")
+        self.steps = Columns(seq="i8", step="i4", epoch="i4", reward="f8", **dict.fromkeys(ZONES, "i4"), time="f8")
         self.groups = Columns(seq="i8", step="i4", task="i4", mean="f8", variance="f8", zone="i1", retest="i1")
         self.decisions = Columns(seq="i8", step="i4", task="i4", kind="i1")
         self.epochs = Columns(seq="i8", epoch="i4", step="i4", stage="i4", originals="i4", generated="i4")

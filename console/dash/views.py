@@ -96,7 +96,12 @@ def groups(one: Follower, query: Query) -> dict[str, Any]:
         start, reset = _start(one, one.groups, query)
         behind = reset or len(one.groups) - start > POINTS
         rows = np.arange(len(one.groups) if behind else start, len(one.groups))
-        return {"cursor": _cursor(one, one.groups), "reset": behind, "step": one.state.last_step, "dots": _dots(one, rows)}
+        return {
+            "cursor": _cursor(one, one.groups),
+            "reset": behind,
+            "step": one.state.last_step,
+            "dots": _dots(one, rows),
+        }
 
 
 def boundary(one: Follower, query: Query) -> dict[str, Any]:
@@ -255,7 +260,14 @@ def _dots(one: Follower, rows: Any) -> list[list[Any]]:
     """Task, mean, variance, zone, whether a variant, and step, of rows of groups."""
     table = one.groups
     return [
-        [one.ids[task], mean if mean == mean else None, spread if spread == spread else None, ZONES[zone], task >= one.originals, step]
+        [
+            one.ids[task],
+            mean if mean == mean else None,
+            spread if spread == spread else None,
+            ZONES[zone],
+            task >= one.originals,
+            step,
+        ]
         for task, mean, spread, zone, step in zip(
             *(table[name][rows].tolist() for name in ("task", "mean", "variance", "zone", "step")), strict=True
         )

@@ -20,7 +20,8 @@ Runs = Annotated[
 Host = Annotated[str, Parameter(help="The address to listen at; any other than this machine's own needs a token.")]
 Port = Annotated[int, Parameter(help="The port; 0 takes a free one.")]
 Export = Annotated[
-    Path | None, Parameter(help="Write the page as files into this folder, which open from the disk, and serve nothing.")
+    Path | None,
+    Parameter(help="Write the page as files into this folder, which open from the disk, and serve nothing."),
 ]
 
 
