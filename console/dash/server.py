@@ -67,6 +67,10 @@ class Registry:
             named[name] = folder
         return dict(reversed(named.items()))
 
+    def listing(self) -> dict[str, Any]:
+        """The runs as the page chooses among them."""
+        return {"runs": [{"name": name, "folder": str(folder)} for name, folder in self.names().items()]}
+
     def follower(self, name: str) -> Follower:
         """Raises UserError for a name that no run has, RodsError for a run that cannot be opened."""
         names = self.names()
@@ -91,12 +95,12 @@ def import_map(addresses: Mapping[str, str]) -> str:
     return orjson.dumps({"imports": dict(addresses)}).decode().replace("<", "\\u003c")
 
 
-def policy(map_text: str, *, modules: str) -> str:
-    """The page's content security policy: scripts from `modules`, and the import map by its hash."""
+def policy(map_text: str) -> str:
+    """The page's content security policy: scripts of its own, and the import map by its hash."""
     digest = base64.b64encode(hashlib.sha256(map_text.encode()).digest()).decode()
     return (
         f"default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
-        f"script-src {modules} 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"script-src 'self' 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 
 
@@ -112,7 +116,7 @@ def application(registry: Registry, *, hosts: list[str], token: str = "") -> Sta
     page = static("index.html").replace("{{map}}", map_text)
 
     async def index(request: Request) -> Response:
-        headers = {"content-security-policy": policy(map_text, modules="'self'"), "referrer-policy": "no-referrer"}
+        headers = {"content-security-policy": policy(map_text), "referrer-policy": "no-referrer"}
         return Response(page, media_type="text/html", headers=headers)
 
     async def asset(request: Request) -> Response:
@@ -124,8 +128,7 @@ def application(registry: Registry, *, hosts: list[str], token: str = "") -> Sta
         return Response(text, media_type=TYPES.get(Path(name).suffix, "text/plain"))
 
     async def runs(request: Request) -> Response:
-        names = await run_in_threadpool(registry.names)
-        return _json({"runs": [{"name": name, "folder": str(folder)} for name, folder in names.items()]})
+        return _json(await run_in_threadpool(registry.listing))
 
     async def view(request: Request) -> Response:
         name, wanted = request.path_params["run"], request.path_params["view"]

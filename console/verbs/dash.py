@@ -36,8 +36,7 @@ def dash(runs: Runs = None, /, *, host: Host = "127.0.0.1", port: Port = 8417, e
     if export is not None:
         from console.dash.export import export_page
 
-        for page in export_page(registry, export):
-            print(page)
+        print(export_page(registry, export))
         return
     _serve(registry, host, port)
 

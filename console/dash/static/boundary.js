@@ -6,6 +6,7 @@ import { ask, exported, path } from "source";
 const WIDTH = 800, HEIGHT = 420, LEFT = 46, BOTTOM = 34, TOP = 10, RIGHT = 12;
 const MOST = 0.25; // variance of a reward in [0, 1]
 const RADIUS = 5;
+const STOPS = 60; // steps that are played, and that an export holds (export.py counts alike)
 const x = (mean) => LEFT + mean * (WIDTH - LEFT - RIGHT);
 const y = (variance) => HEIGHT - BOTTOM - (variance / MOST) * (HEIGHT - BOTTOM - TOP);
 
@@ -21,7 +22,7 @@ export function view(root, { run, rest }) {
   const range = el("input", { type: "range", min: 1, max: 1, value: 1, "aria-label": "step" });
   const said = el("b", { id: "boundary-step" });
   const facts = el("p", { class: "faint", id: "boundary-facts" });
-  const play = el("button", { onclick: () => playing(0) }, "play");
+  const play = el("button", { onclick: () => playing(1) }, "play");
   let wanted = rest[0] ? Number(rest[0]) : null; // a step of the past; null follows the run
   let cursor = "", last = 0, timer = 0, asked = 0;
   root.append(
@@ -37,11 +38,12 @@ export function view(root, { run, rest }) {
     return whole();
   }
 
+  const stride = () => Math.max(1, Math.ceil(last / STOPS));
+
   async function playing(step) {
     clearTimeout(timer);
-    const stride = Math.max(1, Math.round(last / 60));
-    await seek(step + stride >= last ? null : step + stride);
-    if (wanted != null && root.isConnected) timer = setTimeout(() => playing(wanted), 450);
+    await seek(step >= last ? null : step);
+    if (wanted != null && root.isConnected) timer = setTimeout(() => playing(step + stride()), 450);
   }
 
   async function whole() {
@@ -73,6 +75,7 @@ export function view(root, { run, rest }) {
 
   function draw(step, active) {
     range.max = Math.max(1, last);
+    if (exported) range.step = stride();
     range.value = wanted ?? last;
     said.textContent = num(step);
     const places = new Map();
@@ -105,7 +108,6 @@ export function view(root, { run, rest }) {
     facts.textContent = `${dots.size} tasks with a group: ${told}` + (active == null ? "" : `; ${active} in the pool`);
   }
 
-  if (exported) for (const node of [range, play]) node.disabled = true;
   return {
     async update(moved) {
       if (!cursor || moved.has("pool") || moved.has("attempt")) await whole();

@@ -63,9 +63,13 @@ async function show() {
 }
 
 choice.addEventListener("change", () => (location.hash = address(choice.value, parts()[1] in VIEWS && parts()[1] !== "task" ? parts()[1] : "run")));
-addEventListener("hashchange", show);
+addEventListener("hashchange", () => show());
 addEventListener("keydown", (event) => {
   const place = Number(event.key) - 1;
   if (event.target === document.body && !event.ctrlKey && !event.metaKey && SHOWN[place]) location.hash = address(choice.value, SHOWN[place]);
+});
+addEventListener("unhandledrejection", (event) => {
+  event.preventDefault(); // of what a button asked: the view's own questions are answered above
+  root.prepend(el("p", { class: "note", role: "alert" }, event.reason.message));
 });
 show().catch((error) => root.replaceChildren(el("p", { class: "note", role: "alert" }, error.message)));

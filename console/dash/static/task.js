@@ -4,6 +4,8 @@ import { chart } from "chart";
 import { el, link, num, shown, table } from "dom";
 import { ask, path } from "source";
 
+const WORD = /[\p{L}\p{N}_]+(?:[.'-][\p{L}\p{N}]+)*/gu;
+
 export function view(root, { run, rest }) {
   const [id, step] = rest;
   const top = el("div"), episodes = el("div");
@@ -70,9 +72,9 @@ function conversation(task, other, title) {
 
 function marked(text, against) {
   if (against == null) return shown(text);
-  const known = new Set(against.toLowerCase().match(/[\p{L}\p{N}_.]+/gu));
+  const known = new Set(against.toLowerCase().match(WORD));
   const node = el("span", { class: "text" });
-  for (const piece of text.slice(0, 3000).split(/([\p{L}\p{N}_.]+)/u))
+  for (const piece of text.slice(0, 3000).split(new RegExp(`(${WORD.source})`, "u")))
     node.append(/[\p{L}\p{N}]/u.test(piece) && !known.has(piece.toLowerCase()) ? el("mark", {}, shown(piece)) : shown(piece));
   if (text.length > 3000) node.append(shown(text.slice(3000)));
   return node;

@@ -84,10 +84,10 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.send("Emulation.setEmulatedMedia", features=[scheme])
 
-    async def picture(self, target: Path) -> None:
-        """Writes what is seen as a PNG."""
+    async def picture(self) -> bytes:
+        """What is seen, as a PNG."""
         found = await self.send("Page.captureScreenshot", format="png")
-        target.write_bytes(base64.b64decode(found["data"]))
+        return base64.b64decode(found["data"])
 
 
 @asynccontextmanager
@@ -96,7 +96,7 @@ async def browser() -> AsyncIterator[Page]:
     assert CHROMIUM is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [CHROMIUM, *OPTIONS, f"--user-data-dir={profile}", "about:blank"]
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             port = await _port(Path(profile), child)
             async with aiohttp.ClientSession() as session:
@@ -112,13 +112,13 @@ async def browser() -> AsyncIterator[Page]:
                     listening.cancel()
         finally:
             child.kill()
-            child.wait()
+            await child.wait()
 
 
-async def _port(profile: Path, child: subprocess.Popen[bytes]) -> str:
+async def _port(profile: Path, child: asyncio.subprocess.Process) -> str:
     file = profile / "DevToolsActivePort"
     deadline = time.monotonic() + PATIENCE
     while not (file.exists() and file.read_text().count("\n")):
-        assert child.poll() is None and time.monotonic() < deadline, "the browser does not start"
+        assert child.returncode is None and time.monotonic() < deadline, "the browser does not start"
         await asyncio.sleep(0.1)
     return file.read_text().split("\n")[0]
