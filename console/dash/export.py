@@ -15,7 +15,7 @@ from console.dash.server import MODULES, Registry, import_map, static
 from rods.errors import RodsError
 
 STOPS = 60  # steps of the boundary's slider; boundary.js counts alike
-TASKS = 100  # of a run, the latest variants first
+TASKS = 50  # of a run, the latest variants first
 START = 'import "main";'
 
 
