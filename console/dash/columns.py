@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class Columns:
-    """A table whose rows are appended, and cut at the end where a start drops steps. `columns["step"]` is a view."""
+    """A table whose rows are only appended. `columns["step"]` is a view."""
 
     def __init__(self, **types: str) -> None:
         """`types`: numpy's type of each column, such as i4."""
@@ -27,9 +27,6 @@ class Columns:
             self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
         self._rows[self._length] = row
         self._length += 1
-
-    def cut(self, length: int) -> None:
-        self._length = min(self._length, length)
 
     def behind(self, name: str, value: float) -> int:
         """The first row whose `name` is greater than `value`; the column must not fall."""

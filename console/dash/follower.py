@@ -34,8 +34,13 @@ class Follower:
     """One run, from its folder. `lock` guards everything; views hold it through `fresh`."""
 
     def __init__(self, path: Path) -> None:
+        """Raises UserError where `path` is no run folder."""
         self.path = path
         self.lock = threading.RLock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Everything as before the first look."""
         self.ids: list[str] = []  # of tasks, by their number in the columns
         self.numbers: dict[str, int] = {}
         self.steps = Columns(seq="i8", step="i4", epoch="i4", reward="f8", **dict.fromkeys(ZONES, "i4"), time="f8")
@@ -46,14 +51,13 @@ class Follower:
         self.rules: dict[int, str] = {}  # row of `decisions` → its rule
         self.refused: dict[int, tuple[int, str]] = {}  # seq of a variant in the expanded log → step and rule
         self.spent: dict[tuple[str, str], Spent] = {}  # calls of models, by endpoint and stage
-        self.progress = Progress(path, self._see)
+        self.progress = Progress(self.path, self._see)
         self.run = self.progress.run
         self.originals = len(self.run.training)
         for task_id in self.run.training:
             self.number(task_id)
         self._pool, self._expanded = self.state.follow(POOL), self.state.follow(EXPANDED)
         self._usage = self.state.follow(usage("daemon"))
-        self._attempt = 0
         self._read = float("-inf")
         self.sample: ProgressSample | None = None
 
@@ -110,14 +114,9 @@ class Follower:
 
     def _refresh(self) -> ProgressSample:
         sample = self.progress.poll()
-        if self.attempt != self._attempt:  # what a start has dropped does not count
-            self._attempt = self.attempt
-            self._cut(self.state.last_step)
-            self._pool = self.state.follow(POOL)
-            self.decisions.cut(0)
-            self.epochs.cut(0)
-            self.rules.clear()
-            self.refused.clear()
+        if self.state.rewound:  # rare; so what stands here is what a reader who comes now would find
+            self._begin()
+            sample = self.progress.poll()
         for record in self._pool.poll():
             if self.state.observations.lineage.keeps(record["attempt"], record["step"]):
                 self._decide(record)
@@ -127,12 +126,7 @@ class Follower:
             self.spent.setdefault((call["backbone"], call["stage"]), Spent()).add(call)
         return sample
 
-    def _cut(self, last_step: int) -> None:
-        for table in (self.steps, self.groups):
-            table.cut(table.behind("step", last_step))
-
     def _see(self, step: ClosedStep) -> None:
-        self._cut(step.step - 1)
         zones = [0] * len(ZONES)
         for record in step.records:
             if (found := self._measured(record)) is None:
