@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from buffers.checkpoints import Checkpoints
 from buffers.run.runfolder import LOGS, REJECTED, TRACES
 from console.dash.columns import Columns
 from console.dash.follower import DECISIONS, PROCESSES, Follower
-from console.verbs.inspect import task_history
+from console.task_history import task_history
 from evaluation.heldout import scored
 from rods.errors import UserError, plain
 from rods.rules.zones import ZONES
@@ -184,14 +185,14 @@ def task(one: Follower, query: Query) -> dict[str, Any]:
 def episodes(one: Follower, query: Query) -> dict[str, Any]:
     """The kept traces of a task: those of `step`, by default of the latest that has any; and all steps that have."""
     task_id = query.get("task", "")
-    files = {}
+    files: dict[int, Path] = {}
     with one.fresh():
         for file in sorted((one.path / TRACES).glob("step_*.jsonl.gz")):
-            step, _, attempt = file.name.removesuffix(".jsonl.gz").removeprefix("step_").partition(".a")
-            if step.isdigit() and attempt.isdigit() and one.state.live(int(attempt), int(step)):
-                files[int(step)] = file
+            name, _, attempt = file.name.removesuffix(".jsonl.gz").removeprefix("step_").partition(".a")
+            if name.isdecimal() and attempt.isdecimal() and one.state.live(int(attempt), int(name)):
+                files[int(name)] = file
         rows = np.flatnonzero(one.groups["task"] == one.numbers.get(task_id, -1))
-        kept = [step for step in np.unique(one.groups["step"][rows]).tolist() if step in files]
+        kept = [number for number in np.unique(one.groups["step"][rows]).tolist() if number in files]
     step = _whole(query, "step", kept[-1] if kept else 0)
     found: list[Any] = []
     if step in files:
