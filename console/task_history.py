@@ -1,4 +1,4 @@
-"""Everything on record about one task of a run, and the list of all: for `rods inspect`, `rods prompts` and the page."""
+"""Everything on record about one task of a run, and the list of all tasks: for verbs and the page."""
 
 from __future__ import annotations
 
