@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -30,4 +31,4 @@ class Columns:
 
     def behind(self, name: str, value: float) -> int:
         """The first row whose `name` is greater than `value`; the column must not fall."""
-        return int(np.searchsorted(self[name], value, side="right"))
+        return bisect_right(self[name], value)  # numpy's own search would copy the column first
