@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from pathlib import Path
 
@@ -14,6 +15,11 @@ from tests.console.conftest import rods
 from tests.console.dash.conftest import served
 from tests.console.test_verbs import said_json
 
+# dist/ of the package uplot 1.6.32 on npm (MIT): uPlot.iife.min.js and uPlot.min.css
+VENDORED = {
+    "uPlot.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+}
 LARGEST = 150_000  # bytes of all scripts that are shipped
 LONGEST = 300  # lines of one
 
@@ -91,3 +97,9 @@ def test_scripts_stay_small_and_are_all_known() -> None:
     assert {*scripts} == {*MODULES, "uPlot.min"}
     assert sum(len(text.encode()) for text in scripts.values()) <= LARGEST
     assert max(len(text.splitlines()) for text in scripts.values()) <= LONGEST
+
+
+def test_what_others_wrote_is_as_they_published_it() -> None:
+    for name, digest in VENDORED.items():
+        assert hashlib.sha256(STATIC.joinpath(name).read_bytes()).hexdigest() == digest
+    assert "MIT License" in STATIC.joinpath("uPlot.LICENSE").read_text()
