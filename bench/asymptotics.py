@@ -234,7 +234,7 @@ class Loop:
         if variant:
             told = {"root": self._task(number).id, "generation": generation}
         task = Task(NOWHERE, TASK_TYPES[number // 12 % 4], script, calls, ("act",), provenance=told)
-        self.known[task.id] = Known(simulated.difficulty(task), task.expected_turns, number)
+        self.known[task.id] = Known(simulated.difficulty(task), task.expected, number)
         return task
 
 

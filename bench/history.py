@@ -37,7 +37,7 @@ from rods.canonical import keyed_random
 from rods.config import parse_config
 from rods.observations import Group, Rollout
 from rods.rules.order import batch, order_hash, slots, steps_per_epoch
-from rods.tasks import Task
+from rods.tasks import AnyTask
 from worlds import desk
 
 ORIGINALS, LIVE, COHORT, REVIVABLE = 100, 300, 100, 40  # tasks; the last three are variants
@@ -131,7 +131,7 @@ def _trainer(run: Run) -> tuple[TrainerLog]:
     return (TrainerLog(run),)
 
 
-def _daemon(run: Run) -> tuple[DaemonLog, Watch, list[Task]]:
+def _daemon(run: Run) -> tuple[DaemonLog, Watch, list[AnyTask]]:
     log, watch = DaemonLog(run), Watch(run)
     asyncio.run(_follow(watch))
     return log, watch, watch.generated()

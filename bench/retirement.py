@@ -32,7 +32,7 @@ LOW, HIGH = 0.25, 0.80  # true rewards that are at the boundary, whatever one gr
 def measure(quick: bool) -> list[Figure]:
     """For each number of groups: epochs of dead weight after mastery and after hopelessness, and the share of boundary
     variants that are retired falsely within twenty epochs."""
-    tasks = [task for task in desk.generate(3, 200 if quick else 1_000, 0) if task.expected_turns > 1]
+    tasks = [task for task in desk.generate(3, 200 if quick else 1_000, 0) if task.expected > 1]
     found: dict[int, tuple[float, float, float]] = {}
     for groups in GROUPS:
         rules = PoolRules(drift_groups=groups)

@@ -28,8 +28,8 @@ from rods.environments.base import Tool
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Message, NeedText, Reply
-from rods.episode.goals import SharedGroundTruth
-from rods.tasks import Task
+from rods.episode.goals import goal_of
+from rods.tasks import AnyTask
 from trainer.engines.local import LocalEngine
 from trainer.nano.warm_start import warm_started
 from worlds.sources import load_tasks
@@ -109,7 +109,7 @@ def measure(quick: bool, weights: str = "", tasks: str = "") -> list[Figure]:
 
 
 def scores(
-    engine: LocalEngine, limits: Rollouts, dialect: Dialect, history: History, tasks: Sequence[Task], seeds: int
+    engine: LocalEngine, limits: Rollouts, dialect: Dialect, history: History, tasks: Sequence[AnyTask], seeds: int
 ) -> list[float]:
     """The mean progress of `tasks` by random seed, one episode each, every reply asked for with the history rendered
     anew. Seeds are played together; a draw is keyed by its episode's place, so each seed has draws of its own."""
@@ -117,7 +117,7 @@ def scores(
     jobs = []
     for task in tasks:
         environment = environments.load(task.environment.name)
-        goal = SharedGroundTruth(environment, task)
+        goal = goal_of(environment, task)
         jobs.append(Job(task, environment, dialect, goal, max_steps=limits.max_steps))
     asked = 0
 

@@ -31,7 +31,7 @@ from rods.environments.loading import Environments
 from rods.gates import held_out_index
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 from worlds import desk
 
 load = Environments().load
@@ -114,8 +114,8 @@ def _latency(steps: int) -> list[Figure]:
     ]
 
 
-def _disagreeing(task: Task) -> Group:
-    turns = task.expected_turns
+def _disagreeing(task: AnyTask) -> Group:
+    turns = task.expected
     rollouts = tuple(Rollout(done, turns, int(done == turns), 0.0, done / turns, "finished") for done in (0, turns) * 4)
     return Group(task.id, 1, "identity", "progress", (0.0, 1.0), rollouts)
 

@@ -13,7 +13,7 @@ from buffers.run.runfolder import exists
 from buffers.state import LostVariant, read_state
 from rods.config import Config
 from rods.errors import UserError
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 
 def fork(run: Run, new: Path, config: Config | None = None) -> Run:
@@ -45,7 +45,7 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
     return create_run(new, config or run.config, tasks + run.held_out, parent)
 
 
-def _came_from(run: Run, task: Task, generated: bool) -> Task:
+def _came_from(run: Run, task: AnyTask, generated: bool) -> AnyTask:
     provenance: dict[str, Any] = {
         **task.provenance,
         "origin": "variant" if generated else "original",

@@ -36,7 +36,7 @@ from rods.rules.curriculum import opening, stage_rules
 from rods.rules.mining import Mining
 from rods.rules.tracker import Tracker
 from rods.rules.zones import ZONES
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 __all__ = ["ClosedStep", "Lineage", "LostVariant", "RunState", "lineage", "read_state"]
 
@@ -105,6 +105,11 @@ class RunState:
     def shown(self) -> frozenset[Component]:
         """The components of an evolving interface that the next step shows."""
         return self.observations.evolution.shown
+
+    @property
+    def update(self) -> Record | None:
+        """The latest `update` record that was read; when a step is yielded, that of the step before."""
+        return self.observations.update
 
     @property
     def rewound(self) -> bool:
@@ -179,7 +184,7 @@ class RunState:
             self.merged += 1
         self.staging.poll(self.pool.decided)
 
-    def task(self, task_id: str) -> Task:
+    def task(self, task_id: str) -> AnyTask:
         """A given task or a variant that was injected. Raises KeyError for any other id, LostVariant."""
         known = self._given.get(task_id) or self._variants.get(task_id)
         if known is not None:
@@ -197,7 +202,7 @@ class RunState:
             self._variants[task_id] = task
         return task
 
-    def variants(self) -> Iterator[Task]:
+    def variants(self) -> Iterator[AnyTask]:
         """The variants that are active or may be revived, but for those that were lost to damage."""
         for task_id in (*self.pool.active, *self.pool.revivable):
             if task_id not in self._given:
@@ -262,4 +267,4 @@ class RunState:
         self.merged = 0
         self._tail = Tail(self.run.path / POOL, strict=self._strict)
         self._ahead = False
-        self._variants: dict[str, Task] = {}  # active ones that were asked for
+        self._variants: dict[str, AnyTask] = {}  # active ones that were asked for

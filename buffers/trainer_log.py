@@ -15,19 +15,18 @@ import orjson
 
 from buffers.folds.observations import digest, windows_json
 from buffers.log.disk import replace
-from buffers.log.records import quarantine, record
+from buffers.log.records import Record, quarantine, record
 from buffers.log.writer import LogWriter
 from buffers.merging.merger import Epoch, Merger
 from buffers.run.locks import Ownership
 from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS, TRACKER
+from buffers.run.runfolder import OBSERVATIONS, TRACKER, TRACKER_VERSION
 from buffers.state import RunState
 from rods.errors import RefusedError, UserError
-from rods.observations import Group
-from rods.tasks import Task
+from rods.observations import Group, Update
+from rods.tasks import AnyTask
 
 PROCESS = "trainer"
-TRACKER_VERSION = 1
 TRACKER_SECONDS = 10.0  # between writes of tracker.json that nobody asked for
 TRACKER_SHARE = 0.005  # of the time may go into them
 
@@ -57,6 +56,7 @@ class TrainerLog:
         self._tracker_due = time.monotonic()
         self._merger: Merger | None = None
         self._started = False
+        self._updates: list[Record] = []  # not yet written, at most that of the last step
 
     @property
     def attempt(self) -> int:
@@ -76,7 +76,7 @@ class TrainerLog:
         """Whether a checkpoint of (attempt, step) may be resumed."""
         return self.state.live(attempt, step)
 
-    def task(self, task_id: str) -> Task:
+    def task(self, task_id: str) -> AnyTask:
         """A given task or one that was injected."""
         return self.state.task(task_id)
 
@@ -147,9 +147,25 @@ class TrainerLog:
             time=round(time.time(), 3),
         )
         with self.held():
-            self._writer.append_group(records, closing)
+            self._writer.append_group(records, closing, self._updates)
+            self._updates = []
             self.state.observations.catch_up()  # what was just written, by the same code as at a start
         return True
+
+    def write_update(self, update: Update) -> None:
+        """Records what the update after the last step has shown: with the next step, so that it costs no sync of its
+        own, or at `flush`. Nothing where nothing is known, or where it is on record."""
+        found, known = update.as_json(), self.state.observations.update
+        if found and not self._updates and (known is None or known["step"] != self.last_step):
+            self._updates = [record("update", attempt=self.attempt, step=self.last_step, **found)]
+
+    def flush(self) -> None:
+        """Returns once all that was told is on the disk: before a checkpoint, from which no step is repeated."""
+        if self._updates:
+            with self.held():
+                self._writer.append(self._updates)
+                self._updates = []
+                self.state.observations.catch_up()
 
     def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None) -> Epoch:
         """Opens `epoch` in curriculum stage `stage` (from 1): decides and records the merge, or returns the recorded
@@ -172,7 +188,8 @@ class TrainerLog:
         started = time.monotonic()
         if not force and started < self._tracker_due:
             return False
-        replace(self.run.path / TRACKER, orjson.dumps(tracker_json(self.state)) + b"\n")
+        with self.held():
+            replace(self.run.path / TRACKER, orjson.dumps(tracker_json(self.state)) + b"\n")
         ended = time.monotonic()
         self._tracker_due = ended + max(TRACKER_SECONDS, (ended - started) / TRACKER_SHARE)
         return True

@@ -28,8 +28,9 @@ from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Message, NeedText, Reply, Trace
 from rods.episode.rewards import score as scored
 from rods.observations import Group, Rollout
-from rods.tasks import Task, read_tasks
-from trainer.batches import earned, jobs, scoring_jobs
+from rods.tasks import AnyTask, read_tasks
+from trainer.batches import groups as groups_of
+from trainer.batches import jobs, scoring_jobs
 from trainer.policy import Batch, TrainingStopped
 from trainer.training_run import TrainingRun
 
@@ -39,7 +40,7 @@ AT_ONCE = 64  # episodes that wait for an asynchronous policy
 
 
 def play(
-    task: Task, policy: PolicyFunction, *, dialect: DialectName = "hermes", environments: Environments | None = None
+    task: AnyTask, policy: PolicyFunction, *, dialect: DialectName = "hermes", environments: Environments | None = None
 ) -> Trace:
     """One episode of `task`: its replies, calls, results and verdicts, turn by turn. The text of calls is in the form
     of `dialect`, which the system message explains to the policy."""
@@ -59,7 +60,7 @@ class Evaluation:
 
 
 def evaluate(
-    tasks: Path | str | Sequence[Task],
+    tasks: Path | str | Sequence[AnyTask],
     policy: PolicyFunction,
     *,
     rollouts: int = 1,
@@ -132,19 +133,7 @@ class Training:
     def record(self, batch: Batch, played: Sequence[Sequence[Trace | Rollout]]) -> list[Group]:
         """Makes what the slots of `batch` earned durable, one group a slot; returns the groups, with rewards. A rollout
         that was not played here is given as a `Rollout`."""
-        interface, kind = batch.interface(self.config.policy.dialect), batch.reward
-        environments, mining = self.run.run.environments, self.config.mines(batch.stage)
-        groups = [
-            batch.group(
-                slot,
-                [
-                    earned(each, slot.task, kind, environments, mining=mining) if isinstance(each, Trace) else each
-                    for each in played[slot.index]
-                ],
-                interface,
-            )
-            for slot in batch.slots
-        ]
+        groups = groups_of(batch, played, self.config, self.run.run.environments)
         self.run.record(batch, groups)
         return groups
 
@@ -206,7 +195,7 @@ class _Files:
         if self.restore is not None:
             self.restore(folder)
 
-    def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+    def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         traces = _play(scoring_jobs(tasks, self.run.config, self.run.environments), self.policy)
         return [None if each.end == "infrastructure" else each.resolved / each.expected for each in traces]
 

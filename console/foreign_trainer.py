@@ -1,9 +1,10 @@
 """The trainer's part for any program, by records: open an epoch, write groups of rollouts (docs/protocol.md).
 
 `rods merge` and `rods observe` are these functions, and so are `merge` and `observe` of the Python API. A record is a
-group, `{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{"end_step": s}`, which closes step s. What a
-group leaves out is filled in from the open epoch: stage, reward kind, and of a rollout `binary`, `end` (`finished`) and
-`reward`. A closed step is answered once it is on the disk.
+group, `{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{"end_step": s}`, which closes step s, or
+`{"update": s, "entropy": …}`, what the update after it has shown. What a group leaves out is filled in from the open
+epoch: stage, reward kind, and of a rollout `binary`, `end` (`finished`) and `reward`. A closed step is answered once it
+is on the disk. Where the interface's versions follow the policy, groups must name the version that was due.
 
 A reward of one's own has the kind `value` and its range: {"task": …, "reward": {"kind": "value", "range": [0, 1]},
 "rollouts": [{"reward": 0.37}, …]}. It steers the run in place of turns.
@@ -11,7 +12,7 @@ A reward of one's own has the kind `value` and its range: {"task": …, "reward"
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,27 +20,36 @@ from typing import Any
 import orjson
 
 from buffers.ends import check_trainers
-from buffers.merging.merger import Epoch, Merger
+from buffers.merging.merger import Epoch, Merger, approved_now
 from buffers.run.run import Run
-from buffers.state import read_state
+from buffers.state import RunState, read_state
 from buffers.trainer_log import TrainerLog
+from rods import interfaces
 from rods.episode.rewards import RANGES
 from rods.errors import UserError
-from rods.observations import MILLIONTHS, EpisodeReward, Group, RewardKind, Role, Rollout, millionths, turns
+from rods.observations import MILLIONTHS, EpisodeReward, Group, RewardKind, Role, Rollout, Update, millionths, turns
 from rods.rules.curriculum import scheduled, stage_rules
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 Record = Mapping[str, Any]
+# Kinds of reward that follow from what was resolved of what was expected.
+FOLLOWING: Mapping[str, Callable[[int, int], float]] = {
+    "progress": lambda resolved, expected: resolved / expected,
+    "binary": lambda resolved, expected: float(resolved == expected),
+    "rubric": lambda resolved, expected: 2 * resolved / expected - 1,
+}
 ROUNDED = 1e-6  # a reported reward may differ by so much from what its turns come to
 
 
 @dataclass(frozen=True, slots=True)
 class OpenEpoch:
-    """What a merge made: its record, the kind of reward of its stage, and the tasks in visiting order."""
+    """What a merge made: its record, the kind of reward of its stage, the tasks in visiting order, and, where it
+    follows the policy, what the next step has to show, as groups name it (`interface`, `lineage`)."""
 
     made: Epoch
     reward: EpisodeReward
-    tasks: tuple[tuple[Role, Task], ...]
+    tasks: tuple[tuple[Role, AnyTask], ...]
+    interface: Mapping[str, str] | None = None
 
 
 def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEpoch:
@@ -61,14 +71,20 @@ def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEp
     finally:
         merger.close()
     tasks = tuple((slot.role, state.task(slot.task_id)) for slot in made.slots)
-    return OpenEpoch(made, stage_rules(run.config.curriculum, made.stage).reward, tasks)
+    due = _due(run, state, made.stage)
+    return OpenEpoch(made, stage_rules(run.config.curriculum, made.stage).reward, tasks, due)
 
 
 def observe(
-    folder: Path | str, records: Iterable[bytes | Record], *, from_step: int | None = None, source: str = "records"
+    folder: Path | str,
+    records: Iterable[bytes | str | Record],
+    *,
+    from_step: int | None = None,
+    source: str = "records",
 ) -> Iterator[dict[str, Any]]:
     """Writes the groups and ends of steps of `records` (objects, or lines of JSON); answers each closed step once it is
-    on the disk: {"step", "attempt", "epoch", "recorded"}, the last false for an identical step that was there.
+    on the disk: {"step", "attempt", "epoch", "recorded"}, the last false for an identical step that was there;
+    where that follows the policy, the `interface` (with its `lineage`) that the next step has to show.
 
     `from_step` goes back: later steps no longer count. Raises UserError naming the record of `source` at fault, and
     RefusedError for a step that is there otherwise, or where another trainer owns the run.
@@ -78,17 +94,21 @@ def observe(
         check_trainers(run, log.state.observations)
         log.start(from_step)
         yield from record_steps(log, records, source)
+        log.flush()
         log.write_tracker(force=True)
 
 
-def record_steps(log: TrainerLog, records: Iterable[bytes | Record], source: str) -> Iterator[dict[str, Any]]:
+def record_steps(log: TrainerLog, records: Iterable[bytes | str | Record], source: str) -> Iterator[dict[str, Any]]:
     """Records the steps that `records` close; yields one answer each. Raises UserError naming the record at fault."""
     waiting: list[tuple[Record, str]] = []
     for number, given in enumerate(records, start=1):
-        if isinstance(given, bytes) and not given.strip():
+        if isinstance(given, bytes | str) and not given.strip():
             continue
         where = f"{source}, line {number}"
-        record = _parse(given, where) if isinstance(given, bytes) else given
+        record = _parse(given, where)
+        if "update" in record:
+            _update(record, log, where)
+            continue
         if "end_step" not in record:
             waiting.append((record, where))
             continue
@@ -104,11 +124,14 @@ def record_steps(log: TrainerLog, records: Iterable[bytes | Record], source: str
         log.state.read_merges()  # `rods merge` may have opened an epoch meanwhile
         epoch = _epoch(record, step, log, where)
         stage = log.state.pool.epochs[epoch].stage
-        groups = [_group(given, log, stage, place) for given, place in waiting]
+        due = _due(log.run, log.state, stage) if step == log.last_step + 1 else None  # an earlier one is on record
+        groups = [_group(given, log, stage, due, place) for given, place in waiting]
         recorded = log.write_step(step, epoch, groups, policy_step)
         log.write_tracker()
         waiting.clear()
-        yield {"step": step, "attempt": log.attempt, "epoch": epoch, "recorded": recorded}
+        answer = {"step": step, "attempt": log.attempt, "epoch": epoch, "recorded": recorded}
+        following = _due(log.run, log.state, stage)
+        yield answer if following is None else {**answer, "interface": following}
     if waiting:
         raise UserError(
             f"{len(waiting)} groups were not closed, so they were not recorded",
@@ -131,10 +154,38 @@ def _epoch(record: Record, step: int, log: TrainerLog, where: str) -> int:
     return epoch
 
 
-def _parse(line: bytes, where: str) -> dict[str, Any]:
-    """The object on a line. Raises UserError."""
+def _due(run: Run, state: RunState, stage: int) -> dict[str, str] | None:
+    """What the next step has to show if it is of `stage`, as groups name it; None where it does not follow the
+    policy."""
+    rules = stage_rules(run.config.curriculum, stage)
+    if not rules.evolving and rules.feedback != "agents":
+        return None
+    approved = approved_now(run, state.pool.latest or {})
+    shown = interfaces.load(rules, run.config.policy.dialect, state.shown, approved)
+    return {"interface": shown.version, "lineage": shown.lineage}
+
+
+def _update(record: Record, log: TrainerLog, where: str) -> None:
+    """Records what the update after the last step has shown. Raises UserError."""
+    step = record["update"]
+    if type(step) is not int or not step or step != log.last_step:
+        remedy = "say it behind the step, before the next one is closed"
+        raise UserError(f"update of step {step!r}; the last step is {log.last_step}", where=where, remedy=remedy)
     try:
-        record = orjson.loads(line)
+        log.write_update(Update.from_json(record))
+    except ValueError as error:
+        raise UserError(str(error), where=where, remedy="leave out what is not known") from error
+
+
+def _parse(given: Any, where: str) -> Record:
+    """The object on a line, or the one that was given. Raises UserError."""
+    if isinstance(given, Mapping):
+        return given
+    if not isinstance(given, bytes | str):
+        remedy = "give objects (mappings), or lines of JSON"
+        raise UserError(f"a record is a {type(given).__name__}: {given!r}", where=where, remedy=remedy)
+    try:
+        record = orjson.loads(given)
     except orjson.JSONDecodeError as error:
         raise UserError(f"not JSON ({error.msg})", where=where, remedy="write one JSON object a line") from error
     if not isinstance(record, dict):
@@ -142,8 +193,17 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
     return record
 
 
-def _group(record: Record, log: TrainerLog, stage: int, where: str) -> Group:
-    """The group of a line, with what it leaves out filled in. Raises UserError."""
+def _group(record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] | None, where: str) -> Group:
+    """The group of a line, with what it leaves out filled in. Raises UserError, also where it does not say that it has
+    shown what was `due`."""
+    if due is not None and due != {name: record.get(name) for name in due}:
+        said = f"{record.get('interface')!r} (lineage {record.get('lineage')!r})"
+        raise UserError(
+            f"stage {stage} shows an interface that follows the policy, and this group says {said}",
+            where=where,
+            remedy=f"show {due['interface']!r} and name it, with lineage {due['lineage']!r}; `rods merge --json` and "
+            "the answer to each step say what comes next",
+        )
     remedy = "see the group record in docs/protocol.md"
     try:
         task = log.task(str(record.get("task", "")))
@@ -168,7 +228,7 @@ def _group(record: Record, log: TrainerLog, stage: int, where: str) -> Group:
         raise UserError(str(error), where=where, remedy=remedy) from error
 
 
-def _rollout(given: Any, task: Task, head: Any, reward: Mapping[str, Any]) -> dict[str, Any]:
+def _rollout(given: Any, task: AnyTask, head: Any, reward: Mapping[str, Any]) -> dict[str, Any]:
     """Fills in what follows from the number of resolved turns, or from a reward of one's own. Raises ValueError when
     `task` has no such turns after a head start of `head`, and where the `reward` trained on does not follow from
     them."""
@@ -176,18 +236,16 @@ def _rollout(given: Any, task: Task, head: Any, reward: Mapping[str, Any]) -> di
     if trained == "value":
         return _valued(given, *reward["range"])
     resolved, expected = turns(given)
-    if type(head) is not int or expected != task.expected_turns - head:
+    if type(head) is not int or expected != task.expected - head:
         raise ValueError(
-            f"{expected} turns are expected, but the task {task.id} has {task.expected_turns}, and head is {head!r}"
+            f"{expected} turns are expected, but the task {task.id} has {task.expected}, and head is {head!r}"
         )
     filled = {"end": "finished", "binary": int(resolved == expected), **given}
     if "reward" not in filled:
         if filled["end"] == "infrastructure":
             filled["reward"] = None
-        elif trained == "progress":
-            filled["reward"] = resolved / expected
-        elif trained == "binary":
-            filled["reward"] = filled["binary"]
+        elif trained in FOLLOWING:
+            filled["reward"] = FOLLOWING[trained](resolved, expected)
         else:
             raise ValueError(f"a rollout says no 'reward', and {trained} does not follow from its turns")
     return filled
@@ -195,9 +253,9 @@ def _rollout(given: Any, task: Task, head: Any, reward: Mapping[str, Any]) -> di
 
 def _check_reward(rollout: Rollout, trained: RewardKind) -> None:
     """Raises ValueError where a reward is not what the turns come to, by which the run would be steered."""
-    if rollout.reward is None or trained not in ("progress", "binary"):
+    if rollout.reward is None or trained not in FOLLOWING:
         return
-    earned = rollout.binary if trained == "binary" else rollout.resolved / rollout.expected
+    earned = FOLLOWING[trained](rollout.resolved, rollout.expected)
     if abs(rollout.reward - earned) > ROUNDED:
         raise ValueError(
             f"the {trained} of {rollout.resolved} of {rollout.expected} turns is {earned:g}, not the reward "

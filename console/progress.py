@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import orjson
@@ -20,7 +21,8 @@ from buffers.run.locks import owner
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
 from buffers.state import ClosedStep, RunState
-from rods.observations import Group, label_counts
+from console.versions import InterfaceVersion, InterfaceVersions
+from rods.observations import Dynamics, Group, dynamics, label_counts
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 
 RECENT = 10  # steps that the running mean of the reward covers
@@ -32,7 +34,9 @@ BARREN = 5  # finished picks in a row without a variant that a person is told of
 class ProgressSample:
     """The state of a run at one poll. `reward` is the mean progress reward of the last step's tasks, `recent` that of
     the last ten steps, and `labels` counts their turns by what became of them; `zones` counts active tasks by the zone
-    of their latest group. Two samples are equal when nothing has happened between them."""
+    of their latest group. `calling`: share of their turns with a call, `replies`: those that a turn took, `entropy`: of
+    the policy in the updates, nats a token, all over the last ten steps. `interface`: the version that the last step
+    has shown, where versions follow the policy. Two samples are equal when nothing has happened between them."""
 
     step: int
     steps: int
@@ -42,6 +46,10 @@ class ProgressSample:
     reward: float | None
     recent: float
     labels: dict[str, int]
+    calling: float | None
+    replies: float | None
+    entropy: float | None
+    interface: InterfaceVersion | None
     zones: dict[str, int]
     originals: int
     generated: int
@@ -95,6 +103,9 @@ class Progress:
         self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
+        self._dynamics: deque[Dynamics] = deque(maxlen=RECENT)
+        self._entropies: deque[tuple[int, float]] = deque(maxlen=RECENT)  # by step
+        self._versions = InterfaceVersions(self.run.config)
         self._outcomes: Counter[str] = Counter()
         self._discards: Counter[str] = Counter()
         self._picked = self._accepted = self._failures = self._considered = 0
@@ -113,18 +124,29 @@ class Progress:
         state, steps = self.state, 0
         rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         latest: deque[ClosedStep] = deque(maxlen=RECENT)
+        entropies = dict(self._entropies)
         for step in state.steps():
             steps += 1
             latest.append(step)
+            self._versions.add(step, state.shown)
+            entropies |= self._entropy()
             if (reward := step_reward(step)) is not None:
                 rewards.append((step.step, reward))
             self._see(step)
         if state.rewound:
             self._rewards.clear()
             self._labels.clear()
+            self._dynamics.clear()
             self._clock.clear()
+            self._versions.forget(state.last_step)
+            entropies = {}
         self._rewards += rewards
-        self._labels += [label_counts(one.groups) for one in latest]
+        for step in latest:
+            groups = step.groups
+            self._labels.append(label_counts(groups))
+            self._dynamics.append(dynamics(groups))
+        self._entropies = deque((entropies | self._entropy()).items(), maxlen=RECENT)
+        played = sum(self._dynamics, Dynamics())
         if steps or state.merged or state.rewound:
             self._zones = state.zones()
         if steps:
@@ -141,6 +163,10 @@ class Progress:
             reward=self._rewards[-1][1] if self._rewards else None,
             recent=sum(mean for _, mean in self._rewards) / len(self._rewards) if self._rewards else 0.0,
             labels=dict(sum(self._labels, Counter())),
+            calling=played.calling_share,
+            replies=played.replies_a_turn,
+            entropy=fmean(entropy for _, entropy in self._entropies) if self._entropies else None,
+            interface=self._versions.found[-1] if self._versions.evolves and self._versions.found else None,
             zones=self._zones,
             originals=len(state.active) - generated,
             generated=generated,
@@ -222,6 +248,11 @@ class Progress:
             "state": beat.get("state", ""),
             **{key: beat[key] for key in ("endpoints", "budget") if key in beat},
         }
+
+    def _entropy(self) -> dict[int, float]:
+        """The entropy of the latest update that was read, by its step."""
+        update = self.state.update
+        return {update["step"]: update["entropy"]} if update and "entropy" in update else {}
 
     def _follow_daemon(self) -> None:
         for record in self._seeds.poll():

@@ -37,7 +37,7 @@ from rods.config import Config, Curriculum, Data, Endpoint, PolicySettings, Pool
 from rods.errors import UserError
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
-from rods.tasks import TASK_TYPES, Task
+from rods.tasks import TASK_TYPES, AnyTask, Task
 from worlds.sources import load_tasks
 
 BATCH = 20  # tasks a step at most, all of which are picked
@@ -92,8 +92,8 @@ def play(run: Run) -> int:
     return steps
 
 
-def _disagreeing(task: Task) -> Group:
-    turns = task.expected_turns
+def _disagreeing(task: AnyTask) -> Group:
+    turns = task.expected
     rollouts = tuple(Rollout(done * turns, turns, done, 0.0, float(done), "finished") for done in SOLVED)
     return Group(task.id, 1, "identity", "progress", (0.0, 1.0), rollouts)
 

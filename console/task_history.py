@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ from buffers.run.run import Run
 from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS
 from buffers.state import RunState, read_state
 from rods.errors import UserError
-from rods.observations import Group
+from rods.observations import Group, dynamics
 from rods.rules.tracker import Window
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 
 SAID = 300  # characters of what a failed candidate came to
 # What a decision's record says besides its kind and place.
@@ -23,10 +23,11 @@ FACTS = ("rule", "groups", "mean", "variance", "detail", "score", "why", "accept
 @dataclass(frozen=True, slots=True)
 class TaskHistory:
     """A task, its lineage from the root on, its variants, its windows of rewards, its picks and decisions; and of each
-    group with labels its step and, turn by turn, how many of its rollouts earned which."""
+    group with labels its step, turn by turn how many of its rollouts earned which, and how its turns `went`
+    (rods.observations.Dynamics)."""
 
-    task: Task
-    lineage: list[Task]
+    task: AnyTask
+    lineage: list[AnyTask]
     variants: list[str]
     windows: list[Window]
     history: list[dict[str, Any]]
@@ -58,7 +59,7 @@ def task_list(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _known(path: Path) -> tuple[RunState, dict[str, Task], dict[str, str]]:
+def _known(path: Path) -> tuple[RunState, dict[str, AnyTask], dict[str, str]]:
     """Where a run stands, its tasks by id, and of every variant the task that it was written from."""
     run = Run.open(path)
     state = read_state(run, strict=False)
@@ -96,24 +97,26 @@ def task_history(path: Path, prefix: str) -> TaskHistory:
     )
 
 
-def _labels(run: Run, task: Task) -> list[dict[str, Any]]:
-    """What became of each turn in the task's live groups, in order of steps."""
+def _labels(run: Run, task: AnyTask) -> list[dict[str, Any]]:
+    """What became of each turn in the task's live groups, and how many had a call and how many replies they took, in
+    order of steps."""
     found: list[dict[str, Any]] = []
     state = RunState(run)
     for step in state.steps():
         if state.rewound:  # a start dropped steps while we read
             found = [one for one in found if one["step"] < step.step]
         for group in (Group.from_json(record) for record in step.records if record["task"] == task.id):
-            turns: list[Counter[str]] = [Counter() for _ in task.script]
+            turns: list[Counter[str]] = [Counter() for _ in task.texts]
             for rollout in group.rollouts:
                 for turn, label in enumerate(rollout.labels, start=group.head):
                     turns[turn][label] += 1
             if any(turns):
-                found.append({"step": step.step, "turns": [dict(turn) for turn in turns]})
+                went = asdict(dynamics([group]))
+                found.append({"step": step.step, "turns": [dict(turn) for turn in turns], "went": went})
     return found
 
 
-def _lineage(task_id: str, tasks: dict[str, Task], seeds: dict[str, str]) -> list[Task]:
+def _lineage(task_id: str, tasks: dict[str, AnyTask], seeds: dict[str, str]) -> list[AnyTask]:
     """The tasks from the root to `task_id`: each was written from the one before."""
     line = [tasks[task_id]]
     while (seed := seeds.get(line[0].id)) in tasks and seed not in {task.id for task in line}:

@@ -37,7 +37,7 @@ from rods.gates.probe import Witness, mends, witnesses
 from rods.interfaces.approved import failure_id
 from rods.llm import BudgetSpent, EndpointError, RequestRefused
 from rods.rules.mining import MinedFailure
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 REST = 30.0  # seconds until anybody is asked again after no endpoint answered
 OBJECTION = "An earlier answer to this was not accepted:\n{text}\nWhat is wrong with it: {why}\nWrite a better one."
@@ -61,7 +61,7 @@ class Correcting:
     """Works on one failure at a time. `tasks`: what may not be given away, read anew for each text."""
 
     def __init__(
-        self, run: Run, log: DaemonLog, writers: Writers, threads: Executor, tasks: Callable[[], Sequence[Task]]
+        self, run: Run, log: DaemonLog, writers: Writers, threads: Executor, tasks: Callable[[], Sequence[AnyTask]]
     ) -> None:
         self.run, self.config, self.log = run, run.config, log
         self._writers, self._threads, self._tasks = writers, threads, tasks
@@ -81,8 +81,10 @@ class Correcting:
             self._open_at = math.inf
             return []
         found = [one for one in (self._failure(mined, state) for mined in state.mining.due()) if not self._closed(one)]
+        if self._writers.spent:  # nobody is asked any more, and nothing waits for it
+            found = [one for one in found if one.id in self._taken]
         self._open_at = min((one.mined.due for one in found), default=math.inf)
-        if time.monotonic() < self._rest_until or self._writers.spent:
+        if time.monotonic() < self._rest_until:
             return []
         fresh = [one for one in found if one.id not in self._taken]
         self._taken |= {one.id for one in fresh}
@@ -180,7 +182,7 @@ class Correcting:
             type=proposal.type,
             remedy=remedy.as_json(),
             probe={"worlds": len(seen), "mended": mended},
-            judge={"reason": opinion.reason[:LONGEST], "consistent": opinion.consistent},
+            judge={**opinion.verdicts, "reason": opinion.reason[:LONGEST], "consistent": opinion.consistent},
             model=asker.backbone,
             prompts=dict(asker.hashes),
         )

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rods.gates import SimilarityIndex, duplicates
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 
 class Neighbours:
     """Originals, indexed once, and what has been generated, indexed anew at every epoch so that it stays small."""
 
-    def __init__(self, originals: Iterable[Task], *, staging: bool) -> None:
+    def __init__(self, originals: Iterable[AnyTask], *, staging: bool) -> None:
         self._originals = SimilarityIndex()
         for task in originals:
             self._originals.add(task)
@@ -33,7 +33,7 @@ class Neighbours:
         if (task := self._admitted.pop(task_id, None)) is not None:
             self._written.append(task)
 
-    def renewed(self, generated: Iterable[Task], read: int) -> Neighbours:
+    def renewed(self, generated: Iterable[AnyTask], read: int) -> Neighbours:
         """The neighbours after a merge. `generated` are the active variants and, in `sync=free`, the staged ones. Of
         those admitted here, the first `read` that were written were on record before the logs were read: which of them
         are not among `generated` have left. The others stay neighbours."""
@@ -42,7 +42,7 @@ class Neighbours:
         other._begin(generated, self._admitted.values(), self._written[read:])
         return other
 
-    def _begin(self, generated: Iterable[Task], admitted: Iterable[Task], written: Iterable[Task]) -> None:
+    def _begin(self, generated: Iterable[AnyTask], admitted: Iterable[AnyTask], written: Iterable[AnyTask]) -> None:
         self._generated = SimilarityIndex()
         for task in generated:
             self._generated.add(task)
@@ -51,11 +51,11 @@ class Neighbours:
         for task in (*self._admitted.values(), *self._written):
             self._generated.add(task)
 
-    def add(self, task: Task) -> None:
+    def add(self, task: AnyTask) -> None:
         """`task` is a neighbour until the next merge."""
         self._generated.add(task)
 
-    def admit(self, task: Task) -> list[str]:
+    def admit(self, task: AnyTask) -> list[str]:
         """Why `task` is nothing new. Without reasons, and where staging counts, it is a neighbour from now on."""
         if task.id in self._originals or task.id in self._generated:
             return [f"it is task {task.id} itself"]

@@ -257,7 +257,7 @@ class _Writing:
             "prompts": dict(self.author.hashes),
             "judge": candidate.reason,
         }
-        return replace(candidate.task, split=job.seed.split, provenance=provenance)
+        return replace(candidate.task, split=job.seed.split, system=job.seed.system, provenance=provenance, id="")
 
     def _record(self, rejected: Rejected, *, final: bool = True) -> None:
         """Reports a failure; what ends an attempt (`final`), or a plan, is learnt from."""

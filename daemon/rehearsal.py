@@ -19,12 +19,13 @@ from typing import Any
 
 from daemon.authors.base import Assignment, Defect, T, Texts
 from daemon.authors.llm import LLMAuthor, correcting, wording
-from daemon.authors.llm.asking import AnswerForm, Asker, Context
+from daemon.authors.llm.asking import Asker, Context
 from daemon.candidates import plain, with_blanks
 from daemon.pipeline import PLAIN
 from rods.analysis.failures import shape
 from rods.analysis.profile import profile
 from rods.analysis.sampling import Sampler
+from rods.answers import AnswerForm
 from rods.composing import wording as phrases
 from rods.composing.records import ComposeError, Draft
 from rods.config import Config, Endpoint, Roles

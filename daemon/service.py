@@ -30,7 +30,7 @@ from daemon.writers import Writers
 from rods.composing.records import ComposeError
 from rods.gates import held_out_index
 from rods.rules.selection import Pick, select
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task, scripted
 
 Admit = Callable[[Task], list[str]]
 log = structlog.get_logger()
@@ -50,7 +50,7 @@ class Service:
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = Neighbours(self.originals.values(), staging=not self.lockstep)
         self.pipeline = Pipeline(run.config, held_out_index(run.tasks), threads)
-        self.generated: list[Task] = []  # the variants of the pool
+        self.generated: list[AnyTask] = []  # the variants of the pool
         self.correcting = Correcting(run, self.log, self.writers, threads, lambda: [*run.tasks, *self.generated])
         self.life = TrainerLife(run.path)
         self.reading = asyncio.Lock()  # held while the watch reads on, so that nobody sees a pool half folded
@@ -215,7 +215,8 @@ class Service:
                 waiting = self.queue.take()
                 if waiting is not None:
                     try:
-                        seed = await asyncio.to_thread(self.watch.state.task, waiting.pick.task)  # perhaps from a disk
+                        found = await asyncio.to_thread(self.watch.state.task, waiting.pick.task)  # perhaps from a disk
+                        seed = scripted(found, "a variant")
                     except KeyError:  # injected in an epoch that a start has dropped
                         seed = None
                     return partial(self._write, waiting, seed, self.neighbours.admit if self.lockstep else self._admit)
@@ -248,7 +249,7 @@ class Service:
 
     def _filling(self, picks: list[Waiting]) -> Filling:
         state = self.watch.state
-        seeds = {one.pick.id: state.task(one.pick.task) for one in picks}
+        seeds = {one.pick.id: scripted(state.task(one.pick.task), "a variant") for one in picks}
         generated = [state.task(member.task_id) for member in state.pool.generated]
         recorded = {
             (one.pick, one.index): Task.from_json(one.content)
@@ -314,7 +315,7 @@ class Service:
             environment = self.run.environments.load(seed.environment.name)
             author = self.writers.author(environment, pick.id, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
-            job = VariantJob(pick.id, index, seed, root, pick.why["generation"] + 1)
+            job = VariantJob(pick.id, index, seed, scripted(root, "a variant"), pick.why["generation"] + 1)
             return await self.pipeline.write(job, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json(), attempt=0))

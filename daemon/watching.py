@@ -29,7 +29,7 @@ from rods.rules.curriculum import selects, stage_rules
 from rods.rules.selection import TaskFacts, signals
 from rods.rules.tracker import Window
 from rods.rules.zones import TaskSignal
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 
 BLOCK = 4 << 20  # bytes fetched at once, unless a single group is longer
 FRESH = 2.0  # seconds after which a file is opened although its size says that nothing has come: that makes a network
@@ -44,11 +44,14 @@ class Watch:
     state: RunState = field(init=False)
     active: dict[str, TaskFacts] = field(init=False, default_factory=dict)
     newest: int = field(init=False, default=0)  # the newest step ever read, rewound ones included
+    _unvaried: frozenset[str] = field(init=False)
     _pending: list[ClosedStep] = field(init=False, default_factory=list)
     _windows: dict[int, dict[str, Window]] = field(init=False, default_factory=dict)  # as they stood after these steps
     _fetchers: tuple[Fetcher, ...] = field(init=False, default_factory=lambda: (Fetcher(), Fetcher(), Fetcher()))
 
     def __post_init__(self) -> None:
+        # No author varies a task that is judged at the end, so that none is a seed.
+        self._unvaried = frozenset(task.id for task in self.run.tasks if not isinstance(task, Task))
         # In lockstep every step is considered; for a static pool one may not be missed behind a snapshot.
         self.state = RunState(self.run, every_step=self.lockstep or self.run.config.pool.static)
         self.newest = self.state.last_step
@@ -81,9 +84,10 @@ class Watch:
         rising = self.run.config.selection.order == "rising"
         self.active = {
             member.task_id: TaskFacts(
-                member.type, member.generation, sum(map(len, state.task(member.task_id).calls)) if rising else 0
+                member.type, member.generation, _calls(state.task(member.task_id)) if rising else 0
             )
             for member in state.active.values()
+            if member.task_id not in self._unvaried
         }
         return True
 
@@ -116,7 +120,7 @@ class Watch:
         for task in self.active if self._whole_pool else _played(step):
             window = windows.get(task)
             # what was shown otherwise says nothing here
-            known = window is not None and window.interface in shown and window.last_step > begun
+            known = window is not None and window.lineage in shown and window.last_step > begun
             found.append(window.signal(config.zones.probe) if window and known else TaskSignal(task, None))
         return found
 
@@ -145,7 +149,7 @@ class Watch:
         """Variants that no live merge has decided about."""
         return len(self.state.staging)
 
-    def generated(self) -> list[Task]:
+    def generated(self) -> list[AnyTask]:
         """The pool's variants, in `sync=free` those in staging too. Ask when all there is has been read: what an epoch
         names may lie ahead in the expanded log."""
         state = self.state
@@ -154,6 +158,10 @@ class Watch:
             staged = state.staging.candidates(state.staging.seq, by_pick=False)
             tasks += [Task.from_json(one.content) for one in staged]
         return tasks
+
+
+def _calls(task: AnyTask) -> int:
+    return sum(map(len, task.calls)) if isinstance(task, Task) else 0
 
 
 def _played(step: ClosedStep) -> list[str]:

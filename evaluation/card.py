@@ -21,7 +21,7 @@ from rods.canonical import content_id
 from rods.environments.base import Result
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 History = Literal["tokens", "messages", "recorded", "none"]
 HISTORY: dict[History, str] = {
@@ -35,7 +35,7 @@ Card = dict[str, Any]
 
 
 def card(
-    tasks: Sequence[Task],
+    tasks: Sequence[AnyTask],
     split: str,
     jobs: Iterable[Job],
     *,
@@ -59,7 +59,7 @@ def card(
     }
 
 
-def version(task: Task) -> str:
+def version(task: AnyTask) -> str:
     """Environment and hash, and the data's own version where its provenance has one (BFCL's wheel)."""
     name = f"{task.environment.name} {task.environment.hash}"
     return f"{name} ({task.provenance['version']})" if "version" in task.provenance else name

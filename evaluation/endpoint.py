@@ -26,7 +26,7 @@ from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import NeedText, Reply
 from rods.errors import InfrastructureError, UserError
 from rods.llm import BudgetSpent, Client, Completion, Request
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 STAGE = "evaluation"  # what calls are counted by
 
@@ -64,7 +64,7 @@ class EndpointPolicy:
                 task.cancel()
             await asyncio.gather(watch, *workers, return_exceptions=True)
 
-    async def _episode(self, task: Task, sample: int, done: Callable[[Episode], None]) -> None:
+    async def _episode(self, task: AnyTask, sample: int, done: Callable[[Episode], None]) -> None:
         job = self.maker.job(task)
         calls = _EpisodeCalls(self.client, self.maker, job, sample)
         trace = await run_episode(job, calls.reply)

@@ -20,16 +20,16 @@ from rods.dialects.base import Dialect
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.episode.engine import MAX_STEPS, Trace
-from rods.episode.goals import SharedGroundTruth
+from rods.episode.goals import goal_of
 from rods.episode.rewards import score
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task, scripted
 from worlds.bfcl.world import Bfcl
 
 if TYPE_CHECKING:
     from trainer.engines.local import LocalEngine
 
 RANDOM_SEED = 0  # of all draws; a task's samples are keyed by their number
-Slot = tuple[Task, int]  # a task and the number of its sample
+Slot = tuple[AnyTask, int]  # a task and the number of its sample
 
 
 class Maker(Protocol):
@@ -37,16 +37,16 @@ class Maker(Protocol):
 
     settings: Settings
 
-    def job(self, task: Task) -> Job: ...
+    def job(self, task: AnyTask) -> Job: ...
 
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
         """The record of a finished job; `cut` of its outputs were taken although they were cut."""
 
 
-def task_job(task: Task, dialect: Dialect, environments: Environments) -> Job:
+def task_job(task: AnyTask, dialect: Dialect, environments: Environments) -> Job:
     """An episode of a task of any environment, as in training, without hints."""
     environment = environments.load(task.environment.name)
-    return Job(task, environment, dialect, SharedGroundTruth(environment, task), max_steps=MAX_STEPS)
+    return Job(task, environment, dialect, goal_of(environment, task), max_steps=MAX_STEPS)
 
 
 class TaskMaker:
@@ -58,7 +58,7 @@ class TaskMaker:
         self._dialect = dialects.load(settings.protocol, settings.system_prompt)
         self._jobs: dict[str, Job] = {}  # the samples of a task share its ground truth
 
-    def job(self, task: Task) -> Job:
+    def job(self, task: AnyTask) -> Job:
         if task.id not in self._jobs:
             self._jobs[task.id] = task_job(task, self._dialect, self._environments)
         return self._jobs[task.id]
@@ -77,13 +77,13 @@ class EpisodeMaker:
         self.judge = EpisodeJudge(bfcl)
         self.harness = harness(bfcl.file)
 
-    def job(self, task: Task) -> Job:
-        official = self.settings.protocol == "official"
+    def job(self, task: AnyTask) -> Job:
+        official, known = self.settings.protocol == "official", scripted(task, "BFCL's evaluation")
         return Job(
-            task,
+            known,
             self.judge.bfcl,
-            self._dialect(task),
-            self.judge.goal(task),
+            self._dialect(known),
+            self.judge.goal(known),
             max_steps=self.harness.steps if official else MAX_STEPS,
             visible_only=False,
         )

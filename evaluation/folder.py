@@ -17,7 +17,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import orjson
 
@@ -33,10 +33,11 @@ from rods.canonical import keyed_random
 from rods.config import Rollouts
 from rods.errors import RefusedError, UserError
 from rods.files import read_regular
-from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, Split, Task, TaskType
+from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, AnyTask, Split, TaskType
 from worlds.bfcl.world import Bfcl
 
 SETTINGS = "evaluation.json"
+T = TypeVar("T", bound=AnyTask)
 Protocol = Literal["official", "tags", "hermes", "compact"]
 SystemPrompt = Literal["plain", "resourceful"]
 Part = Literal["held-out", "test", "validation", "train", "all"]
@@ -69,7 +70,7 @@ class Settings:
     max_tokens: int = 4096  # of one output
     tasks: dict[str, Any] | None = None
 
-    def name(self, task: Task) -> str:
+    def name(self, task: AnyTask) -> str:
         """What the journal calls `task`: BFCL's id, or its own."""
         return task.id if self.tasks else task.provenance["id"]
 
@@ -92,9 +93,9 @@ class Settings:
             max_context_tokens=max_context,
         )
 
-    def choose(self, tasks: Sequence[Task]) -> list[Task]:
+    def choose(self, tasks: Sequence[T]) -> list[T]:
         """The tasks of the evaluation, in BFCL's order; fewer of a type by a draw that never changes."""
-        found: list[Task] = []
+        found: list[T] = []
         for kind in self.types:
             fitting = [task for task in tasks if task.type == kind and task.split in PARTS[self.part]]
             if 0 < self.tasks_per_type < len(fitting):

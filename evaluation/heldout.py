@@ -33,7 +33,7 @@ from rods.episode.engine import Trace
 from rods.errors import InfrastructureError, UserError
 from rods.files import read_regular
 from rods.observations import Rollout
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 from trainer import simulated
 
 if TYPE_CHECKING:
@@ -181,10 +181,10 @@ def roll_out(
     config: Config,
     policy: Path,
     environments: Environments,
-    tasks: Sequence[Task],
+    tasks: Sequence[AnyTask],
     count: int,
     only: frozenset[str] | None = None,
-) -> Iterator[tuple[Task, list[Scored]]]:
+) -> Iterator[tuple[AnyTask, list[Scored]]]:
     """`count` scored rollouts of each of `tasks`, in order, by the policy whose files a checkpoint holds in `policy`,
     through the identity interface. Draws depend on the run's random seed for rollouts, the task's place and the
     rollout's index, never on the checkpoint. With `only`, batches without one of these tasks are left out. Raises
@@ -200,8 +200,8 @@ def roll_out(
 
 
 def _simulated(
-    policy: simulated.SimulatedPolicy, tasks: Sequence[Task], count: int
-) -> Iterator[tuple[Task, list[Scored]]]:
+    policy: simulated.SimulatedPolicy, tasks: Sequence[AnyTask], count: int
+) -> Iterator[tuple[AnyTask, list[Scored]]]:
     """The simulated policy's chances, drawn like its training rollouts but never with their keys."""
     seed = policy.config.random_seeds.rollouts
     for task in tasks:
@@ -214,10 +214,10 @@ def _with_weights(
     engine: LocalEngine,
     config: Config,
     environments: Environments,
-    tasks: Sequence[Task],
+    tasks: Sequence[AnyTask],
     count: int,
     only: frozenset[str] | None,
-) -> Iterator[tuple[Task, list[Scored]]]:
+) -> Iterator[tuple[AnyTask, list[Scored]]]:
     from trainer.batches import earned, scoring_jobs
 
     per_batch = max(1, BATCH // count)
@@ -234,8 +234,8 @@ def _with_weights(
             yield task, [Scored(one, _official(task, trace)) for one, trace in zip(earnings, traces, strict=True)]
 
 
-def _official(task: Task, trace: Trace) -> bool | None:
-    if task.environment.name != "bfcl":
+def _official(task: AnyTask, trace: Trace) -> bool | None:
+    if task.environment.name != "bfcl" or not isinstance(task, Task):
         return None
     from evaluation.bfcl.judging import trace_verdicts
 
@@ -300,7 +300,7 @@ def _file(path: Path, checkpoint: Checkpoint) -> Path:
 
 
 def _write(
-    file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[Task, list[Scored]]], card: cards.Card
+    file: Path, checkpoint: Checkpoint, rolled_out: Iterator[tuple[AnyTask, list[Scored]]], card: cards.Card
 ) -> None:
     """Writes one line a rollout and one for the card, all or none. What is not rolled out, and a rollout that breaks
     now, keeps its line of an earlier file with that card: its draws were the same. `tries` counts how often a broken

@@ -29,7 +29,7 @@ from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REQUEUE, UserError, complain
 from rods.llm import Budget, Client
 from rods.signals import StopRequest
-from rods.tasks import Task, read_tasks
+from rods.tasks import AnyTask, read_tasks, scripted
 from worlds.bfcl.tasks import tasks as bfcl_tasks
 from worlds.bfcl.world import environment
 
@@ -63,7 +63,7 @@ def run(folder: Path, options: Options) -> int:
         return session.code(source)
 
 
-def _described(tasks: list[Task], environments: Environments) -> dict[str, Any]:
+def _described(tasks: list[AnyTask], environments: Environments) -> dict[str, Any]:
     """What evaluation.json says of `tasks` of a file. Raises UserError for one that was written for another version of
     its environment."""
     for task in tasks:
@@ -82,7 +82,7 @@ def _described(tasks: list[Task], environments: Environments) -> dict[str, Any]:
 class _Session:
     """One start of an evaluation."""
 
-    def __init__(self, folder: Path, maker: Maker, chosen: list[Task], asked: Callable[[], bool]) -> None:
+    def __init__(self, folder: Path, maker: Maker, chosen: list[AnyTask], asked: Callable[[], bool]) -> None:
         self.folder, self.settings, self.chosen, self.asked = folder, maker.settings, chosen, asked
         self.journal = Journal(folder)
         self.maker = maker
@@ -166,7 +166,7 @@ class _Session:
             counted[entry.id] += 1
 
     def _entries(self, source: Source) -> Iterator[tuple[ResultEntry, str]]:
-        by_name = {task.provenance["id"]: task for task in self.chosen}
+        by_name = {task.provenance["id"]: scripted(task, "a file of outputs") for task in self.chosen}
         if source.kind == "traces":
             yield from results.read_traces(source.path, by_name)
         else:

@@ -14,8 +14,9 @@ from typing import Any, Literal, get_args
 
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
-EpisodeReward = Literal["progress", "binary", "format", "format_codes", "progress_format", "toolrl"]  # of a trace
-# What a group may be scored by. A `value` is a number that a trainer of one's own gives a whole rollout.
+# What the trace of an episode gives (rods/episode/rewards.py), and what a group may be scored by: a `value` is a number
+# that a trainer of one's own gives a whole rollout.
+EpisodeReward = Literal["progress", "binary", "format", "format_codes", "progress_format", "toolrl", "rubric"]
 RewardKind = EpisodeReward | Literal["value"]
 REWARD_KINDS: tuple[RewardKind, ...] = (*get_args(EpisodeReward), "value")
 FORMAT_REWARDS: frozenset[RewardKind] = frozenset({"format", "format_codes"})  # they say nothing about a zone
@@ -65,7 +66,9 @@ class Rollout:
     count (infrastructure). `advantage` is the estimate that it made of it (the mean over tokens), where selection.order
     = "advantage" asks for that. `labels` (rods/episode/diagnosis.py) are those of the first turns that the policy
     played, in order, one a turn: a turn that was cut off has none, nor have those after it. Empty where the trainer
-    gives none. `failures` are calls that tools refused, where a stage has `feedback = "agents"`."""
+    gives none. `failures` are calls that tools refused, where a stage has `feedback = "agents"`. `calling` counts the
+    turns in which the policy wrote a call, `replies` its replies in all turns (000 Appendix F.1); None where the
+    trainer gives none."""
 
     resolved: int
     expected: int
@@ -76,6 +79,8 @@ class Rollout:
     advantage: float | None = None
     labels: tuple[Label, ...] = ()
     failures: tuple[FailedCall, ...] = ()
+    calling: int | None = None
+    replies: int | None = None
 
     @property
     def valid(self) -> bool:
@@ -96,6 +101,10 @@ class Rollout:
             record["failures"] = [one.as_json() for one in self.failures]
         if self.labels:
             record["labels"] = list(self.labels)
+        if self.calling is not None:
+            record["calling"] = self.calling
+        if self.replies is not None:
+            record["replies"] = self.replies
         return record
 
     @staticmethod
@@ -124,6 +133,8 @@ class Rollout:
             advantage,
             _labels(record),
             tuple(map(FailedCall.from_json, failures)),
+            _count(record, "calling", expected),
+            _count(record, "replies"),
         )
 
 
@@ -135,6 +146,14 @@ def _labels(record: Mapping[str, Any]) -> tuple[Label, ...]:
     if unknown := [label for label in labels if label not in LABELS]:
         raise ValueError(f"unknown label {unknown[0]!r}; there are {', '.join(LABELS)}")
     return tuple(labels)
+
+
+def _count(record: Mapping[str, Any], name: str, most: int | None = None) -> int | None:
+    """A count that a record may have, at least 0. Raises ValueError for what none can be."""
+    value = record.get(name)
+    if value is not None and (type(value) is not int or value < 0 or (most is not None and value > most)):
+        raise ValueError(f"{name} is {value!r}; it must be a whole number, {f'0 to {most}' if most else '0 or more'}")
+    return value
 
 
 def turns(record: Any) -> tuple[int, int]:
@@ -249,6 +268,68 @@ def _check_value(rollout: Rollout, low: float, high: float) -> None:
 def label_counts(groups: Iterable[Group]) -> Counter[str]:
     """How many turns of the groups' rollouts have each label."""
     return Counter(label for group in groups for rollout in group.rollouts for label in rollout.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What the update after a step has shown: the `entropy` of the policy that made the rollouts, in nats a token, over
+    its own tokens that were trained on, at the temperature of sampling; and the norm of the gradient before clipping.
+    None: unknown."""
+
+    entropy: float | None = None
+    gradient_norm: float | None = None
+
+    def as_json(self) -> dict[str, float]:
+        """What is known, to 6 decimals; a number that JSON cannot say is not."""
+        known = {"entropy": self.entropy, "gradient_norm": self.gradient_norm}
+        return {name: round(value, 6) for name, value in known.items() if value is not None and math.isfinite(value)}
+
+    @staticmethod
+    def from_json(record: Mapping[str, Any]) -> Update:
+        """Raises ValueError naming the field at fault."""
+        found = {name: record[name] for name in ("entropy", "gradient_norm") if record.get(name) is not None}
+        for name, value in found.items():
+            if not (math.isfinite(_number(value, name)) and value >= 0):
+                raise ValueError(f"{name} is {value!r}; it must be a finite number, at least 0")
+        return Update(**found)
+
+
+@dataclass(frozen=True, slots=True)
+class Dynamics:
+    """How valid rollouts went about their turns (000 Appendix F.1): of so many `turns` that their tasks have, `calling`
+    had a call, and they took so many `replies`. Rollouts that do not say are left out."""
+
+    turns: int = 0
+    calling: int = 0
+    replies: int = 0
+
+    def __add__(self, other: Dynamics) -> Dynamics:
+        return Dynamics(self.turns + other.turns, self.calling + other.calling, self.replies + other.replies)
+
+    @property
+    def calling_share(self) -> float | None:
+        """Share of turns with a call; None where nobody has said."""
+        return self.calling / self.turns if self.turns else None
+
+    @property
+    def replies_a_turn(self) -> float | None:
+        return self.replies / self.turns if self.turns else None
+
+    def words(self) -> str:
+        """Both in words, where there are turns."""
+        return f"{self.calling / self.turns:.0%} of turns with a call, {self.replies / self.turns:.2f} replies a turn"
+
+
+def dynamics(groups: Iterable[Group]) -> Dynamics:
+    """That of the groups' rollouts together."""
+    told = [
+        (one.expected, one.calling, one.replies)
+        for group in groups
+        if group.reward != "value"  # says nothing of turns
+        for one in group.rollouts
+        if one.valid and one.calling is not None and one.replies is not None
+    ]
+    return Dynamics(*map(sum, zip(*told, strict=True))) if told else Dynamics()
 
 
 def shares(counts: Mapping[str, int]) -> str:

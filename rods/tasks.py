@@ -9,16 +9,24 @@ On disk a task is one JSON object a line:
      "tools": {"names": ["ls", …], "held_out": {"3": ["sort"]}},     held-out tools return in that turn (from 0)
      "split": "train", "provenance": {…}}                              outside the id
 
-The id hashes everything but `id`, `split` and `provenance`.
+With "schema": 2 it may have one of these, too:
+
+     "user": {"persona": {"intent": …, "query": …, "knows": {topic: words}, "manner": …, "turns": 8}}
+     "goal": {"checks": [{"name": …, "arguments": {…}}, …]}           functions of the final state, or
+     "goal": {"rubric": ["criterion", …]}
+     "system": "a text of its own for the system prompt"
+
+The id hashes everything but `id`, `split` and `provenance`. The schema is the lowest that has what the task has, so
+that no task has two ids.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn
 
 import orjson
 
@@ -27,10 +35,17 @@ from rods.canonical import content_id
 from rods.errors import UserError
 from rods.files import open_regular
 
-SCHEMA = 1
+SCHEMA, OPEN_SCHEMA = 1, 2
+FIELDS = frozenset(
+    {"id", "schema", "environment", "type", "state", "user", "goal", "tools", "system", "split", "provenance"}
+)
+PERSONA_FIELDS = frozenset({"intent", "query", "knows", "manner", "turns"})
+PERSONA_TURNS = 8  # texts of a played user at most, where its task does not say
+RUBRIC_LEVELS = 2  # what a rubric gives at most
 TaskType = Literal["base", "long_context", "miss_func", "miss_param"]
 TASK_TYPES: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")
 Split = Literal["train", "validation", "test"]
+OPEN_TYPES: tuple[TaskType, ...] = ("base", "long_context")  # of tasks without calls by turn
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 HELD_OUT_SPLITS: tuple[Split, ...] = ("validation", "test")
 # What the user says in a turn whose only news is that held-out tools return. Fixed, so that no gate compares it.
@@ -79,11 +94,152 @@ def state_json(state: Mapping[str, Any]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """A multi-turn instance: what the user says, what must come of it, with which tools, from which state.
+class Script:
+    """A user whose texts are written down: one a turn."""
+
+    texts: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.texts:
+            raise ValueError("'user.script' has no turns; a task needs at least one")
+
+
+@dataclass(frozen=True, slots=True)
+class Persona:
+    """A user who is played (001 §2.2.2). It opens with `query` and then answers the policy; an empty answer ends the
+    conversation. Only who plays it, and who judges, is told its `intent`, what it `knows` (topic → its words, said when
+    the policy asks about the topic) and its `manner` of talking. `turns` bounds its texts, the query among them."""
+
+    intent: str
+    query: str
+    knows: Mapping[str, str] = field(default_factory=dict)
+    manner: str = ""
+    turns: int = PERSONA_TURNS
+
+    def __post_init__(self) -> None:
+        if not self.intent.strip() or not self.query.strip():
+            raise ValueError("a persona needs an 'intent' and a 'query' that are not blank")
+        if self.turns < 1:
+            raise ValueError(f"'user.persona.turns' is {self.turns}; the query alone is one")
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "intent": self.intent,
+            "query": self.query,
+            **({"knows": dict(self.knows)} if self.knows else {}),
+            **({"manner": self.manner} if self.manner else {}),
+            "turns": self.turns,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """A goal of named check functions of the environment, each asked once, of the final state: so many of all hold."""
+
+    calls: tuple[Call, ...]
+
+    def __post_init__(self) -> None:
+        if not self.calls:
+            raise ValueError("'goal.checks' is empty; a goal needs at least one check")
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """A goal of criteria in words, by which somebody judges the whole conversation: 0, 1 or 2 of 2 (001 §2.2.3: severe
+    errors, most criteria met, all met)."""
+
+    criteria: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.criteria or not all(text.strip() for text in self.criteria):
+            raise ValueError("'goal.rubric' needs criteria, texts that are not blank")
+
+
+class AnyTask:
+    """What `Task` and `OpenTask` have in common: what pools, logs, windows and episodes need of a task.
+
+    `tools` are the names that the policy may call, `system` is a text of the task's own for the system prompt.
+    """
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]  # both are dataclasses: `dataclasses.replace` takes either
+    environment: EnvironmentRef
+    type: TaskType
+    tools: tuple[str, ...]
+    held_out: Mapping[int, tuple[str, ...]]
+    state: Mapping[str, Any] | None
+    split: Split
+    provenance: Mapping[str, Any]
+    system: str
+    id: str
+
+    @property
+    def expected(self) -> int:
+        """The most that an episode can earn: turns, checks, or the 2 of a rubric."""
+        raise NotImplementedError
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What the user is known to say, whatever the policy does."""
+        raise NotImplementedError
+
+    @property
+    def goal_calls(self) -> tuple[Call, ...]:
+        """The calls that the goal consists of, ground truth or checks. The policy is shown nothing of them."""
+        raise NotImplementedError
+
+    def tools_at(self, turn: int) -> tuple[str, ...]:
+        """The names callable in `turn` (counted from 0): all but those still held out."""
+        missing = {name for until, names in self.held_out.items() if turn < until for name in names}
+        return tuple(name for name in self.tools if name not in missing)
+
+    def _user(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _goal(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _sealed(self) -> None:
+        """Sets the id, or checks it; the state is frozen."""
+        expected = content_id(self._content())
+        if self.id and self.id != expected:
+            raise ValueError(f"id {self.id} does not match the content ({expected}): the record was edited")
+        object.__setattr__(self, "id", expected)
+        if self.state is not None and type(self.state) is not InitialState:
+            object.__setattr__(self, "state", InitialState(self.state))
+
+    def _content(self) -> dict[str, Any]:
+        held_out = {str(turn): list(names) for turn, names in sorted(self.held_out.items())}
+        return {
+            "schema": SCHEMA if isinstance(self, Task) and not self.system else OPEN_SCHEMA,
+            "environment": {"name": self.environment.name, "hash": self.environment.hash},
+            "type": self.type,
+            "user": self._user(),
+            "goal": self._goal(),
+            "tools": {"names": list(self.tools), **({"held_out": held_out} if held_out else {})},
+            **({} if self.state is None else {"state": self.state}),
+            **({"system": self.system} if self.system else {}),
+        }
+
+    @staticmethod
+    def from_json(record: Any) -> AnyTask:
+        """Raises ValueError naming the field at fault."""
+        return _parsed(record)
+
+    def as_json(self) -> dict[str, Any]:
+        record = {"id": self.id, **self._content(), "split": self.split}
+        if self.provenance:
+            record["provenance"] = dict(self.provenance)
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class Task(AnyTask):
+    """A task that is judged turn by turn: a script, and ground-truth calls.
 
     `script[t]` is the user's text of turn t; `calls[t]` its ground-truth calls (empty where no call is right).
-    `tools` are the names that the policy may call; `held_out[t]` are those of them that are missing until turn t.
+    `held_out[t]` are those of its tools that are missing until turn t. What varies, demonstrates or diagnoses tasks
+    takes these.
     """
 
     environment: EnvironmentRef
@@ -96,6 +252,7 @@ class Task:
     split: Split = "train"
     provenance: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
+    system: str = ""
 
     def __post_init__(self) -> None:
         if not self.script or len(self.script) != len(self.calls):
@@ -108,84 +265,171 @@ class Task:
                 raise ValueError(f"tools held out until turn {turn}, but the task has turns 0–{len(self.script) - 1}")
             if missing := set(returned) - names:
                 raise ValueError(f"held-out tools {sorted(missing)} are not among the task's tools")
-        expected = content_id(self._content())
-        if self.id and self.id != expected:
-            raise ValueError(f"id {self.id} does not match the content ({expected}): the record was edited")
-        object.__setattr__(self, "id", expected)
-        if self.state is not None and type(self.state) is not InitialState:
-            object.__setattr__(self, "state", InitialState(self.state))
+        self._sealed()
 
     @property
-    def expected_turns(self) -> int:
+    def expected(self) -> int:
         return len(self.script)
 
-    def tools_at(self, turn: int) -> tuple[str, ...]:
-        """The names callable in `turn` (counted from 0): all but those still held out."""
-        missing = {name for until, names in self.held_out.items() if turn < until for name in names}
-        return tuple(name for name in self.tools if name not in missing)
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return self.script
 
-    def _content(self) -> dict[str, Any]:
-        content: dict[str, Any] = {
-            "schema": SCHEMA,
-            "environment": {"name": self.environment.name, "hash": self.environment.hash},
-            "type": self.type,
-            "user": {"script": list(self.script)},
-            "goal": {"calls": [[call.as_json() for call in turn] for turn in self.calls]},
-            "tools": {"names": list(self.tools)},
-        }
-        if self.held_out:
-            content["tools"]["held_out"] = {str(turn): list(names) for turn, names in sorted(self.held_out.items())}
-        if self.state is not None:
-            content["state"] = self.state
-        return content
+    @property
+    def goal_calls(self) -> tuple[Call, ...]:
+        return tuple(call for turn in self.calls for call in turn)
 
-    def as_json(self) -> dict[str, Any]:
-        record = {"id": self.id, **self._content(), "split": self.split}
-        if self.provenance:
-            record["provenance"] = dict(self.provenance)
-        return record
+    def _user(self) -> dict[str, Any]:
+        return {"script": list(self.script)}
+
+    def _goal(self) -> dict[str, Any]:
+        return {"calls": [[call.as_json() for call in turn] for turn in self.calls]}
 
     @staticmethod
     def from_json(record: Any) -> Task:
-        """Raises ValueError naming the field at fault."""
-        if not isinstance(record, dict):
-            raise ValueError("a task must be a JSON object")
-        known = {"id", "schema", "environment", "type", "state", "user", "goal", "tools", "split", "provenance"}
-        if unknown := set(record) - known:
-            raise ValueError(f"unknown fields {sorted(unknown)}")
-        if record.get("schema") != SCHEMA:
-            raise ValueError(f"'schema' is {record.get('schema')!r}; this version reads {SCHEMA}")
-        if record.get("type") not in TASK_TYPES:
-            raise ValueError(f"'type' is {record.get('type')!r}; it must be one of {', '.join(TASK_TYPES)}")
-        if record.get("split", "train") not in SPLITS:
-            raise ValueError(f"'split' is {record.get('split')!r}; it must be one of {', '.join(SPLITS)}")
-        state = record.get("state")
-        if state is not None and not isinstance(state, dict):
-            raise ValueError("'state' must be an object")
-        environment = _part(record, "environment", dict)
-        tools = _part(record, "tools", dict)
-        held_out = _part(tools, "held_out", dict, "tools") if "held_out" in tools else {}
-        goal = _part(record, "goal", dict)
-        return Task(
-            environment=EnvironmentRef(
-                _part(environment, "name", str, "environment"), _part(environment, "hash", str, "environment")
-            ),
-            type=record["type"],
-            script=_texts(_part(record, "user", dict).get("script"), "user.script"),
+        """Raises ValueError naming the field at fault, also for an open task."""
+        task = AnyTask.from_json(record)
+        if not isinstance(task, Task):
+            raise ValueError("'user' and 'goal' must be a script and calls")
+        return task
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTask(AnyTask):
+    """A task that is judged once, at the end: by checks of the final state, or by a rubric. Its user is a script or is
+    played; its type says how large its world is, and none of its tools are held out."""
+
+    environment: EnvironmentRef
+    type: TaskType
+    user: Script | Persona
+    goal: Checks | Rubric
+    tools: tuple[str, ...]
+    state: Mapping[str, Any] | None = None
+    split: Split = "train"
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    id: str = ""
+    system: str = ""
+    held_out: Mapping[int, tuple[str, ...]] = field(default_factory=dict, init=False)  # always empty
+
+    def __post_init__(self) -> None:
+        if self.type not in OPEN_TYPES:
+            raise ValueError(f"'type' is {self.type!r}; one without calls by turn is {' or '.join(OPEN_TYPES)}")
+        self._sealed()
+
+    @property
+    def expected(self) -> int:
+        return len(self.goal.calls) if isinstance(self.goal, Checks) else RUBRIC_LEVELS
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return self.user.texts if isinstance(self.user, Script) else (self.user.query,)
+
+    @property
+    def goal_calls(self) -> tuple[Call, ...]:
+        return self.goal.calls if isinstance(self.goal, Checks) else ()
+
+    def _user(self) -> dict[str, Any]:
+        if isinstance(self.user, Script):
+            return {"script": list(self.user.texts)}
+        return {"persona": self.user.as_json()}
+
+    def _goal(self) -> dict[str, Any]:
+        if isinstance(self.goal, Checks):
+            return {"checks": [call.as_json() for call in self.goal.calls]}
+        return {"rubric": list(self.goal.criteria)}
+
+
+def scripted(task: AnyTask, what: str) -> Task:
+    """`task` where it is judged turn by turn. Raises UserError saying that `what` is for these alone."""
+    if isinstance(task, Task):
+        return task
+    raise UserError(
+        f"its user is played, or it is judged at the end: {what} takes a script with ground-truth calls",
+        where=f"task {task.id}",
+        remedy="leave it out",
+    )
+
+
+def _parsed(record: Any) -> AnyTask:
+    if not isinstance(record, dict):
+        raise ValueError("a task must be a JSON object")
+    if unknown := set(record) - FIELDS:
+        raise ValueError(f"unknown fields {sorted(unknown)}")
+    if record.get("schema") not in (SCHEMA, OPEN_SCHEMA):
+        raise ValueError(f"'schema' is {record.get('schema')!r}; this version reads {SCHEMA} and {OPEN_SCHEMA}")
+    if record.get("type") not in TASK_TYPES:
+        raise ValueError(f"'type' is {record.get('type')!r}; it must be one of {', '.join(TASK_TYPES)}")
+    if record.get("split", "train") not in SPLITS:
+        raise ValueError(f"'split' is {record.get('split')!r}; it must be one of {', '.join(SPLITS)}")
+    state, system = record.get("state"), record.get("system", "")
+    if state is not None and not isinstance(state, dict):
+        raise ValueError("'state' must be an object")
+    if not isinstance(system, str) or ("system" in record and not system.strip()):
+        raise ValueError("'system' must be text that is not blank; leave it out where there is none")
+    environment, tools = _part(record, "environment", dict), _part(record, "tools", dict)
+    user, goal = _one_of(record, "user", ("script", "persona")), _one_of(record, "goal", ("calls", "checks", "rubric"))
+    held_out = _part(tools, "held_out", dict, "tools") if "held_out" in tools else {}
+    reference = EnvironmentRef(
+        _part(environment, "name", str, "environment"), _part(environment, "hash", str, "environment")
+    )
+    common: dict[str, Any] = {
+        "environment": reference,
+        "type": record["type"],
+        "tools": _texts(tools.get("names"), "tools.names"),
+        "state": state,
+        "split": record.get("split", "train"),
+        "provenance": _part(record, "provenance", dict) if "provenance" in record else {},
+        "system": system,
+        "id": record.get("id", ""),
+    }
+    task: AnyTask
+    if "calls" in goal:
+        if "persona" in user:
+            raise ValueError(
+                "'goal.calls' go by turns, and a persona's are not known beforehand: give checks or a rubric"
+            )
+        task = Task(
+            script=_texts(user["script"], "user.script"),
             calls=tuple(
                 tuple(Call.from_json(call) for call in turn)
                 for turn in _lists(_part(goal, "calls", list, "goal"), "goal.calls")
             ),
-            tools=_texts(tools.get("names"), "tools.names"),
             held_out={_turn(turn): _texts(names, f"tools.held_out.{turn}") for turn, names in held_out.items()},
-            state=state,
-            split=record.get("split", "train"),
-            provenance=_part(record, "provenance", dict) if "provenance" in record else {},
-            id=record.get("id", ""),
+            **common,
         )
+    elif held_out:
+        raise ValueError("'tools.held_out' goes by turns of ground truth: only a task with 'goal.calls' has it")
+    else:
+        task = OpenTask(user=_user_of(user), goal=_goal_of(goal), **common)
+    if task.as_json()["schema"] != record["schema"]:
+        raise ValueError(f"'schema' is {record['schema']}; what the task has makes it {task.as_json()['schema']}")
+    return task
 
 
-def read_tasks(path: Path) -> Iterator[Task]:
+def _user_of(user: Mapping[str, Any]) -> Script | Persona:
+    if "script" in user:
+        return Script(_texts(user["script"], "user.script"))
+    given = _part(user, "persona", dict, "user")
+    if unknown := set(given) - PERSONA_FIELDS:
+        raise ValueError(f"unknown fields {sorted(unknown)} in 'user.persona'")
+    knows, manner, turns = given.get("knows", {}), given.get("manner", ""), given.get("turns", PERSONA_TURNS)
+    if not isinstance(knows, dict) or not all(isinstance(one, str) and one.strip() for one in knows.values()):
+        raise ValueError("'user.persona.knows' must be an object of texts that are not blank: topic to what is said")
+    if not isinstance(manner, str):
+        raise ValueError("'user.persona.manner' must be text")
+    if type(turns) is not int:
+        raise ValueError(f"'user.persona.turns' is {turns!r}; it must be a whole number")
+    where = "user.persona"
+    return Persona(_part(given, "intent", str, where), _part(given, "query", str, where), knows, manner, turns)
+
+
+def _goal_of(goal: Mapping[str, Any]) -> Checks | Rubric:
+    if "rubric" in goal:
+        return Rubric(_texts(goal["rubric"], "goal.rubric"))
+    return Checks(tuple(Call.from_json(call) for call in _part(goal, "checks", list, "goal")))
+
+
+def read_tasks(path: Path) -> Iterator[AnyTask]:
     """The tasks of a JSONL file, in order. Raises UserError naming file, line and remedy, also for duplicate ids."""
     seen: dict[str, int] = {}
     try:
@@ -200,7 +444,7 @@ def read_tasks(path: Path) -> Iterator[Task]:
                 continue
             where = f"{path}:{number}"
             try:
-                task = Task.from_json(orjson.loads(line))
+                task = AnyTask.from_json(orjson.loads(line))
             except ValueError as error:  # orjson.JSONDecodeError is one
                 raise UserError(str(error), where=where, remedy="run `rods data check` on the file") from error
             if task.id in seen:
@@ -211,7 +455,7 @@ def read_tasks(path: Path) -> Iterator[Task]:
             yield task
 
 
-def task_lines(tasks: Iterable[Task]) -> bytes:
+def task_lines(tasks: Iterable[AnyTask]) -> bytes:
     """The JSONL bytes of `tasks`. Keys keep their order: BFCL's worlds list files and messages in the order of their
     state's keys, so sorting them would make another world of a task that has the same id."""
     return b"".join(orjson.dumps(task.as_json()) + b"\n" for task in tasks)
@@ -223,6 +467,15 @@ def _part(record: Mapping[str, Any], key: str, kind: type, inside: str = "") -> 
         name = f"{inside}.{key}" if inside else key
         raise ValueError(f"'{name}' must be {'text' if kind is str else 'a list' if kind is list else 'an object'}")
     return value
+
+
+def _one_of(record: Mapping[str, Any], key: str, kinds: Sequence[str]) -> dict[str, Any]:
+    """The object under `key`, which has exactly one of `kinds` and nothing else."""
+    part: dict[str, Any] = _part(record, key, dict)
+    if len(part) != 1 or next(iter(part)) not in kinds:
+        found = ", ".join(map(repr, part)) or "nothing"
+        raise ValueError(f"'{key}' has {found}; it must have one of {', '.join(kinds)}")
+    return part
 
 
 def _lists(value: Any, name: str) -> list[list[Any]]:

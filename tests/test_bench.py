@@ -108,6 +108,15 @@ def test_runs_that_spent_more_than_others_are_named() -> None:
     assert other == "RODS, seed 1: 1600 rollouts, 25 updates"
 
 
+def test_the_recorded_runs_of_the_feedback_study_spent_the_same() -> None:
+    lines = nano_feedback.STUDY.recorded()
+    values = nano_feedback.STUDY.configuration("static data", 1)
+    steps, batch = values["training"]["steps"], values["training"]["batch_tasks"]
+    assert not nano_feedback.unequal(lines)
+    spent = {(line["updates"], line["rollouts"]) for line in lines}
+    assert spent == {(steps, steps * batch * values["rollouts"]["rollouts_per_task"])}
+
+
 def test_a_finished_run_is_one_line_and_is_not_run_again_until_its_configuration_changes(tmp_path: Path) -> None:
     folder, asked = tmp_path / "experiments", []
     folder.mkdir()
@@ -171,6 +180,12 @@ def test_the_page_has_the_table_of_the_recorded_runs() -> None:
     assert {line["condition"] for line in lines} == nano_loop.LOOP.conditions.keys()
     rows = list(nano_loop.table(lines, nano_loop.LOOP))
     assert "\n".join(rows[2:]) in page("nano.md")
+
+
+def test_the_page_of_the_feedback_study_has_its_tables() -> None:
+    lines = nano_feedback.STUDY.recorded()
+    assert {line["condition"] for line in lines} == nano_feedback.STUDY.conditions.keys()
+    assert "\n".join(nano_feedback.table(lines, nano_feedback.STUDY)) in page("tuning.md")
 
 
 def test_a_study_runs_seed_by_seed_what_is_compared_with_its_anchor_and_then_the_rest(tmp_path: Path) -> None:

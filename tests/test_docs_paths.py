@@ -15,7 +15,7 @@ PATH = re.compile(rf"(?<![\w/.~-])((?:{ROOMS})/[\w./-]*\w|(?:{ROOMS})/)(?![\w*<]
 MODULE = re.compile(rf"(?<![\w/.-])((?:{ROOMS})(?:\.(?!NAME\b)[A-Za-z_]\w*)+)")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 FILE_ENDINGS = ("toml", "py", "md", "json", "jsonl", "txt")  # rods.toml is a file, no module
-METRICS = ("rods/zone", "rods/pool", "rods/staging")  # names in dashboards (docs/training.md)
+METRICS = ("rods/zone", "rods/pool", "rods/staging", "rods/label", "rods/turns")  # in dashboards (docs/training.md)
 
 
 def tracked(*patterns: str) -> list[Path]:

@@ -247,7 +247,7 @@ def test_without_a_daemon_lockstep_ends_with_a_code_of_its_own(tmp_path: Path) -
 
 
 def test_a_trainer_that_outruns_the_daemon_leaves_memory_flat_and_seeds_young(tmp_path: Path) -> None:
-    """The trainer runs unpaced; one worker writes, and no candidate passes a gate, so that every pick costs three
+    """The trainer runs unpaced; one worker writes, and no candidate passes a gate, so that every pick costs ten
     attempts and nothing ever fills the staging (which would let the daemon pause)."""
     steps = 600
     loop = pair(
@@ -258,6 +258,7 @@ def test_a_trainer_that_outruns_the_daemon_leaves_memory_flat_and_seeds_young(tm
             "training.checkpoint_steps": 200,
             "policy.growth": 0.0,
             "gates.max_string": 1,
+            "pipeline.attempts": 10,
             "selection.exclusion_steps": 0,
             "operation.workers": 1,
         },

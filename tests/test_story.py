@@ -33,7 +33,7 @@ def play(trainer: TrainerLog, epoch: Epoch, resolved: dict[str, list[int]]) -> l
     progress reward of a rollout is the share of the task's turns that it resolved."""
     groups = []
     for slot in epoch.slots:
-        turns = trainer.task(slot.task_id).expected_turns
+        turns = trainer.task(slot.task_id).expected
         rollouts = [
             Rollout(done, turns, int(done == turns), 0.0, done / turns, "finished")
             for done in resolved.get(slot.task_id, [turns, turns])
@@ -47,14 +47,14 @@ async def test_from_a_seed_to_a_variant_to_its_retirement(tmp_path: Path) -> Non
     # A run begins with its original tasks; held-out ones are for evaluation only.
     config = parse_config(CONFIG, where="the story")
     run = create_run(tmp_path / "run", config, desk.generate(7, 12, 4))
-    seed = next(task for task in run.tasks if task.type == "base" and task.split == "train")
+    seed = next(task for task in desk.generate(7, 12, 4) if task.type == "base" and task.split == "train")
 
     with TrainerLog(run) as trainer, DaemonLog(run) as daemon, ThreadPoolExecutor(1) as threads:
         # The trainer opens epoch 0 with all originals, and reports a step. One task is at the boundary of what the
         # policy can do: one of its two rollouts resolves every turn, the other none.
         trainer.start()
         epoch = trainer.merge(0, stage=1)
-        groups = play(trainer, epoch, {seed.id: [seed.expected_turns, 0]})
+        groups = play(trainer, epoch, {seed.id: [seed.expected, 0]})
         assert trainer.state.tracker.zone(seed.id) == "boundary"
 
         # The daemon reads the step, and picks the task as its only seed: it would teach the most.
@@ -75,7 +75,7 @@ async def test_from_a_seed_to_a_variant_to_its_retirement(tmp_path: Path) -> Non
         pipeline = Pipeline(config, held_out, threads)
         variant = await pipeline.write(job, author, world, lambda task: [], failures.append)
         assert isinstance(variant, Task), failures
-        assert variant.type == seed.type and variant.expected_turns == seed.expected_turns
+        assert variant.type == seed.type and variant.expected == seed.expected
         await daemon.expanded(pick.id, 0, variant, variant.provenance)
         await daemon.finished(pick.id, [variant.id], 0)
 

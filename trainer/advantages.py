@@ -29,7 +29,7 @@ from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.functions import named_function
 from rods.observations import Group, Role, Rollout
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 Array = NDArray[np.float64]
 Baseline = Literal["group", "leave_one_out", "batch"]
@@ -42,7 +42,7 @@ class RolloutView:
     """One rollout as a hook gets it. `trace` holds calls, results, error kinds and verdicts of its turns; `turns` are
     the [start, end) of the policy's replies in each turn, in tokens of the completion, which has `tokens` of them."""
 
-    task: Task
+    task: AnyTask
     role: Role
     rollout: Rollout
     trace: Trace
@@ -50,7 +50,7 @@ class RolloutView:
     tokens: int
 
     @property
-    def diagnoses(self) -> tuple[tuple[str, ...], ...]:
+    def errors(self) -> tuple[tuple[str, ...], ...]:
         """What went wrong in each turn, in order: `format` for malformed text, else the kind of error of a call
         (rods.faults.CallError)."""
         return tuple(

@@ -14,11 +14,11 @@ from rods.environments.loading import Environments
 from rods.episode.diagnosis import diagnose
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
-from rods.episode.goals import SharedGroundTruth
+from rods.episode.goals import goal_of
 from rods.episode.rewards import score
 from rods.interfaces.base import IDENTITY, Interface
 from rods.observations import EpisodeReward, Group, Rollout
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 from trainer.advantages import RolloutView, turn_spans
 from trainer.policy import Batch
 
@@ -29,48 +29,63 @@ if TYPE_CHECKING:
 def jobs(batch: Batch, config: Config, environments: Environments) -> list[Job]:
     """The episodes of a batch, slot by slot, with the prompt and through the interface of its stage."""
     dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
-    interface = batch.interface(config.policy.dialect)
-    count = config.rollouts.rollouts_per_task
+    count, interface = config.rollouts.rollouts_per_task, batch.interface
     every = [(slot, _job(slot.task, dialect, interface, config, environments)) for slot in batch.slots]
     return [job for slot, job in every for job in [replace(job, head=slot.head)] * count]
 
 
-def scoring_jobs(tasks: Sequence[Task], config: Config, environments: Environments) -> list[Job]:
+def scoring_jobs(tasks: Sequence[AnyTask], config: Config, environments: Environments) -> list[Job]:
     """One episode a task for validation and held-out scores: the prompt of the last stage, the identity interface."""
     dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
     return [_job(task, dialect, IDENTITY, config, environments) for task in tasks]
 
 
-def _job(task: Task, dialect: Dialect, interface: Interface, config: Config, environments: Environments) -> Job:
+def _job(task: AnyTask, dialect: Dialect, interface: Interface, config: Config, environments: Environments) -> Job:
     environment = environments.load(task.environment.name)
-    goal = SharedGroundTruth(environment, task)
+    goal = goal_of(environment, task)
     return Job(task, environment, dialect, goal, interface=interface, max_steps=config.rollouts.max_steps)
 
 
-def groups(batch: Batch, samples: Sequence[Sample], config: Config, environments: Environments) -> list[Group]:
-    """What the samples of a batch earned, slot by slot, the labels of their turns, and the calls that tools refused
-    where a stage asks for that."""
-    count, interface = len(samples) // len(batch.slots), batch.interface(config.policy.dialect)
+def groups(
+    batch: Batch, played: Sequence[Sequence[Trace | Rollout]], config: Config, environments: Environments
+) -> list[Group]:
+    """What the slots of a batch earned, of each slot what was `played` (or is a record already): rewards, the labels of
+    turns, and the calls that tools refused where a stage asks for that."""
     mining = config.mines(batch.stage)
     return [
         batch.group(
             slot,
             [
-                earned(sample.trace, slot.task, batch.reward, environments, mining=mining)
-                for sample in samples[slot.index * count : (slot.index + 1) * count]
+                earned(one, slot.task, batch.reward, environments, mining=mining) if isinstance(one, Trace) else one
+                for one in played[slot.index]
             ],
-            interface,
         )
         for slot in batch.slots
     ]
 
 
-def earned(trace: Trace, task: Task, kind: EpisodeReward, environments: Environments, *, mining: bool) -> Rollout:
-    """The record of an episode: its reward by `kind`, the labels of its turns, and with `mining` its failed calls."""
-    labels = diagnose(trace, task, environments.load(task.environment.name))
-    steps = [step for turn in trace.turns for step in turn.steps] if mining else []
-    made = (pair for step in steps for pair in zip(step.calls, step.results, strict=True))
-    return replace(score(trace, kind, task.calls[trace.head :]), labels=labels, failures=failed_calls(made))
+def by_slot(batch: Batch, samples: Sequence[Sample]) -> list[list[Trace]]:
+    """The traces of a batch's samples, slot by slot."""
+    count = len(samples) // len(batch.slots)
+    traces = [sample.trace for sample in samples]
+    return [traces[start : start + count] for start in range(0, len(traces), count)]
+
+
+def earned(trace: Trace, task: AnyTask, kind: EpisodeReward, environments: Environments, *, mining: bool) -> Rollout:
+    """The record of an episode: its reward by `kind`, and with `mining` its failed calls; of a task with turns of its
+    own their labels, how many had a call, and how many replies they took."""
+    steps = [step for turn in trace.turns for step in turn.steps]
+    made = (pair for step in steps for pair in zip(step.calls, step.results, strict=True)) if mining else ()
+    failures = failed_calls(made)
+    if not isinstance(task, Task):  # judged at the end: what is expected are no turns
+        return replace(score(trace, kind, ()), failures=failures)
+    return replace(
+        score(trace, kind, task.calls[trace.head :]),
+        labels=diagnose(trace, task, environments.load(task.environment.name)),
+        failures=failures,
+        calling=sum(any(step.calls for step in turn.steps) for turn in trace.turns),
+        replies=len(steps),
+    )
 
 
 def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sample]) -> tuple[RolloutView, ...]:

@@ -27,7 +27,7 @@ from buffers.run import runfolder
 from rods.config import Config
 from rods.errors import UserError
 from rods.files import read_regular
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 FLOAT, HALF = 4, 2  # bytes
 NAMED = {"hints": "hints", "agents": "feedback of agents"}
@@ -98,7 +98,7 @@ def split(config: Config, processes: int) -> tuple[int, int]:
 def plan(
     path: Path,
     config: Config,
-    tasks: Sequence[Task],
+    tasks: Sequence[AnyTask],
     warnings: Sequence[str],
     launch: Launch,
     config_json: Path | None = None,

@@ -9,7 +9,7 @@ its own loop:
         groups, traces = roll out batch.slots
         run.record(batch, groups, traces)   # durable before the update that it describes
         update the weights
-        run.after_update(gradient_norm)     # checkpoints when one is due
+        run.after_update(update)            # checkpoints when one is due
 
 `run.stopping` turns from None into a reason only inside `after_update` and `next_batch`, so a step is never torn.
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -29,7 +30,7 @@ from rods.errors import RodsError
 from rods.interfaces.approved import NOTHING_APPROVED, Approved
 from rods.interfaces.base import Interface
 from rods.observations import EpisodeReward, Group, Role, Rollout
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 Stopping = Literal["finished", "signal", "step_limit"]
 
@@ -48,18 +49,18 @@ class BatchSlot:
     many of its first turns are played by the ground truth (`rollouts.head_start`)."""
 
     index: int
-    task: Task
+    task: AnyTask
     role: Role = "active"
     head: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Batch:
     """The tasks of one step: always `training.batch_tasks` slots; a task may occur twice.
 
     `step` counts from 1, `epoch` from 0, `stage` from 1; `rules` is the stage's configuration. `traced`: this step's
-    traces are kept; otherwise a policy need not build them. `shown`: the components of an evolving interface that its
-    episodes show; `approved`: the texts of agents. Picklable: rank 0 broadcasts it.
+    traces are kept; otherwise a policy need not build them. `dialect`, `shown` (components of an evolving interface)
+    and `approved` (texts of agents) say what its episodes show: `interface`. Picklable: rank 0 broadcasts it.
     """
 
     step: int
@@ -69,6 +70,7 @@ class Batch:
     slots: tuple[BatchSlot, ...]
     order_hash: str
     traced: bool = False
+    dialect: str = "compact"
     shown: frozenset[Component] = frozenset()
     approved: Approved = NOTHING_APPROVED
 
@@ -81,13 +83,14 @@ class Batch:
         slots = [[slot.task.id, slot.role, slot.head] for slot in self.slots]
         return content_id([self.order_hash, self.step, slots, sorted(self.shown), self.approved.version])
 
-    def interface(self, dialect: str) -> Interface:
-        """What its episodes are shown, by a policy that reads `dialect`. Its version is part of their groups."""
-        return interfaces.load(self.rules, dialect, self.shown, self.approved)
+    @cached_property
+    def interface(self) -> Interface:
+        """What its episodes are shown. Its version and its lineage are part of their groups."""
+        return interfaces.load(self.rules, self.dialect, self.shown, self.approved)
 
-    def group(self, slot: BatchSlot, rollouts: Sequence[Rollout], shown: Interface) -> Group:
-        """What the slot's rollouts earned, shown to the policy through `shown`."""
-        kind, lineage = self.reward, "" if shown.lineage == shown.version else shown.lineage
+    def group(self, slot: BatchSlot, rollouts: Sequence[Rollout]) -> Group:
+        """What the slot's rollouts earned."""
+        kind, shown = self.reward, self.interface
         return Group(
             slot.task.id,
             self.stage,
@@ -97,7 +100,7 @@ class Batch:
             tuple(rollouts),
             slot.role,
             slot.head,
-            lineage,
+            "" if shown.lineage == shown.version else shown.lineage,
         )
 
 
@@ -113,6 +116,6 @@ class Policy(Protocol):
         """Restores what `save` wrote. Raises UserError when the files do not fit the configuration."""
         ...
 
-    def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+    def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """Progress of one greedy rollout a task, without training aids; None for an infrastructure failure."""
         ...

@@ -15,7 +15,7 @@ from buffers.checkpoints import ADOPTED
 from rods.config import Config
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.tasks import Task
+from rods.tasks import AnyTask
 from trainer.batches import scoring_jobs
 from trainer.engines.base import RolloutEngine
 from trainer.engines.local import LocalEngine
@@ -63,7 +63,7 @@ class Weights:
         """Restores what `save` wrote, in every process. Raises UserError when the files do not fit the policy."""
         self.ranks.ask("restore", folder)
 
-    def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+    def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """Greedy rollouts, shared out over all processes (trainer.policy.Policy)."""
         return self.ranks.ask("validate", tuple(tasks))  # type: ignore[no-any-return]
 
@@ -76,7 +76,7 @@ class Weights:
                 torch.cuda.set_rng_state(self._generators[1])
             self._generators = None
 
-    def _validate(self, tasks: Sequence[Task]) -> list[float | None]:
+    def _validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         mine = tasks[self.ranks.index :: self.ranks.count]
         self.synchronise()
         jobs = scoring_jobs(mine, self.config, self.environments)

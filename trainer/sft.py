@@ -30,7 +30,7 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import GroundTruth
 from rods.errors import UserError
-from rods.tasks import Task
+from rods.tasks import Task, scripted
 from worlds.sources import load_tasks
 
 DONE = "Done."
@@ -51,7 +51,9 @@ def warm_up(
     if out is None and export is None:
         raise UserError("nothing to do", where="sft", remedy="give --out, --export, or both")
     settings = read_config(config)
-    tasks = [task for task in load_tasks(settings.data, config.parent) if task.split == "train"]
+    tasks = [
+        scripted(task, "a demonstration") for task in load_tasks(settings.data, config.parent) if task.split == "train"
+    ]
     traces = demonstrate(tasks, settings.policy, Environments(settings.operation.sandbox))
     if export is not None:
         lines = [orjson.dumps(as_chat(task, trace)) for task, trace in zip(tasks, traces, strict=True)]

@@ -29,7 +29,7 @@ from rods.episode.rewards import RANGES
 from rods.errors import UserError
 from rods.faults import LABELS, SUCCESSES, Label
 from rods.observations import EpisodeReward, Group, Rollout
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 from trainer.advantages import advantages, with_advantages
 from trainer.policy import Batch
 
@@ -44,27 +44,28 @@ VARIANT_NOISE = 0.08  # a variant lies within so much of its root
 STATE = "simulated.json"
 
 
-def difficulty(task: Task) -> float:
+def difficulty(task: AnyTask) -> float:
     """The difficulty of `task`, keyed by its id; a variant takes its root's key and a little noise of its own."""
     root = str(task.provenance.get("root", task.id))
     low, high = SPREAD
     value = low + (high - low) * _uniform(1, "difficulty", root)[0] + TYPE_OFFSET[task.type]
-    value += EXTRA_CALL * (sum(len(turn) for turn in task.calls) - task.expected_turns)
+    if isinstance(task, Task):
+        value += EXTRA_CALL * (sum(len(turn) for turn in task.calls) - task.expected)
     if root != task.id:
         value += VARIANT_NOISE * (2 * _uniform(1, "variant", task.id)[0] - 1)
     return value
 
 
-def turn_chance(task: Task, skill: float) -> float:
+def turn_chance(task: AnyTask, skill: float) -> float:
     """The probability that one turn of `task` is resolved."""
     return 1 / (1 + math.exp(-(skill - difficulty(task)) / WIDTH))
 
 
-def rollout(task: Task, chance: float, reward: EpisodeReward, *key: str | int, head: int = 0) -> Rollout:
+def rollout(task: AnyTask, chance: float, reward: EpisodeReward, *key: str | int, head: int = 0) -> Rollout:
     """One episode whose turns, but the first `head`, are resolved with `chance` each, drawn with `key` and nothing
     else. The simulated policy never breaks the format by accident: its format rewards rise with the same chance as its
     turns."""
-    turns = task.expected_turns - head
+    turns = task.expected - head
     resolved = sum(draw < chance for draw in _uniform(turns, "rollout", *key))
     binary = int(resolved == turns)
     progress = resolved / turns
@@ -74,9 +75,11 @@ def rollout(task: Task, chance: float, reward: EpisodeReward, *key: str | int, h
     return Rollout(resolved, turns, binary, form, value, "finished")
 
 
-def _labelled(played: Rollout, task: Task) -> Rollout:
+def _labelled(played: Rollout, task: AnyTask) -> Rollout:
     """The rollout with labels for an evolving interface: every task is failed in one way of its own, keyed by its root,
     in the turns after those that are resolved."""
+    if not isinstance(task, Task):  # only turns have labels
+        return played
     failures = [label for label in LABELS if label not in SUCCESSES]
     root = str(task.provenance.get("root", task.id))
     failure = failures[int(len(failures) * _uniform(1, "failure", root)[0])]
@@ -102,14 +105,14 @@ class SimulatedPolicy:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"not a simulated policy's state ({error})", where=str(path)) from error
 
-    def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+    def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         """The expected progress: a greedy policy without chance."""
         return [turn_chance(task, self.skill) for task in tasks]
 
     def groups(self, batch: Batch) -> list[Group]:
         """The rollouts of a batch, one group a slot."""
         seed, count, kind = self.config.random_seeds.rollouts, self.config.rollouts.rollouts_per_task, batch.reward
-        groups, interface = [], batch.interface(self.config.policy.dialect)
+        groups = []
         for slot in batch.slots:
             chance = turn_chance(slot.task, self.skill)
             drawn = [
@@ -118,7 +121,7 @@ class SimulatedPolicy:
             ]
             if batch.rules.evolving:
                 drawn = [_labelled(one, slot.task) for one in drawn]
-            groups.append(batch.group(slot, drawn, interface))
+            groups.append(batch.group(slot, drawn))
         return groups
 
     def practise(self, groups: Sequence[Group]) -> None:

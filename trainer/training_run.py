@@ -28,11 +28,12 @@ from buffers.trainer_log import TrainerLog
 from rods.canonical import rounded
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.faults import LABELS
-from rods.observations import Group, label_counts
+from rods.observations import Dynamics, Group, Update, dynamics, label_counts
 from rods.rules import curriculum
 from rods.rules.curriculum import Course
 from rods.rules.order import EpochSlot, head_start, steps_per_epoch
 from rods.rules.order import batch as slots_of_batch
+from rods.tasks import Task
 from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
@@ -95,6 +96,7 @@ class TrainingRun:
         self._policy: Policy | None = None
         self._outstanding: Batch | None = None
         self._labels: Counter[str] = Counter()  # of the last step
+        self._dynamics = Dynamics()  # of the last step, too
         self._over = False  # a plateau of the last stage has ended the curriculum
         self._saved = self.resumed  # the latest checkpoint
         self._steps_here = 0
@@ -177,6 +179,7 @@ class TrainingRun:
             slots=tuple(self._slot(index, slot) for index, slot in enumerate(slots)),
             order_hash=epoch.order_hash,
             traced=self._traces.wanted(self.step + 1),
+            dialect=self.config.policy.dialect,
             approved=epoch.approved,
             shown=self.log.state.shown,
         )
@@ -184,9 +187,9 @@ class TrainingRun:
 
     def _slot(self, index: int, slot: EpochSlot) -> BatchSlot:
         task, head, share = self.log.task(slot.task_id), 0, self.config.rollouts.head_start
-        if share and slot.role == "active":
+        if share and slot.role == "active" and isinstance(task, Task):
             tracker = self.log.state.tracker
-            head = head_start(task.expected_turns, tracker.window(task.id), tracker.last_step(task.id), share)
+            head = head_start(task.expected, tracker.window(task.id), tracker.last_step(task.id), share)
         return BatchSlot(index, task, slot.role, head)
 
     def record(self, batch: Batch, groups: Sequence[Group], traces: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -202,15 +205,17 @@ class TrainingRun:
         self.log.write_step(batch.step, batch.epoch, groups)
         self._traces.write(batch.step, self.log.attempt, traces)
         self._outstanding = None
-        self._labels = label_counts(groups)
+        self._labels, self._dynamics = label_counts(groups), dynamics(groups)
         self.step, self._cursor = batch.step, self._cursor + 1
         self._steps_here += 1
         self._log_step(batch, groups)
 
-    def after_update(self, gradient_norm: float | None = None) -> None:
+    def after_update(self, update: Update | None = None) -> None:
         """To be called once every optimizer pass over the recorded batch is done: checkpoints when one is due and
-        decides whether the run stops here. `gradient_norm` is the last pass's, before clipping, if there is one."""
-        self._course = self._course.stepped(gradient_norm)
+        decides whether the run stops here. `update`: what the passes have shown, the gradient norm of the last one."""
+        update = update or Update()
+        self._course = self._course.stepped(update.gradient_norm)
+        self.log.write_update(update)
         self.log.write_tracker()
         self._settle()
         if self.stopping is not None or self.step % self.config.training.checkpoint_steps == 0:
@@ -218,11 +223,17 @@ class TrainingRun:
         self.tell(self.stopping or "training")
 
     def gauges(self) -> dict[str, float]:
-        """Zones, pool and staging as they stand, and the share of each label among the turns of the last step
-        (`label/<label>`), for dashboards."""
+        """Zones, pool and staging as they stand, and of the turns of the last step the share of each label
+        (`label/<label>`), that with calls (`turns/calling`) and the replies that they took (`turns/replies`), for
+        dashboards."""
         turns = self._labels.total()
         labels = {f"label/{label}": self._labels[label] / turns for label in LABELS} if turns else {}
-        return {**self.log.state.gauges(), **labels}
+        told = {"turns/calling": self._dynamics.calling_share, "turns/replies": self._dynamics.replies_a_turn}
+        return {
+            **self.log.state.gauges(),
+            **labels,
+            **{name: value for name, value in told.items() if value is not None},
+        }
 
     def _settle(self) -> None:
         limit = self.config.operation.step_limit
@@ -305,6 +316,7 @@ class TrainingRun:
     def _checkpoint(self) -> None:
         assert self._policy is not None
         epoch = self._opened
+        self.log.flush()
         position = Position(
             attempt=self.log.attempt,
             step=self.step,

@@ -32,6 +32,7 @@ from buffers.run.run import Run
 from rods.canonical import keyed_random
 from rods.config import Config
 from rods.errors import InfrastructureError
+from rods.observations import Update
 from trainer import batches, sharding, token_scores, torch_settings
 from trainer.advantages import (
     AdvantageEstimate,
@@ -75,6 +76,7 @@ def follow(run: Run) -> None:
 def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
     if ranks.together(lambda: driven(training).finished):
         return
+    batches.scoring_jobs(run.tasks, run.config, run.environments)  # refuses now what nothing here judges
     settle_torch(run.config)
     folder = ranks.together(lambda: starting_weights(driven(training)))
     engine = LocalEngine.load(
@@ -114,6 +116,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self.kept: list[bool] = []  # which of them are trained on
         self.broken = 0  # batches in a row of which no rollout came to its end
         self.gradient_norm: float | None = None  # of the last update, before clipping
+        self._entropy: list[torch.Tensor] = []  # a micro-batch of a first pass: sum over own tokens, their number
         self._own: torch.Tensor | None = None  # which tokens of a completion the loss is about, while it is computed
         self.shards = sharding.Shards(
             how, engine.model, lambda: self.optimizer, lambda: self.model_wrapped, ranks.first
@@ -163,9 +166,12 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def updated(self) -> Stopping | None:
         """Lets the run take its checkpoint after an update; why it stops here, if it does."""
+        total, count = self.accelerator.reduce(torch.stack(self._entropy).sum(0), reduction="sum").tolist()
+        self._entropy.clear()
+        update = Update(total / count if count else None, self.gradient_norm)
 
         def settled() -> Stopping | None:
-            driven(self.training).after_update(self.gradient_norm)
+            driven(self.training).after_update(update)
             return driven(self.training).stopping
 
         return self.ranks.together(settled)
@@ -193,9 +199,13 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
     ) -> token_scores.Scores:
         compute = super()._get_per_token_logps_and_entropies
         rows, own = batch_size or len(input_ids), self._own
-        return token_scores.score(
+        found = token_scores.score(
             compute, model, input_ids, attention_mask, logits_to_keep, rows=rows, own=own, **options
         )
+        if own is not None and found[1] is not None and self.state.global_step % self.config.training.passes == 0:
+            scored = own * attention_mask[:, -logits_to_keep:]
+            self._entropy.append(torch.stack([(found[1].detach() * scored).sum(), scored.sum()]).double())
+        return found
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         samples = self.ranks.gathered(self.samples)
@@ -209,7 +219,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         (trainer.advantages.reweighted), and whether it is trained on (`training.update_rollouts`)."""
         batch, settings = self.batch, self.config.training
         assert batch is not None
-        groups = batches.groups(batch, samples, self.config, self.loaded)
+        groups = batches.groups(batch, batches.by_slot(batch, samples), self.config, self.loaded)
         broken = all(rollout.reward is None for group in groups for rollout in group.rollouts)
         self.broken = self.broken + 1 if broken else 0
         if self.broken == BROKEN:

@@ -14,7 +14,7 @@ from typing import Any
 
 from rods.canonical import canonical
 from rods.gates.similarity import Match, SimilarityIndex, held_out_index
-from rods.tasks import HELD_OUT_SPLITS, Task, read_tasks
+from rods.tasks import HELD_OUT_SPLITS, AnyTask, Task, read_tasks
 
 LISTED = 20  # pairs of a kind, in the lines for a terminal
 
@@ -90,7 +90,7 @@ class Audit:
             yield f"  … and {len(pairs) - LISTED} more (--json has all)"
 
 
-def read(name: str) -> list[Task]:
+def read(name: str) -> list[AnyTask]:
     """The tasks of a file, or BFCL's 800. Raises UserError."""
     if name == "bfcl":
         from worlds import bfcl
@@ -99,7 +99,7 @@ def read(name: str) -> list[Task]:
     return list(read_tasks(Path(name)))
 
 
-def audit(tasks: Sequence[Task], against: Sequence[tuple[str, Sequence[Task]]], subject: str) -> Audit:
+def audit(tasks: Sequence[AnyTask], against: Sequence[tuple[str, Sequence[AnyTask]]], subject: str) -> Audit:
     """Compares `tasks` with each other, and with those of the other files (by name) in `against`."""
     training = [task for task in tasks if task.split not in HELD_OUT_SPLITS]
     held_out = [task for task in tasks if task.split in HELD_OUT_SPLITS]
@@ -135,7 +135,7 @@ def audit(tasks: Sequence[Task], against: Sequence[tuple[str, Sequence[Task]]], 
     )
 
 
-def _pairs(task: Task, matches: Iterable[Match], file: str = "") -> list[Pair]:
+def _pairs(task: AnyTask, matches: Iterable[Match], file: str = "") -> list[Pair]:
     """The matches of a task, one pair a partner."""
     rules: dict[str, list[str]] = {}
     for match in matches:
@@ -144,12 +144,12 @@ def _pairs(task: Task, matches: Iterable[Match], file: str = "") -> list[Pair]:
     return [Pair(task.id, other, tuple(found), file) for other, found in rules.items()]
 
 
-def _matches(index: SimilarityIndex, task: Task) -> list[Match]:
+def _matches(index: SimilarityIndex, task: AnyTask) -> list[Match]:
     """All matches; a task that stands in `index` itself matches itself, too."""
     return ([Match("ground_truth", task.id)] if task.id in index else []) + list(index.matches(task))
 
 
-def _twin_turns(training: Sequence[Task], held_out: Sequence[Task]) -> dict[str, tuple[int, int]]:
+def _twin_turns(training: Sequence[AnyTask], held_out: Sequence[AnyTask]) -> dict[str, tuple[int, int]]:
     """By type: the held-out turns of more than one call, and those whose calls a training turn makes one by one."""
     known = {(task.type, calls) for task in training for calls in _several(task)}
     turns: dict[str, tuple[int, int]] = {}
@@ -160,5 +160,6 @@ def _twin_turns(training: Sequence[Task], held_out: Sequence[Task]) -> dict[str,
     return turns
 
 
-def _several(task: Task) -> list[bytes]:
-    return [canonical([call.as_json() for call in calls]) for calls in task.calls if len(calls) > 1]
+def _several(task: AnyTask) -> list[bytes]:
+    truth = task.calls if isinstance(task, Task) else ()
+    return [canonical([call.as_json() for call in calls]) for calls in truth if len(calls) > 1]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rods.config import Data
 from rods.errors import UserError
-from rods.tasks import Task, read_tasks
+from rods.tasks import AnyTask, read_tasks
 
 if TYPE_CHECKING:
     from worlds.desk.generator import Size
@@ -16,13 +17,14 @@ DESK: dict[str, Size | Literal["regions"]] = {"desk": "full", "desk-small": "sma
 DESK_TRAIN = DESK_HELD_OUT = 200  # what desk writes when the configuration names no number
 
 
-def load_tasks(data: Data, folder: Path) -> list[Task]:
+def load_tasks(data: Data, folder: Path) -> list[AnyTask]:
     """The training tasks, then the held-out ones, each cut to `data.train` and `data.held_out` (0: all).
 
     A file is looked for relative to `folder`, the configuration file's own. Raises UserError when the data set is
     missing, a line is corrupt, an id occurs twice, or there are fewer tasks than asked for. Whether the tasks can be
     trained on (environments, ground truths, sizes) is checked where the run is created.
     """
+    tasks: Sequence[AnyTask]
     if data.tasks in DESK:
         from worlds import desk
 
@@ -36,8 +38,8 @@ def load_tasks(data: Data, folder: Path) -> list[Task]:
     else:
         path = folder / data.tasks
         tasks, where = list(read_tasks(path)), str(path)
-    train = [task for task in tasks if task.split == "train"]
-    held_out = [task for task in tasks if task.split != "train"]
+    train: list[AnyTask] = [task for task in tasks if task.split == "train"]
+    held_out: list[AnyTask] = [task for task in tasks if task.split != "train"]
     if not train:
         raise UserError(
             "no task has the split 'train'", where=where, remedy="give at least one batch of training tasks"

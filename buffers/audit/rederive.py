@@ -289,6 +289,9 @@ def _stored_tracker(path: Path, findings: Findings) -> Any:
     if not isinstance(found, dict) or not all(isinstance(found.get(key), kind) for key, kind in kinds.items()):
         findings.problem(runfolder.TRACKER, "is no tracker: the next step of the trainer writes it anew")
         return None
+    if found.get("version") != runfolder.TRACKER_VERSION:
+        findings.notes.append(f"{runfolder.TRACKER} is of another version and was not compared; a trainer replaces it")
+        return None
     if not all(isinstance(task, dict) for task in found["tasks"].values()):
         findings.problem(runfolder.TRACKER, "has tasks that are no objects")
         return None

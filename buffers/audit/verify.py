@@ -8,24 +8,33 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import orjson
 
 from buffers.audit.rederive import Findings, Rederivation
 from buffers.ends import short_logs
-from buffers.folds.observations import Observations
+from buffers.folds.feedback import FeedbackFold
+from buffers.folds.observations import ClosedStep, Observations
 from buffers.folds.pool import initial
 from buffers.log.parts import segments
 from buffers.log.records import CLOSED_BY, CLOSING, KEYS, LOST, Record, record_id
 from buffers.log.tail import read, read_raw
 from buffers.run import runfolder
 from buffers.run.run import Run, extensions_of
+from rods import dialects
 from rods.episode.diagnosis import diagnose
+from rods.episode.drivers import Job, played_again
 from rods.episode.engine import Trace
+from rods.episode.goals import goal_of
 from rods.errors import CorruptLogError
 from rods.gates import replay as ground_truth_faults
+from rods.gates.feedback import GroundTruthValues, failing, feedback_faults
+from rods.interfaces.approved import failure_id
+from rods.observations import Group
+from rods.rules.curriculum import stage_rules
+from rods.tasks import AnyTask, OpenTask, Rubric, Task
 
 __all__ = ["Findings", "verify"]
 LOGS = (
@@ -42,8 +51,9 @@ SIZES = {"step": "groups", "considered": "picks"}  # closing kinds whose record 
 
 
 def verify(path: Path, replay: bool = False) -> Findings:
-    """Checks the run at `path`; with `replay` also executes the ground truth of every injected variant, and derives the
-    labels of the rollouts again whose traces are kept. Raises UserError when the folder itself cannot be opened."""
+    """Checks the run at `path`; with `replay` also executes the ground truth of every injected variant, of the rollouts
+    whose traces are kept derives the labels again, or plays those again that were judged as a whole, and holds approved
+    texts against the gates. Raises UserError when the folder itself cannot be opened."""
     run = Run.open(path)
     findings = Findings(str(path))
     findings.count("tasks", len(run.tasks))
@@ -55,6 +65,7 @@ def verify(path: Path, replay: bool = False) -> Findings:
             findings.notes.append(f"extended at step {extension['step']} to {ends}")
         for short in short_logs(run):
             findings.problem(short.log, short.what)
+        _check_feedback(run, findings, replay=replay)
         history = Rederivation(run, findings)
         history.walk()
         _check_picks(run, history.pool.injected, findings)
@@ -65,15 +76,16 @@ def verify(path: Path, replay: bool = False) -> Findings:
                 findings.count("variants replayed")
                 for fault in ground_truth_faults(run.environments.load(task.environment.name), task):
                     findings.problem(f"variant {task_id}", str(fault))
-            _check_labels(run, history, findings)
+            _check_traces(run, history, findings)
     except CorruptLogError as error:
         findings.problem("log", str(error))
     return findings
 
 
-def _check_labels(run: Run, history: Rederivation, findings: Findings) -> None:
-    """The labels on record are those that the kept traces give; a group without labels claims nothing."""
-    tasks = {task.id: task for task in run.tasks}
+def _check_traces(run: Run, history: Rederivation, findings: Findings) -> None:
+    """The labels on record are those that the kept traces give; a group without labels claims nothing. An episode that
+    was judged as a whole is played again from its replies, and comes to what it did."""
+    tasks: dict[str, AnyTask] = {task.id: task for task in run.tasks}
     for step in Observations(run, strict=True).steps():
         file = runfolder.trace_file(run.path, step.step, step.attempt)
         if not file.is_file():
@@ -93,11 +105,17 @@ def _check_labels(run: Run, history: Rederivation, findings: Findings) -> None:
                     f"{runfolder.TRACES}/{file.name}", f"has a trace that is not rollout {rollout} of group {slot}"
                 )
                 continue
-            if not any(one.labels for one in groups[slot].rollouts):
-                continue
             if trace.task not in tasks:
                 tasks[trace.task] = history.staging.task(history.pool.injected[trace.task])
             task = tasks[trace.task]
+            if isinstance(task, OpenTask):
+                where = f"step {step.step} of attempt {step.attempt}, group {slot}, rollout {rollout}"
+                for problem in _differs(run, task, step, groups[slot], rollout, trace):
+                    findings.problem(where, problem)
+                findings.count("episodes played again")
+                continue
+            if not isinstance(task, Task) or not any(one.labels for one in groups[slot].rollouts):
+                continue
             derived = diagnose(trace, task, run.environments.load(task.environment.name))
             findings.count("rollouts diagnosed again")
             if derived != groups[slot].rollouts[rollout].labels:
@@ -106,6 +124,25 @@ def _check_labels(run: Run, history: Rederivation, findings: Findings) -> None:
                     f"its labels are {', '.join(groups[slot].rollouts[rollout].labels) or 'none'}, its trace gives "
                     f"{', '.join(derived) or 'none'}",
                 )
+
+
+def _differs(run: Run, task: OpenTask, step: ClosedStep, group: Group, rollout: int, trace: Trace) -> Iterator[str]:
+    """How an episode that is played again from its replies differs from its trace, and this from its record. What an
+    interface has shown is not compared; a world that answers otherwise each time is not asked."""
+    recorded = group.rollouts[rollout]
+    if (recorded.resolved, recorded.expected) != (trace.resolved, trace.expected):
+        yield f"it resolved {recorded.resolved} of {recorded.expected}, its trace {trace.resolved} of {trace.expected}"
+    environment = run.environments.load(task.environment.name)
+    if trace.end == "infrastructure" or isinstance(task.goal, Rubric) or not environment.features.deterministic:
+        return
+    dialect = dialects.load(run.config.policy.dialect, stage_rules(run.config.curriculum, step.stage).prompt)
+    job = Job(task, environment, dialect, goal_of(environment, task), max_steps=run.config.rollouts.max_steps)
+    before, after = trace.as_json(), played_again(job, trace).as_json()
+    for part in ("outcome", "turns", "end", *(["messages"] if group.interface == "identity" else [])):
+        if before.get(part) != after.get(part):
+            was, now = (str(one.get(part))[:200] for one in (before, after))
+            yield f"played again, its {part} comes to {now}, not {was}"
+            return
 
 
 def _check_records(path: Path, findings: Findings) -> None:
@@ -152,6 +189,43 @@ def _check_snapshot(run: Run, findings: Findings) -> None:
         observations.catch_up()
     if behind.state() != whole.state():
         findings.problem(name, "not what the closed parts say")
+
+
+def _check_feedback(run: Run, findings: Findings, *, replay: bool) -> None:
+    """Whether every question about a failure had its turn, every answer follows its question, and every text its
+    verdicts; with `replay` also whether the texts keep to the gates, beside the given tasks."""
+    fold, answered = FeedbackFold(run.path, strict=True), set[str]()
+    truth = GroundTruthValues(run.tasks) if replay else None
+    for record in read(run.path / runfolder.FEEDBACK):
+        where, kind, failure = f"{runfolder.FEEDBACK}, record {record['seq']}", record["kind"], record["failure"]
+        case = fold.cases.get(failure)
+        if case is not None and case.state != "open":
+            findings.problem(where, f"{kind}, though failure {failure} was closed before ({case.state})")
+        if "pattern" in record and failure != failure_id(record["environment"], record["tool"], record["pattern"]):
+            findings.problem(where, f"failure {failure} is not that of its tool and pattern")
+        if kind == "asked":
+            questions, attempts = (case.questions, case.attempts) if case else (0, 0)
+            if record["number"] != questions + 1 or attempts >= run.config.feedback.attempts:
+                findings.problem(
+                    where, f"is question {record['number']} after {questions}, {attempts} of them attempts"
+                )
+            answered.discard(failure)
+        elif "number" in record:
+            if case is None or record["number"] != case.questions or failure in answered:
+                findings.problem(where, f"{kind} answers question {record['number']}, which was not open")
+            answered.add(failure)
+        fold.apply(record, record["seq"])
+        if kind == "approved" and case is not None:
+            findings.count("texts of feedback")
+            if against := failing(record["judge"]):
+                findings.problem(where, f"was approved against the judge: {', '.join(against)}")
+            if truth is not None:
+                environment = run.environments.load(case.environment)
+                tools = environment.tools()
+                other = tools.get(record["remedy"]["tool"])
+                faults = feedback_faults(environment, tools[case.tool], other, case.pattern, record["text"], truth)
+                for fault in faults:
+                    findings.problem(where, f"its text does not pass the gates: {fault}")
 
 
 def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> None:

@@ -104,6 +104,7 @@ class Observations:
     mining: Mining  # of failures, where a stage shows feedback of agents
     evolution: Evolution
     last_step: int  # live and closed; 0 before the first
+    update: Record | None  # the latest live one that was read: when a step is yielded, that of the step before
     snapshot: int  # the seq up to which closed parts need not be read again
     tail: Tail
     _digests: bytearray  # of the live steps, one behind the other
@@ -171,6 +172,9 @@ class Observations:
                 if kind == "start":
                     if self.lineage.add(record) and record["from_step"] < self.last_step:
                         yield None
+                elif kind == "update":
+                    if self.lineage.keeps(record["attempt"], record["step"]):
+                        self.update = record
                 elif kind == "step" and self.lineage.keeps(record["attempt"], record["step"]):
                     groups = block[index - (record["seq"] - record["first"]) : index]
                     self.tracker.apply(groups)
@@ -185,7 +189,7 @@ class Observations:
                     del groups
 
     def _fold_anew(self) -> None:
-        self.snapshot = 0
+        self.snapshot, self.update = 0, None
         self.tracker = Tracker(self._config.zones, self._config.selection.boundary)
         self.mining = Mining(self._config.feedback)
         self.evolution = Evolution(self._config.curriculum)

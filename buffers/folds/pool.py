@@ -13,7 +13,7 @@ from buffers.log.tail import read
 from buffers.run.run import Run
 from buffers.run.runfolder import POOL
 from rods.rules.retirement import TOO_HARD
-from rods.tasks import Task, TaskType
+from rods.tasks import AnyTask, TaskType
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Member:
         return self.generation > 0
 
     @staticmethod
-    def given(task: Task) -> Member:
+    def given(task: AnyTask) -> Member:
         """A task given at the start. A fork gives variants too, which its parent wrote and which stay variants."""
         variant = task.provenance.get("origin") == "variant"
         return Member(task.id, task.type, int(task.provenance["generation"]) if variant else 0)

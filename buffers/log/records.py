@@ -23,6 +23,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "start": ("attempt",),
     "group": ("attempt", "step", "index"),
     "step": ("attempt", "step"),
+    "update": ("attempt", "step"),
     "picked": ("step", "task"),
     "considered": ("step",),
     "finished": ("pick",),

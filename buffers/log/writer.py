@@ -71,9 +71,10 @@ class LogWriter:
         self._write(data, last, meanwhile)
         return self.seq
 
-    def append_group(self, records: Sequence[Record], closing: Record) -> int:
-        """Appends `records` and the record that closes them, in one write. Returns the closing record's seq."""
-        return self.append([*records, closed(closing, self.seq + 1)])
+    def append_group(self, records: Sequence[Record], closing: Record, before: Sequence[Record] = ()) -> int:
+        """Appends `records` and the record that closes them, in one write; in front of them, with the same sync, those
+        of `before`, which need no closing. Returns the closing record's seq."""
+        return self.append([*before, *records, closed(closing, self.seq + len(before) + 1)])
 
     def rotate(self) -> Path | None:
         """Closes the live part under the name that carries its first seq; None when it is still empty."""
@@ -134,11 +135,12 @@ class LogWriter:
         self._broken = False
 
     def _is_as_left(self) -> bool:
-        """Whether the path still names the file that is open, and nobody has added to it."""
+        """Whether the path still names the file that is open, and nobody has added to it. Raises UserError where it
+        names none: the folder was moved, or the log removed."""
         try:
             found = self.path.stat()
-        except FileNotFoundError:
-            return False
+        except FileNotFoundError as error:
+            raise disk_error(error, self.path) from error
         return found.st_size == self.size and (found.st_dev, found.st_ino) == self._file
 
     def _sync(self, data: bytes = b"") -> None:

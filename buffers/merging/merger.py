@@ -231,6 +231,13 @@ def feedback_record(fold: FeedbackFold, run: Run, fixed: Record | None) -> Recor
     return {"feedback": {"approved": seqs[0], "dropped": seqs[1], "texts": len(found.texts), "version": found.version}}
 
 
+def approved_now(run: Run, closing: Record) -> Approved:
+    """The texts of agents that the epoch of the record `closing` shows, by the logs as they stand."""
+    feedback = FeedbackFold(run.path)
+    feedback.poll()
+    return approved_in(feedback, run, closing)
+
+
 def approved_in(fold: FeedbackFold, run: Run, closing: Record) -> Approved:
     """The texts that the epoch of this record shows. Raises Damage where the logs no longer hold them."""
     said = closing.get("feedback")

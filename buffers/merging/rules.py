@@ -24,7 +24,7 @@ from rods.rules import order, retirement
 from rods.rules.curriculum import opening, selects, stage_rules
 from rods.rules.retirement import Decision
 from rods.rules.tracker import Standing, Tracker
-from rods.tasks import Task, TaskType
+from rods.tasks import AnyTask, Task, TaskType
 
 Reason = Literal["schema", "split", "unknown_environment", "duplicate", "near_duplicate", "contaminated"]
 
@@ -42,7 +42,7 @@ class Admission:
     left for good is left out, so that memory does not grow with history.
     """
 
-    def __init__(self, run: Run, injected: Container[str] = (), neighbours: Iterable[Task] = ()) -> None:
+    def __init__(self, run: Run, injected: Container[str] = (), neighbours: Iterable[AnyTask] = ()) -> None:
         """`injected`: ids of the variants that were ever injected; `neighbours`: of these the ones that are active or
         may be revived."""
         self._environments: dict[str, str] = run.manifest["environments"]

@@ -29,19 +29,20 @@ from rods.canonical import content_id
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.config import PROTOCOL, Config, read_config
-from rods.environments.base import reference
+from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
+from rods.episode.rewards import COMPARES_CALLS
 from rods.errors import UserError, disk_error
-from rods.gates import replay
+from rods.gates import Reason, replay, unjudgeable
 from rods.rules.curriculum import writes
 from rods.rules.selection import reachable_maximum
-from rods.tasks import Task, task_lines
+from rods.tasks import AnyTask, OpenTask, Task, task_lines
 from worlds.sources import load_tasks
 
 FEW = 4  # rollouts on which no variant should be judged
 
 
-def create_run(path: Path, config: Config, tasks: Sequence[Task], parent: Mapping[str, Any] | None = None) -> Run:
+def create_run(path: Path, config: Config, tasks: Sequence[AnyTask], parent: Mapping[str, Any] | None = None) -> Run:
     """Creates the run folder `path`, or joins the run there when its identity is the same; `parent` says what a fork
     was made from. Raises UserError for tasks that cannot be trained on, RefusedError for another identity."""
     try:
@@ -100,7 +101,7 @@ def open_or_create(path: Path, config_file: Path) -> Run:
     return create_run(path, config, load_tasks(config.data, config_file.parent))
 
 
-def check(config: Config, tasks: Sequence[Task], environments: Environments) -> list[str]:
+def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) -> list[str]:
     """Refuses tasks that a run cannot start with (UserError); returns what is legal but worth saying."""
     ids = Counter(task.id for task in tasks)
     if repeated := [task_id for task_id, count in ids.items() if count > 1]:
@@ -121,16 +122,25 @@ def check(config: Config, tasks: Sequence[Task], environments: Environments) -> 
                 where="tasks",
                 remedy="install that version, or renew the tasks: `rods data rehash FILE`",
             )
-        if faults := replay(environment, task):
+        if faults := replay(environment, task) if isinstance(task, Task) else _whole_faults(config, environment, task):
             raise UserError(
-                f"the ground truth of task {task.id} fails: {faults[0]}",
+                f"the {'ground truth' if isinstance(task, Task) else 'goal'} of task {task.id} fails: {faults[0]}",
                 where="tasks",
                 remedy="`rods data check FILE` lists every fault",
             )
     return _warnings(config, tasks, environments)
 
 
-def _check_sizes(config: Config, tasks: Sequence[Task]) -> None:
+def _whole_faults(config: Config, environment: Environment, task: AnyTask) -> list[Reason]:
+    """Why a task that is judged at the end fails, or cannot be trained on as the stages say."""
+    assert isinstance(task, OpenTask)
+    calling = [stage.reward for stage in config.curriculum.stages if stage.reward in COMPARES_CALLS]
+    if calling and task.split == "train":
+        return [Reason(f"the reward {calling[0]} compares calls with a ground truth, and it has none")]
+    return unjudgeable(environment, task)
+
+
+def _check_sizes(config: Config, tasks: Sequence[AnyTask]) -> None:
     batch = config.training.batch_tasks
     for number, stage in enumerate(config.curriculum.stages, start=1):
         interfaces.load(stage, config.policy.dialect)  # which says where it cannot be found
@@ -149,7 +159,7 @@ def _check_sizes(config: Config, tasks: Sequence[Task]) -> None:
             )
 
 
-def _warnings(config: Config, tasks: Sequence[Task], environments: Environments) -> list[str]:
+def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environments) -> list[str]:
     rules = config.selection
     train = [task for task in tasks if task.split == "train"]
     types = {task.type for task in train}

@@ -28,7 +28,7 @@ from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_conf
 from rods.environments.loading import Environments
 from rods.errors import CorruptLogError, RefusedError, UserError
 from rods.files import read_regular
-from rods.tasks import Task, read_tasks
+from rods.tasks import AnyTask, read_tasks
 
 # What is read of the manifest: its type, and that of its values.
 READ = {"identity": (dict, object), "tasks": (dict, (str, int)), "environments": (dict, str), "warnings": (list, str)}
@@ -43,7 +43,7 @@ class Run:
     path: Path
     config: Config
     manifest: dict[str, Any]
-    tasks: list[Task] = field(repr=False)  # training and held-out, in the order of tasks.jsonl
+    tasks: list[AnyTask] = field(repr=False)  # training and held-out, in the order of tasks.jsonl
     environments: Environments = field(repr=False)
     extensions: int = 0
 
@@ -52,12 +52,12 @@ class Run:
         return self.path.name
 
     @cached_property
-    def training(self) -> dict[str, Task]:
+    def training(self) -> dict[str, AnyTask]:
         """The tasks given at the start that are trained on, by id."""
         return {task.id: task for task in self.tasks if task.split == "train"}
 
     @cached_property
-    def held_out(self) -> list[Task]:
+    def held_out(self) -> list[AnyTask]:
         return [task for task in self.tasks if task.split != "train"]
 
     @staticmethod

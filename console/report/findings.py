@@ -9,7 +9,7 @@ import numpy as np
 
 from console.report.history import History, delays_and_moves, first_means
 from evaluation.scoring import too_few
-from rods.observations import shares
+from rods.observations import Dynamics, shares
 from rods.rules.zones import ZONES, zone_of
 
 RULE_NAMES = {
@@ -28,6 +28,8 @@ def numbers(history: History) -> dict[str, Any]:
     first = first_means(history)
     delays, moves = delays_and_moves(history)
     inside = [zone_of(mean, zones) == "boundary" for mean in first.tolist()]
+    went = sum(history.dynamics.values(), Dynamics())
+    entropies = [one.entropy for one in history.updates.values() if one.entropy is not None]
     by_zone = {}
     for index, zone in enumerate(ZONES):
         chosen = groups.variance[(groups.zone == index) & ~np.isnan(groups.variance)]
@@ -50,6 +52,10 @@ def numbers(history: History) -> dict[str, Any]:
         "seed_drift": _mean(moves),
         "variance_by_zone": by_zone,
         "labels": dict(sum(history.labels.values(), Counter())),
+        "calling": went.calling_share,
+        "replies": went.replies_a_turn,
+        "entropy": [entropies[0], entropies[-1]] if entropies else None,
+        "interface_versions": len(history.versions),
         "heldout": history.heldout,
     }
 
@@ -83,6 +89,14 @@ def findings(history: History) -> list[str]:
         )
     if turns := sum(found["labels"].values()):
         said.append(f"What became of {turns:,} turns: {shares(found['labels'])}.")
+    if found["calling"] is not None:
+        said.append(
+            f"The policy wrote a call in {found['calling']:.0%} of the turns, and took {found['replies']:.2f} replies "
+            "a turn."
+        )
+    if found["entropy"]:
+        begin, end = found["entropy"]
+        said.append(f"Its entropy was {begin:.3f} nats a token in the first update and {end:.3f} in the last.")
     by_zone = found["variance_by_zone"]
     if "boundary" in by_zone and len(by_zone) > 1:
         parts = [f"{zone.replace('_', ' ')} {row['mean_variance']:.3f}" for zone, row in by_zone.items()]

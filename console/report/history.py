@@ -6,7 +6,7 @@ Only live records count: a restart of the trainer takes back the steps and epoch
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from buffers.log.records import Record
 from buffers.run.run import Run
 from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS
 from buffers.state import RunState
+from console.versions import InterfaceVersion, InterfaceVersions
 from evaluation.heldout import scored
 from rods.config import Config, Zones
-from rods.observations import FORMAT_REWARDS, Group, label_counts
+from rods.observations import FORMAT_REWARDS, Dynamics, Group, Update, dynamics, label_counts
 from rods.rules.zones import ZONES, group_signal, zone_of
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -86,11 +87,12 @@ class Variant:
 @dataclass(frozen=True, slots=True)
 class History:
     """A whole run. `picks` counts seeds by task type; `failures` counts rejected candidates by (stage, error
-    type); `labels` the turns of an epoch's rollouts by what became of them."""
+    type); `labels` the turns of an epoch's rollouts by what became of them; `dynamics` and `updates` say by step how
+    the turns went and what the update has shown, `versions` what the policy was shown."""
 
     name: str
     config: Config
-    tasks: dict[str, Task]
+    tasks: dict[str, AnyTask]
     groups: Groups
     epochs: tuple[EpochRow, ...]
     variants: dict[str, Variant]
@@ -98,6 +100,9 @@ class History:
     failures: Counter[tuple[str, str]]
     attempts: int
     labels: dict[int, Counter[str]]
+    dynamics: dict[int, Dynamics]
+    updates: dict[int, Update]
+    versions: tuple[InterfaceVersion, ...]
     heldout: dict[str, Any] | None = None
 
     @property
@@ -110,7 +115,8 @@ def read_history(path: Path) -> History:
     """Reads the run in `path`. Raises UserError when that is no run folder, CorruptLogError for a damaged log."""
     run = Run.open(path)
     state = RunState(run)
-    groups, labels = _groups(state)
+    played = _played(state)
+    groups = played.columns(run.training)
     decisions = list(state.decisions())
     injected = {record["task"]: int(record["step"]) for record in decisions if record["kind"] == "injected"}
     seeds = list(state.records(SEEDS))
@@ -124,42 +130,68 @@ def read_history(path: Path) -> History:
         picks=Counter(str(record.get("type", "?")) for record in seeds if record["kind"] == "picked"),
         failures=Counter((record["stage"], record["error"]) for record in state.records(REJECTED)),
         attempts=state.attempt,
-        labels=labels,
+        labels=played.labels(),
+        dynamics={step: went for step, _, _, went in played.turns if went.turns},
+        updates=played.updates,
+        versions=tuple(played.versions.found),
         heldout=scored(path),
     )
 
 
-def _groups(state: RunState) -> tuple[Groups, dict[int, Counter[str]]]:
-    """One row a live group that was counted or truncated; and the labels of all turns, by epoch."""
-    originals, tracker = state.run.training, state.tracker
-    rows: list[tuple[Any, ...]] = []
-    labelled: list[tuple[int, int, Counter[str]]] = []  # step, epoch, labels
+class _Played:
+    """What the live steps of a run hold, collected in one pass."""
+
+    def __init__(self, config: Config) -> None:
+        self.rows: list[tuple[Any, ...]] = []  # of groups that were counted or truncated
+        self.turns: list[tuple[int, int, Counter[str], Dynamics]] = []  # step, epoch, labels, how they went
+        self.updates: dict[int, Update] = {}
+        self.versions = InterfaceVersions(config)
+
+    def columns(self, originals: Container[str]) -> Groups:
+        columns = list(zip(*self.rows, strict=True)) if self.rows else [()] * 7
+        return Groups(
+            step=np.array(columns[0], dtype=np.int64),
+            epoch=np.array(columns[1], dtype=np.int64),
+            task=np.array(columns[2], dtype=np.str_),
+            mean=np.array(columns[3], dtype=np.float64),
+            variance=np.array(columns[4], dtype=np.float64),
+            zone=np.array(columns[5], dtype=np.int64),
+            generated=np.array([task not in originals for task in columns[2]], dtype=np.bool_),
+            retest=np.array([role == "retest" for role in columns[6]], dtype=np.bool_),
+        )
+
+    def labels(self) -> dict[int, Counter[str]]:
+        """Those of all turns, by epoch."""
+        found: dict[int, Counter[str]] = {}
+        for _, epoch, counts, _ in self.turns:
+            if counts:
+                found.setdefault(epoch, Counter()).update(counts)
+        return found
+
+
+def _played(state: RunState) -> _Played:
+    found, tracker = _Played(state.run.config), state.tracker
     for step in state.steps():
         if tracker is not state.tracker:  # a start dropped steps while we read
             tracker = state.tracker
-            rows = [row for row in rows if row[0] < step.step]
-            labelled = [one for one in labelled if one[0] < step.step]
-        labelled.append((step.step, step.epoch, label_counts(step.groups)))
-        for group in step.groups:
-            found = _measured(group, state.run.config.zones)
-            if found is not None:
-                rows.append((step.step, step.epoch, group.task, *found, group.task not in originals, group.role))
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 8
-    labels: dict[int, Counter[str]] = {}
-    for _, epoch, counts in labelled:
-        if counts:
-            labels.setdefault(epoch, Counter()).update(counts)
-    groups = Groups(
-        step=np.array(columns[0], dtype=np.int64),
-        epoch=np.array(columns[1], dtype=np.int64),
-        task=np.array(columns[2], dtype=np.str_),
-        mean=np.array(columns[3], dtype=np.float64),
-        variance=np.array(columns[4], dtype=np.float64),
-        zone=np.array(columns[5], dtype=np.int64),
-        generated=np.array(columns[6], dtype=np.bool_),
-        retest=np.array([role == "retest" for role in columns[7]], dtype=np.bool_),
-    )
-    return groups, labels
+            found.rows = [row for row in found.rows if row[0] < step.step]
+            found.turns = [one for one in found.turns if one[0] < step.step]
+            found.updates = {at: update for at, update in found.updates.items() if at < step.step}
+        groups = step.groups
+        found.turns.append((step.step, step.epoch, label_counts(groups), dynamics(groups)))
+        found.versions.add(step, state.shown)
+        found.updates |= _update(state)
+        for group in groups:
+            measured = _measured(group, state.run.config.zones)
+            if measured is not None:
+                found.rows.append((step.step, step.epoch, group.task, *measured, group.role))
+    found.updates |= _update(state)
+    return found
+
+
+def _update(state: RunState) -> dict[int, Update]:
+    """The latest update that was read, by its step."""
+    return {int(state.update["step"]): Update.from_json(state.update)} if state.update else {}
 
 
 def _measured(group: Group, zones: Zones) -> tuple[float, float, int] | None:

@@ -21,9 +21,10 @@ from console.output import estimated
 from console.report import plots, style
 from console.report.findings import findings, limits, numbers
 from console.report.history import History, Variant
-from rods.tasks import TASK_TYPES, Task
+from rods.tasks import TASK_TYPES, AnyTask, Task
 
 LONGEST = 600  # characters of a text or call that the page shows
+MOST_VERSIONS = 40  # of the interface, in its table
 MEASURES = {
     "progress": "progress reward",
     "binary": "all turns resolved",
@@ -38,7 +39,8 @@ PLOTS: tuple[tuple[str, Draw, str, str], ...] = (
         "Reward over steps",
         "Mean progress reward (resolved turns over expected turns) of the tasks in each step, with the 95 % interval "
         "over those tasks. The pool changes at the grey lines: mastered variants leave and new ones at the boundary "
-        "join, so this curve may fall while the policy improves. Held-out tasks say how the policy improves.",
+        "join, so this curve may fall while the policy improves. Held-out tasks say how the policy improves. Dotted "
+        "lines: what the policy is shown changes.",
     ),
     (
         "zones",
@@ -52,6 +54,14 @@ PLOTS: tuple[tuple[str, Draw, str, str], ...] = (
         "What became of the turns",
         "Share of the turns that the policy finished by their label: what succeeded in greens, and why the others "
         "failed (docs/diagnosis.md).",
+    ),
+    (
+        "dynamics",
+        plots.dynamics,
+        "Calls, replies, entropy, gradient",
+        "Of each step: the share of turns with a call and the replies that a turn took (valid rollouts, over all turns "
+        "of their tasks); the policy's entropy over its own tokens that the update was computed on, at the temperature "
+        "of sampling; the norm of the gradient before clipping.",
     ),
     (
         "variance_by_zone",
@@ -143,6 +153,7 @@ def draw(history: History) -> list[Plot]:
 
 def page(history: History, drawn: list[Plot]) -> str:
     """The HTML page."""
+    shown = history.versions if len(history.versions) > 1 else ()
     templates = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = templates.from_string(files("console.report").joinpath("page.html").read_text(encoding="utf-8"))
     return template.render(
@@ -152,6 +163,8 @@ def page(history: History, drawn: list[Plot]) -> str:
         findings=findings(history),
         scores=_scores(history.heldout) if history.heldout else [],
         plots=drawn,
+        versions=shown[-MOST_VERSIONS:],
+        earlier=max(0, len(shown) - MOST_VERSIONS),
         examples=[
             (variant, [("Seed", seed, _turns(seed)), ("Variant", variant.task, _turns(variant.task))])
             for seed, variant in examples(history)
@@ -160,7 +173,7 @@ def page(history: History, drawn: list[Plot]) -> str:
     )
 
 
-def examples(history: History) -> list[tuple[Task, Variant]]:
+def examples(history: History) -> list[tuple[AnyTask, Variant]]:
     """One injected variant of each type with its seed: the latest, because the policy was at its best then."""
     known = history.tasks | {task_id: variant.task for task_id, variant in history.variants.items()}
     found = []
@@ -212,11 +225,15 @@ def _scores(heldout: dict[str, Any]) -> list[tuple[str, ...]]:
     return [(name, estimated(old), estimated(new), between, str(new["tasks"])) for name, old, new, between in rows]
 
 
-def _turns(task: Task) -> list[tuple[str, str, list[str]]]:
+def _turns(task: AnyTask) -> list[tuple[str, str, list[str]]]:
     """What a turn shows: its text, the names of the tools that return in it, and its calls."""
     return [
-        (_short(text), ", ".join(task.held_out.get(turn, ())), [_short(str(call)) for call in calls])
-        for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True))
+        (
+            _short(text),
+            ", ".join(task.held_out.get(turn, ())),
+            [_short(str(call)) for call in (task.calls[turn] if isinstance(task, Task) else ())],
+        )
+        for turn, text in enumerate(task.texts)
     ]
 
 

@@ -46,6 +46,7 @@ def reward(history: History) -> Figure | None:
         if points:
             axes.plot(*zip(*points, strict=True), "o", color=colour, markersize=4.5, label=name)
     style.merges(axes, (epoch.step for epoch in history.epochs if epoch.step))
+    style.changes(axes, (version.step for version in history.versions[1:]))
     axes.grid(axis="x", visible=False)
     axes.set(xlabel="step", ylabel="progress reward", ylim=(0, 1.02), xlim=(steps[0] - 0.5, steps[-1] + 0.5))
     style.whole_numbers(axes)
@@ -102,6 +103,32 @@ def labels(history: History) -> Figure | None:
     axes.set(xlabel="epoch", ylabel="turns of the epoch, %", ylim=(0, 100))
     style.whole_numbers(axes)
     style.legend(axes)
+    return figure
+
+
+def dynamics(history: History) -> Figure | None:
+    """How turns went and what updates have shown, step by step (000 Appendix F.1): a panel for each that is known."""
+    went, updates = history.dynamics.items(), history.updates.items()
+    curves: list[tuple[str, list[tuple[int, float | None]]]] = [
+        ("turns with a call", [(step, one.calling_share) for step, one in went]),
+        ("replies a turn", [(step, one.replies_a_turn) for step, one in went]),
+        ("entropy, nats a token", [(step, one.entropy) for step, one in updates]),
+        ("gradient norm", [(step, one.gradient_norm) for step, one in updates]),
+    ]
+    drawn = [(name, [(step, value) for step, value in points if value is not None]) for name, points in curves]
+    drawn = [(name, points) for name, points in drawn if points]
+    if not drawn:
+        return None
+    rows = (len(drawn) + 1) // 2
+    figure, panels = style.canvas(2, height=0.75 * rows * style.HEIGHT, rows=rows)
+    for axes in panels[len(drawn) :]:
+        axes.set_axis_off()
+    for axes, (name, points) in zip(panels, drawn, strict=False):
+        axes.plot(*zip(*points, strict=True), color=style.ZONE_COLOURS["boundary"])
+        style.changes(axes, (version.step for version in history.versions[1:]))
+        axes.grid(axis="x", visible=False)
+        axes.set(xlabel="step", ylabel=name, ylim=(0, 1.02) if name == "turns with a call" else (0, None))
+        style.whole_numbers(axes)
     return figure
 
 

@@ -61,10 +61,10 @@ SETTINGS: Any = {
 }
 
 
-def canvas(columns: int = 1, height: float = HEIGHT) -> tuple[Figure, list[Axes]]:
-    """An empty figure with `columns` panels side by side. All drawing happens inside `rc_context(SETTINGS)`."""
+def canvas(columns: int = 1, height: float = HEIGHT, rows: int = 1) -> tuple[Figure, list[Axes]]:
+    """An empty figure with `rows` rows of `columns` panels. All drawing happens inside `rc_context(SETTINGS)`."""
     figure = Figure(figsize=(WIDTH, height), dpi=DPI)
-    return figure, [figure.add_subplot(1, columns, index + 1) for index in range(columns)]
+    return figure, [figure.add_subplot(rows, columns, index + 1) for index in range(rows * columns)]
 
 
 def legend(axes: Axes, columns: int = 4) -> None:
@@ -76,6 +76,12 @@ def merges(axes: Axes, steps: Iterable[int]) -> None:
     """A faint line at every merge."""
     for step in steps:
         axes.axvline(step + 0.5, color=FAINT, linewidth=0.8, zorder=0)
+
+
+def changes(axes: Axes, steps: Iterable[int]) -> None:
+    """A dotted line before every step that shows another version of the interface."""
+    for step in steps:
+        axes.axvline(step - 0.5, color=GENERATED, linewidth=0.9, linestyle=":", zorder=0)
 
 
 def whole_numbers(axes: Axes, *, x: bool = True, y: bool = False) -> None:

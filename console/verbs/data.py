@@ -107,10 +107,10 @@ def export_bfcl(
     as_json: Json = False,
 ) -> None:
     """Write tasks in BFCL's own format, so that its tools read them."""
-    from rods.tasks import read_tasks
+    from rods.tasks import read_tasks, scripted
     from worlds.bfcl import export as format
 
-    counts = format.write(list(read_tasks(file)), folder)
+    counts = format.write([scripted(task, "BFCL's format") for task in read_tasks(file)], folder)
     if as_json:
         print_json({"folder": folder, "tasks": counts.total(), "types": counts})
         return
@@ -144,10 +144,11 @@ def import_bfcl(
 def check_environment(name: Name, /, *, tasks: Tasks = None, as_json: Json = False) -> int:
     """Probe an environment: determinism, snapshot purity, schemas and timing. Exits 1 on faults."""
     from rods.environments.loading import Environments
-    from rods.tasks import read_tasks
+    from rods.tasks import Task, read_tasks
     from worlds.checking.environments import check_environment as check
 
-    return print_checked(check(name, Environments(), list(read_tasks(tasks)) if tasks else ()), as_json)
+    given = [task for task in read_tasks(tasks) if isinstance(task, Task)] if tasks else ()
+    return print_checked(check(name, Environments(), given), as_json)
 
 
 def replay_bfcl(*, mutations: Mutations = 10_000, random_seed: RandomSeed = 0, as_json: Json = False) -> int:

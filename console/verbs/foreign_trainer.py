@@ -33,7 +33,9 @@ def merge(run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_jso
     made, slots = opened.made, [{"role": role, "task": task.as_json()} for role, task in opened.tasks]
     if as_json:
         facts = {"epoch": made.number, "stage": made.stage, "step": made.step, "recorded": made.recorded}
-        print_json({**facts, "reward": opened.reward, "counts": made.counts, "order": made.order_hash, "slots": slots})
+        shown = {} if opened.interface is None else {"interface": opened.interface}
+        counted = {"reward": opened.reward, "counts": made.counts, "order": made.order_hash, "slots": slots}
+        print_json({**facts, **shown, **counted})
         return
     for slot in slots:
         print_json(slot)

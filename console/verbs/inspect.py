@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,12 +13,11 @@ from buffers.run.run import Run
 from buffers.state import RunState
 from console.output import RunFolder, print_json, print_lines
 from console.task_history import TaskHistory, task_history, task_list
+from console.versions import InterfaceVersion, InterfaceVersions
 from rods.commands import Json
-from rods.config import Component
 from rods.errors import UserError
-from rods.interfaces.seal import words
-from rods.observations import shares
-from rods.rules.curriculum import stage_rules
+from rods.observations import Dynamics, shares
+from rods.tasks import Checks, OpenTask, Persona, Task
 
 TaskId = Annotated[str, Parameter(help="A task's id, or enough of its first characters.")]
 RECENT = 10  # groups of a task whose labels are summed up turn by turn
@@ -59,51 +58,21 @@ def inspect(run: RunFolder, task: Listed = None, /, *, interface: Versions = Fal
         print_lines(_lines(found))
 
 
-@dataclass(frozen=True, slots=True)
-class InterfaceVersion:
-    """What the policy was shown from `step` on. `added` and `removed`: components of an evolving interface and what
-    they say, against the version before. `why`: the change that the labels called for (rods.rules.evolution.Change)."""
-
-    step: int
-    stage: int
-    version: str
-    added: dict[Component, str]
-    removed: dict[Component, str]
-    why: dict[str, Any] | None
-
-
 def interface_versions(path: Path) -> list[InterfaceVersion]:
     """The versions of what the live steps have shown, in order."""
     run = Run.open(path)
-    config, state = run.config, RunState(run)
-    brief = config.policy.dialect == "compact"
-    found: list[InterfaceVersion] = []
-    there: frozenset[Component] = frozenset()
-    shown, why = state.shown, None
+    state, versions = RunState(run), InterfaceVersions(run.config)
     for step in state.steps():
-        version, rules = step.records[0]["interface"], stage_rules(config.curriculum, step.stage)
-        if not found or found[-1].version != version:
-            now = frozenset(name for name in rules.components if name in shown or name not in rules.evolving)
-            added, removed = (
-                {name: words(name, brief) for name in sorted(names)} for names in (now - there, there - now)
-            )
-            changed = why if why and why["component"] in now ^ there else None
-            found.append(InterfaceVersion(step.step, step.stage, version, added, removed, changed))
-            there = now
-        shown, why = state.shown, step.record.get("evolved")
-    return found
+        versions.add(step, state.shown)
+    return versions.found
 
 
 def _version_lines(version: InterfaceVersion) -> list[str]:
     lines = [f"step {version.step:<6} stage {version.stage}  {version.version}"]
     for sign, names in (("+", version.added), ("-", version.removed)):
         lines += [f"  {sign} {name}: {what}" for name, what in names.items()]
-    if version.why:
-        said = "appears" if version.why["shown"] else "goes"
-        lines.append(
-            f"  {version.why['component']} {said}: its labels made up {version.why['share']:.1%} of "
-            f"{version.why['labels']:,} in the last steps"
-        )
+    if version.reason:
+        lines.append(f"  {version.reason}")
     return lines
 
 
@@ -121,15 +90,23 @@ def _lines(found: TaskHistory) -> list[str]:
     if found.variants:
         lines.append("variants  " + ", ".join(found.variants))
     lines.append(f"tools     {', '.join(task.tools)}")
+    lines += [f"system    {task.system}"] if task.system else []
     lines.append("")
-    for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
+    for turn, text in enumerate(task.texts):
         if turn in task.held_out:
             lines.append(f"turn {turn}  now available: {', '.join(task.held_out[turn])}")
         lines.append(f"turn {turn}  user: {text}")
-        lines += [f"        truth: {call}" for call in calls] or ["        truth: no call is right here"]
+        if isinstance(task, Task):
+            truth = [f"        truth: {call}" for call in task.calls[turn]]
+            lines += truth or ["        truth: no call is right here"]
         recent: Counter[str] = sum((Counter(one["turns"][turn]) for one in found.labels[-RECENT:]), Counter())
         if recent:
             lines.append(f"        {shares(recent)}; of {recent.total()} rollouts in its last groups")
+    went = sum((Dynamics(**one["went"]) for one in found.labels[-RECENT:]), Dynamics())
+    if went.turns:
+        lines.append(f"replies   {went.words()} in its last groups")
+    if isinstance(task, OpenTask):
+        lines += _open_lines(task)
     lines.append("")
     for window in found.windows:
         lines.append(
@@ -143,3 +120,15 @@ def _lines(found: TaskHistory) -> list[str]:
     if not found.windows and not found.history:
         lines.append("never rolled out, never picked")
     return lines
+
+
+def _open_lines(task: OpenTask) -> list[str]:
+    """What a played user goes by, and what the task is judged by at the end."""
+    user, lines = task.user, []
+    if isinstance(user, Persona):
+        lines = [f"user      wants: {user.intent}", f"          at most {user.turns} texts"]
+        lines += [f"          talks: {user.manner}"] if user.manner else []
+        lines += [f"          knows {topic}: {words}" for topic, words in user.knows.items()]
+    if isinstance(task.goal, Checks):
+        return lines + [f"check     {call}" for call in task.goal.calls]
+    return lines + [f"rubric    {criterion}" for criterion in task.goal.criteria]

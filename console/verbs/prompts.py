@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,14 +19,19 @@ from console.output import RunFolder, print_json, print_lines
 from console.task_history import task_history
 from console.verbs.inspect import TaskId
 from daemon.rehearsal import WHEN, Rehearsal, rehearse
+from prompts import load
 from rods.commands import Json
 from rods.config import Config, parse_config
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.llm import Request
 from rods.llm.wire import CHARACTERS_A_TOKEN
-from rods.tasks import Task
+from rods.rules.difficulty import DifficultyRules, levels
+from rods.simulation.generating import draw_task
+from rods.simulation.roles import Simulation, ask_for_task, ask_tool, ask_user, ask_verifier
+from rods.tasks import Task, scripted
 from worlds import desk
+from worlds.repository import shipped
 
 PAGES = Path(__file__).parent.parent.parent / "docs" / "prompts"
 Tagged = Annotated[bool, Parameter(negative="", help="As an endpoint is asked that holds answers to no schema.")]
@@ -39,7 +44,8 @@ def prompts(run: RunFolder, seed: TaskId, /, *, tagged: Tagged = False, as_json:
     environment = opened.environments.load(found.task.environment.name)
     endpoints = opened.config.operation.endpoints
     structured = not tagged and all(endpoint.structured for endpoint in endpoints)
-    rehearsal = _rehearsed(opened.config, environment, found.task, found.lineage[0], structured=structured)
+    one, root = (scripted(task, "a variant") for task in (found.task, found.lineage[0]))
+    rehearsal = _rehearsed(opened.config, environment, one, root, structured=structured)
     if as_json:
         print_json({"missing": rehearsal.missing, "prompts": [as_record(asked) for asked in rehearsal.questions]})
         return
@@ -107,8 +113,8 @@ def _rehearsed(config: Config, environment: Environment, seed: Task, root: Task,
 
 
 def pages() -> dict[str, str]:
-    """The examples by file name: one prompt of each template about tasks of desk, with tags, which show the form of
-    the answer."""
+    """The examples by file name: one prompt of each template about tasks of desk, and of each role of a simulated
+    environment, with tags, which show the form of the answer."""
     found: dict[str, str] = {}
     tasks = [task for task in desk.generate(7, 160, 4) if task.split == "train"]
     for type, calls in (
@@ -126,11 +132,32 @@ def pages() -> dict[str, str]:
         for seed in seeds:
             for asked in _rehearsed(config, environment, seed, seed, structured=False).questions:
                 name = asked.template.partition("@")[0]
-                body = "\n\n".join(f"{one['role']}:\n\n```text\n{one['content']}\n```" for one in asked.messages)
-                found.setdefault(f"{name}.md", f"# {name}\n\n{title(asked)}.\n\n{body}\n")
+                found.setdefault(f"{name}.md", _page(name, title(asked), asked.messages))
             if type != "miss_func" or "miss_func.md" in found:
                 break  # not of every seed can more than one function be taken away
+    for one in _simulations():
+        about = f"{one.role} ({one.role}@{load(one.role).hash}), about tools of the project's repository"
+        found[f"{one.role}.md"] = _page(one.role, about, one.messages(constrained=False))
     return found
+
+
+def _simulations() -> Iterator[Simulation[Any]]:
+    """One question to each role of a simulated environment, in the first turn of a drawn task."""
+    given = levels(DifficultyRules(soft=0.0), 30, 0, 1, 0)
+    task = draw_task(shipped(), given, 0, 1, 0)
+    tools = [shipped().tools[name].tool for name in task.tools]
+    said = f"user: {task.first_query}"
+    asks = "assistant: One moment. Is there anything else that I should know?"
+    called = f"assistant calls: {task.calls[0]}"
+    yield ask_for_task(shipped(), tools, given)
+    yield ask_tool(task, tools, said, task.calls[0])
+    yield ask_user(task, tools, f"{said}\n{asks}")
+    yield ask_verifier(task, tools, f"{said}\n{called}\n{asks}")
+
+
+def _page(name: str, about: str, messages: Iterable[Mapping[str, str]]) -> str:
+    body = "\n\n".join(f"{one['role']}:\n\n```text\n{one['content']}\n```" for one in messages)
+    return f"# {name}\n\n{about}.\n\n{body}\n"
 
 
 if __name__ == "__main__":

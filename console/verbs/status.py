@@ -35,6 +35,14 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
         print("  zones    " + ", ".join(f"{count} {zone.replace('_', ' ')}" for zone, count in now.zones.items()))
     if now.labels:
         print(f"  turns    {shares(now.labels)}; of {sum(now.labels.values()):,} over the last ten steps")
+    went = [] if now.calling is None else [f"{now.calling:.0%} of turns with a call, {now.replies:.2f} replies a turn"]
+    if now.entropy is not None:
+        went.append(f"entropy {now.entropy:.3f} nats a token")
+    if went:
+        print(f"  replies  {'; '.join(went)}; over the last ten steps")
+    if now.interface is not None:
+        why = f"; {now.interface.reason}" if now.interface.reason else ""
+        print(f"  shown    {now.interface.version} since step {now.interface.step}{why}")
     print(f"  pool     {now.originals} originals + {now.generated} variants active; {now.staged} staged")
     print(f"  variants {now.injected} injected, {now.refused} refused, {now.retired} retired, {now.revived} revived")
     outcomes = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(now.outcomes.items()))

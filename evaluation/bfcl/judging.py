@@ -25,16 +25,14 @@ from worlds.bfcl.world import Bfcl
 
 def official_verdict(task: Task, verdicts: Sequence[Verdict | None]) -> bool:
     """`verdicts` by turn, as `GroundTruth` gives them; None or missing: the turn was not finished."""
-    return len(verdicts) == task.expected_turns and all(
+    return len(verdicts) == task.expected and all(
         verdict is not None and (not calls or verdict.resolved)
         for calls, verdict in zip(task.calls, verdicts, strict=True)
     )
 
 
 def strict_verdict(task: Task, verdicts: Sequence[Verdict | None]) -> bool:
-    return len(verdicts) == task.expected_turns and all(
-        verdict is not None and verdict.resolved for verdict in verdicts
-    )
+    return len(verdicts) == task.expected and all(verdict is not None and verdict.resolved for verdict in verdicts)
 
 
 def trace_verdicts(task: Task, trace: Trace) -> dict[str, bool]:

@@ -7,7 +7,9 @@ All randomness is handed in.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
 from typing import Any
 
 from rods.analysis.says import akin
@@ -16,6 +18,9 @@ from rods.calls import Call
 from rods.environments.base import Parameter, Result, Tool
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "iris", "juniper")
+FIRST_DAY, DAYS = date(2026, 1, 5), 700  # of dates
+_PATTERN = re.compile(r"(?:\[(?P<of>[A-Za-z0-9-]+)\]|(?P<literal>\\[+.()-]|[\w -]))(?:\{(?P<count>\d{1,3})\})?")
+_RANGE = re.compile(r"(\w)-(\w)")
 SEEN = 200  # values kept; the oldest give way
 
 
@@ -59,6 +64,8 @@ class Sampler:
         if known and self.rng.random() < 0.8:
             related = [(field, value) for field, value in known if akin(field, name)]
             return self.rng.choice(related if related and self.rng.random() < 0.7 else known)[1]
+        if examples := [each for each in schema.get("examples", ()) if checker.fits(each)]:
+            return self.rng.choice(examples)
         kind = schema.get("type", "string")
         if isinstance(kind, list):
             return self.value(name, {**schema, "type": self.rng.choice(kind)})
@@ -79,9 +86,27 @@ class Sampler:
             low = min(max(0, lowest), highest)  # small numbers more often than large ones, now and then the bound
             top = self.rng.choice((low, min(highest, low + 10), min(highest, low + 1000), highest))
             return self.rng.randint(int(low), int(top)) if kind == "integer" else round(self.rng.uniform(low, top), 2)
+        if schema.get("format") == "date":
+            return (FIRST_DAY + timedelta(days=self.rng.randrange(DAYS))).isoformat()
+        if made := self._of_pattern(schema.get("pattern", "")):
+            return made
         word = self.rng.choice(WORDS)
         shortest, longest = schema.get("minLength", 0), schema.get("maxLength", 40)
         return word.ljust(shortest, "x")[: max(longest, 0)]
+
+    def _of_pattern(self, pattern: str) -> str:
+        """A text of a simple pattern: literal characters, and classes such as `[A-Z0-9]{4}`; "" for any other."""
+        made = ""
+        inside = pattern.removeprefix("^").removesuffix("$")
+        while inside:
+            part = _PATTERN.match(inside)
+            if part is None:
+                return ""
+            of = _RANGE.sub(lambda found: "".join(map(chr, range(ord(found[1]), ord(found[2]) + 1))), part["of"] or "")
+            choices = of or (part["literal"]).removeprefix("\\")
+            made += "".join(self.rng.choice(choices) for _ in range(int(part["count"] or 1)))
+            inside = inside[part.end() :]
+        return made
 
 
 def illegal(tool: Tool, sampler: Sampler) -> Iterator[tuple[str, str, Call]]:

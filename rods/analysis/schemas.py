@@ -61,7 +61,7 @@ def _parameter_faults(parameter: Parameter, bounded: bool) -> Iterator[tuple[str
 def _schema_faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     kind = schema.get("type")
     for each in kind if isinstance(kind, list) else [kind]:
-        if each is not None and each not in TYPES:
+        if each is not None and not (isinstance(each, str) and each in TYPES):
             yield f"has the type {each!r}", f"JSON Schema knows {', '.join(TYPES)}"
     try:
         canonical(schema)
@@ -73,7 +73,8 @@ def _schema_faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif options is not None and not all(fits({"type": kind} if kind else {}, option) for option in options):
         yield f"has an enum with values that are no {kind}", "correct them"
     for low, high in (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")):
-        if low in schema and high in schema and schema[low] > schema[high]:
+        lowest, highest = schema.get(low), schema.get(high)
+        if isinstance(lowest, (int, float)) and isinstance(highest, (int, float)) and lowest > highest:
             yield f"has {low} over {high}", "exchange them"
     for inner in _inner(schema):
         yield from _schema_faults(inner)
@@ -109,7 +110,8 @@ def _unbounded(schema: Mapping[str, Any]) -> str:
 def _inner(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     inner = [schema["items"]] if isinstance(schema.get("items"), Mapping) else []
     properties = schema.get("properties")
-    return inner + [each for each in (properties or {}).values() if isinstance(each, Mapping)]
+    each_of = properties.values() if isinstance(properties, Mapping) else ()
+    return inner + [each for each in each_of if isinstance(each, Mapping)]
 
 
 class Checker:

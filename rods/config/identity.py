@@ -285,7 +285,7 @@ class Feedback(Section):
     rollouts: int = Field(8, ge=1)  # in so many rollouts a failure must have occurred before anybody is asked about it
     tasks: int = Field(2, ge=1)  # and in those of so many tasks
     attempts: int = Field(3, ge=1, le=3)  # texts that are asked for until one is approved (000: at most 3)
-    texts: int = Field(200, ge=0)  # kinds of failure that are asked about in a run, the commonest first; 0: none
+    texts: int = Field(200, ge=0)  # kinds of failure that are asked about in a run, those first due; 0: none
 
 
 class Gates(Section):

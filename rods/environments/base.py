@@ -150,6 +150,14 @@ class Environment(Protocol):
         ...
 
 
+def checks(environment: Environment) -> Mapping[str, Tool]:
+    """The check functions of an environment, by name: functions of the state that answer true or false and change
+    nothing, for goals (`rods.episode.goals`). An instance answers them as it does calls; no policy is offered one. An
+    environment without a method `checks` has none."""
+    offered: Callable[[], Mapping[str, Tool]] | None = getattr(environment, "checks", None)
+    return offered() if offered is not None else {}
+
+
 def reference(environment: Environment) -> EnvironmentRef:
     return EnvironmentRef(environment.name, environment.hash)
 

@@ -77,6 +77,7 @@ class TypedEnvironment(Generic[S]):
         if not kept:
             raise TypeError(f"{state.__name__} is another one after being written and read as JSON: use plain types")
         self._tools: dict[str, _TypedTool] = {}
+        self._checks: dict[str, _TypedTool] = {}
         if catalogue is not None:
             self.catalogue = cache(catalogue)
 
@@ -88,19 +89,31 @@ class TypedEnvironment(Generic[S]):
         """
 
         def register(function: F) -> F:
-            tool = _TypedTool.of(function, group, bounded)
-            if tool.document.name in self._tools:
-                raise TypeError(f"two tools are called {tool.document.name}: rename one")
-            self._tools[tool.document.name] = tool
+            self._register(_TypedTool.of(function, group, bounded), self._tools)
             return function
 
         return register
 
+    def check(self, function: F) -> F:
+        """A decorator that makes a function a check: it says whether the state is as a goal asks, and changes nothing.
+        Its first parameter is the state, its result a bool. Goals name checks with arguments; no policy sees one."""
+        check = _TypedTool.of(function, "checks", bounded=True)
+        if check.document.result != {"type": "boolean"}:
+            raise TypeError(f"check {check.document.name}: write `-> bool`, it answers true or false")
+        self._register(check, self._checks)
+        return function
+
+    def _register(self, made: _TypedTool, known: dict[str, _TypedTool]) -> None:
+        name = made.document.name
+        if name in self._tools or name in self._checks:
+            raise TypeError(f"two tools are called {name}: rename one")
+        known[name] = made
+
     @property
     def hash(self) -> str:
         """Over schemas and `behaviour`."""
-        schemas = [[each.group, each.schema(), each.result] for each in self.tools().values()]
-        return content_id([self._behaviour, *schemas])
+        offered = (*self.tools().values(), *self.checks().values())
+        return content_id([self._behaviour, *([each.group, each.schema(), each.result] for each in offered)])
 
     @property
     def state_schema(self) -> Mapping[str, Any]:
@@ -109,6 +122,9 @@ class TypedEnvironment(Generic[S]):
 
     def tools(self) -> Mapping[str, Tool]:
         return {name: tool.document for name, tool in self._tools.items()}
+
+    def checks(self) -> Mapping[str, Tool]:
+        return {name: check.document for name, check in self._checks.items()}
 
     def reset(self, state: Mapping[str, Any] | None) -> Instance:
         if state is None:
@@ -124,7 +140,7 @@ class TypedEnvironment(Generic[S]):
         return TypedWorld(self, made)
 
     def _call(self, state: S, call: Call) -> Result:
-        tool = self._tools.get(call.name)
+        tool = self._tools.get(call.name) or self._checks.get(call.name)
         if tool is None:
             return Result(f"no tool is called {call.name!r}", None, "unknown_tool")
         return tool.run(state, call.arguments)

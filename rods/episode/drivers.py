@@ -1,6 +1,6 @@
 """Drivers of the episode engine: many episodes in lock-step, or one in asyncio.
 
-Both hold the instances and answer calls and verdicts; the caller only supplies the policy's replies.
+Both hold the instances and answer calls, users and verdicts; the caller only supplies the policy's replies.
 """
 
 from __future__ import annotations
@@ -12,28 +12,43 @@ from dataclasses import dataclass
 
 from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Instance, Result
-from rods.episode.engine import MAX_STEPS, Answer, NeedCalls, NeedText, Reply, Request, Trace, episode
-from rods.episode.goals import Goal
+from rods.episode.engine import (
+    MAX_STEPS,
+    Answer,
+    NeedCalls,
+    NeedOutcome,
+    NeedText,
+    NeedUser,
+    NeedVerdict,
+    Reply,
+    Request,
+    Trace,
+    episode,
+)
+from rods.episode.goals import Goal, WholeGoal
+from rods.episode.users import User, procedural_user
 from rods.episode.watchdog import Alarm
 from rods.errors import InfrastructureError
 from rods.interfaces.base import IDENTITY, Interface
-from rods.tasks import Task
+from rods.tasks import AnyTask, OpenTask, Persona
 
 ALARM = Alarm()
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One episode to run. `goal` may be shared by all episodes of the task."""
+    """One episode to run. `goal` may be shared by all episodes of the task: one that judges turns for a `Task`, one
+    that judges the whole for an `OpenTask`. `user` says what a persona's user says."""
 
-    task: Task
+    task: AnyTask
     environment: Environment
     dialect: Dialect
-    goal: Goal
+    goal: Goal | WholeGoal
     interface: Interface = IDENTITY
     max_steps: int = MAX_STEPS
     visible_only: bool = True
     head: int = 0  # first turns that the ground truth plays
+    user: User = procedural_user
 
     def engine(self) -> Generator[Request, Answer, Trace]:
         """The episode, before its first request."""
@@ -49,8 +64,9 @@ class Job:
 
 
 class _Running:
-    """An episode with its world: `advance` makes the world, answers calls and verdicts itself, and stops where text is
-    needed. A world that breaks, or does not answer, ends the episode as an infrastructure failure."""
+    """An episode with its world: `advance` makes the world, answers calls, users and verdicts itself, and stops where
+    the policy's text is needed. A world that breaks, or does not answer, ends the episode as an infrastructure
+    failure."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -80,7 +96,7 @@ class _Running:
 
     def lost(self) -> Trace:
         job = self.job
-        return Trace(job.task.id, (), "infrastructure", job.task.expected_turns - job.head, head=job.head)
+        return Trace(job.task.id, (), "infrastructure", job.task.expected - job.head, head=job.head)
 
     def _answer(self, request: Request) -> Answer:
         assert self.instance is not None
@@ -92,8 +108,15 @@ class _Running:
                 except InfrastructureError as error:
                     results.append(Result(str(error), error="infrastructure"))
             return results
-        assert not isinstance(request, NeedText)
-        return self.job.goal.verdict(self.instance, request)
+        task, goal = self.job.task, self.job.goal
+        if isinstance(request, NeedUser):
+            assert isinstance(task, OpenTask) and isinstance(task.user, Persona)
+            return self.job.user(task.user, request.said)
+        if isinstance(request, NeedOutcome):
+            assert isinstance(goal, WholeGoal)
+            return goal.outcome(self.instance, request)
+        assert isinstance(request, NeedVerdict) and not isinstance(goal, WholeGoal)
+        return goal.verdict(self.instance, request)
 
 
 def run_lockstep(
@@ -137,3 +160,14 @@ async def run_episode(
         if not isinstance(request, NeedText):
             return request
         answer = await complete(request)
+
+
+def played_again(job: Job, trace: Trace) -> Trace:
+    """The episode that the replies of `trace` make of `job`: the same one, where world, user and goal answer as before.
+    One that asks for more replies than there were ends as an infrastructure failure."""
+    texts = [step.text for turn in trace.turns for step in turn.steps]
+    replies = [Reply(text) for text in texts]
+    if replies and (trace.end == "length" or trace.end == "context"):
+        replies[-1] = Reply(texts[-1], trace.end)
+    left = iter(replies)
+    return run_lockstep([job], lambda waiting: [next(left, Reply("", "infrastructure"))])[0]

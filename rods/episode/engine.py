@@ -1,8 +1,9 @@
 """The episode engine: a generator that does no I/O.
 
 `episode` walks a task's user turns and *asks* for what it needs: text from the policy (`NeedText`), results of calls
-(`NeedCalls`), a verdict at the end of a turn (`NeedVerdict`). A driver answers with `send`; the generator returns a
-`Trace`. So one engine serves lock-step batches, asyncio, slow environments and recorded outputs alike.
+(`NeedCalls`), what a played user says next (`NeedUser`), a verdict at the end of a turn (`NeedVerdict`), or what the
+whole episode earned (`NeedOutcome`). A driver answers with `send`; the generator returns a `Trace`. So one engine
+serves lock-step batches, asyncio, slow environments and recorded outputs alike.
 
 Nothing that a policy writes raises out of an episode: malformed text, unknown tools, wrong types and runaway steps
 become observations or named ends. A turn ends when a reply holds no call.
@@ -11,7 +12,7 @@ become observations or named ends. A turn ends when a reply holds no call.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from rods.calls import Call
@@ -19,7 +20,7 @@ from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Result, Tool
 from rods.faults import End
 from rods.interfaces.base import IDENTITY, Interface, Shown
-from rods.tasks import Task
+from rods.tasks import AnyTask, OpenTask, Persona, Script, Task
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit
 PLAYED = "done"  # what a turn of a head start ends with
@@ -60,6 +61,27 @@ class NeedVerdict:
     attempted: int
 
 
+Exchange = Sequence[tuple[str, str]]  # the user's text and the policy's answer, turn by turn
+
+
+@dataclass(frozen=True, slots=True)
+class NeedUser:
+    """Asks what the played user says next; empty: it ends the conversation. `said` is what it has seen of it: its own
+    texts, and the answers without calls and results."""
+
+    said: Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class NeedOutcome:
+    """Asks, once and at the end, what an episode earned that is judged as a whole. `attempted` counts the calls that
+    the policy wrote; `messages` is the whole conversation, `said` what the user has seen of it."""
+
+    messages: Sequence[Message]
+    said: Exchange
+    attempted: int
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The policy's text. `end` other than `stop` ends the episode: cut at the token limit (`length`), no room left in
@@ -83,6 +105,16 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an episode earned that is judged as a whole: `passed` of `of`. `notes` say why, for people: the checks that
+    failed, or a verifier's reasons."""
+
+    passed: int
+    of: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StepTrace:
     """One reply and what came of it. `error` is the dialect's complaint about malformed text, or None; `in_call`: what
     stands inside a call is malformed, the reply around it is not."""
@@ -96,7 +128,7 @@ class StepTrace:
 
 @dataclass(frozen=True, slots=True)
 class TurnTrace:
-    """One user turn: its steps, and the verdict (None when the episode ended inside the turn)."""
+    """One user turn: its steps, and the verdict (None when the episode ended inside the turn, or is judged whole)."""
 
     steps: tuple[StepTrace, ...]
     verdict: Verdict | None = None
@@ -105,7 +137,8 @@ class TurnTrace:
 @dataclass(frozen=True, slots=True)
 class Trace:
     """A whole episode. `turns` are the policy's own, after the first `head` ones of a head start, and may be fewer than
-    the `expected` ones when the episode ended early."""
+    the `expected` ones when the episode ended early. Where it is judged as a whole, `expected` is what it could earn,
+    and `outcome` what it did (None when the machinery broke)."""
 
     task: str
     turns: tuple[TurnTrace, ...]
@@ -113,9 +146,13 @@ class Trace:
     expected: int
     messages: tuple[Message, ...] = ()
     head: int = 0
+    outcome: Outcome | None = None
 
     @property
     def resolved(self) -> int:
+        """Turns that were resolved, or what the whole episode earned."""
+        if self.outcome is not None:
+            return self.outcome.passed
         return sum(turn.verdict is not None and turn.verdict.resolved for turn in self.turns)
 
     @property
@@ -129,6 +166,7 @@ class Trace:
             "expected": self.expected,
             "resolved": self.resolved,
             **({"head": self.head} if self.head else {}),
+            **({"outcome": asdict(self.outcome)} if self.outcome is not None else {}),
             "turns": [
                 {
                     "verdict": None
@@ -176,13 +214,18 @@ class Trace:
                 record["expected"],
                 tuple(Message(one["role"], one["content"]) for one in record["messages"]),
                 record.get("head", 0),
+                _outcome(record["outcome"]) if "outcome" in record else None,
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"a trace lacks or misshapes {error}") from error
 
 
-Request = NeedText | NeedCalls | NeedVerdict
-Answer = Reply | Sequence[Result] | Verdict | None
+def _outcome(record: Mapping[str, Any]) -> Outcome:
+    return Outcome(record["passed"], record["of"], tuple(record["notes"]))
+
+
+Request = NeedText | NeedCalls | NeedUser | NeedVerdict | NeedOutcome
+Answer = Reply | Sequence[Result] | str | Verdict | Outcome | None
 
 
 @dataclass(slots=True)
@@ -196,7 +239,7 @@ class _Progress:
 
 
 def episode(
-    task: Task,
+    task: AnyTask,
     environment: Environment,
     dialect: Dialect,
     *,
@@ -207,14 +250,19 @@ def episode(
 ) -> Generator[Request, Any, Trace]:
     """Runs `task`, which belongs to `environment`, in the dialect. `max_steps` bounds replies a turn. Without
     `visible_only` the environment answers every call, as BFCL's harness lets it, tools held out included. The first
-    `head` turns are played by the ground truth, and the policy, which is shown them as its own, plays the others.
+    `head` turns are played by the ground truth, and the policy, which is shown them as its own, plays the others; an
+    `OpenTask` has none.
 
     Yields requests and returns the trace. Raises KeyError only when the task names a tool that the environment lacks,
     which `rods data check` refuses beforehand.
     """
     so_far, tools = _Progress(), environment.tools()
     documented = interface.documents(task.environment.name, [tools[name] for name in task.tools_at(0)])
-    so_far.messages.append(Message("system", dialect.system(documented, interface.guidelines())))
+    told = "\n\n".join(text for text in (task.system, interface.guidelines()) if text)
+    so_far.messages.append(Message("system", dialect.system(documented, told)))
+    if isinstance(task, OpenTask):
+        return (yield from _whole(task, environment, dialect, interface, max_steps, visible_only, so_far))
+    assert isinstance(task, Task)
     end: End = "finished"
     for turn, text in enumerate(task.script):
         returned: Sequence[Tool] = ()
@@ -238,7 +286,50 @@ def episode(
         attempted = sum(len(step.calls) for step in steps)
         verdict = yield NeedVerdict(turn, tuple(result.text for _, result in so_far.results), attempted)
         so_far.turns.append(TurnTrace(tuple(steps), verdict))
-    return Trace(task.id, tuple(so_far.turns), end, task.expected_turns - head, tuple(so_far.messages), head)
+    return Trace(task.id, tuple(so_far.turns), end, task.expected - head, tuple(so_far.messages), head)
+
+
+def _whole(
+    task: OpenTask,
+    environment: Environment,
+    dialect: Dialect,
+    interface: Interface,
+    max_steps: int,
+    visible_only: bool,
+    so_far: _Progress,
+) -> Generator[Request, Any, Trace]:
+    """An episode that is judged once: wherever it ended, unless the machinery broke."""
+    tools = environment.tools()
+    offered = {name: tools[name] for name in task.tools}
+    said: list[tuple[str, str]] = []
+    end: End = "finished"
+    text = task.texts[0]
+    while text.strip():
+        so_far.messages.append(Message("user", dialect.user(text, ())))
+        now, steps = Shown(environment, offered, so_far.results), list[StepTrace]()
+        visible = offered if visible_only else None
+        ended = yield from _turn(len(said), visible, dialect, interface, now, max_steps, so_far, steps)
+        so_far.turns.append(TurnTrace(tuple(steps)))
+        if ended is not None:
+            end = ended
+            break
+        said.append((text, dialect.parse(steps[-1].text).answer or ""))
+        text = yield from _next_text(task.user, said)
+    outcome: Outcome | None = None
+    if end != "infrastructure":
+        attempted = sum(len(step.calls) for turn in so_far.turns for step in turn.steps)
+        outcome = yield NeedOutcome(tuple(so_far.messages), tuple(said), attempted)
+    return Trace(task.id, tuple(so_far.turns), end, task.expected, tuple(so_far.messages), outcome=outcome)
+
+
+def _next_text(user: Script | Persona, said: Exchange) -> Generator[Request, Any, str]:
+    """What the user says after `said`; empty where the conversation is over."""
+    if isinstance(user, Script):
+        return user.texts[len(said)] if len(said) < len(user.texts) else ""
+    if len(said) == user.turns:
+        return ""
+    text: str = yield NeedUser(tuple(said))
+    return text
 
 
 def _played(

@@ -1,8 +1,12 @@
-"""Judges a turn by its ground-truth calls: the state of the environment and the results that were seen.
+"""What an episode is judged by: turn by turn, by ground-truth calls, or once at the end, by checks of the final state.
 
-000 §3.4 and Appendix D, as BFCL's scorer reads both: the state is compared by the
-environment's own notion of equality, and the turn's expected results must all be among the results of the episode so
-far (a multiset subset). A turn without ground-truth calls is resolved by an answer without any call.
+Ground truth: the state of the environment and the results that were seen (000 §3.4 and Appendix D, as BFCL's scorer
+reads both). The state is compared by the environment's own notion of equality, and the turn's expected results must all
+be among the results of the episode so far (a multiset subset). A turn without ground-truth calls is resolved by an
+answer without any call.
+
+Checks: named functions of the environment (`rods.environments.base.checks`), each true or false of the state in which
+the episode left its world, wherever it ended. A rubric is judged by whoever plays the episodes: nothing here can.
 """
 
 from __future__ import annotations
@@ -10,21 +14,66 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from rods.calls import Call
 from rods.environments.base import Environment, Instance
-from rods.episode.engine import NeedVerdict, Verdict
-from rods.errors import InfrastructureError
+from rods.episode.engine import NeedOutcome, NeedVerdict, Outcome, Verdict
+from rods.errors import InfrastructureError, UserError
 from rods.faults import NOT_EXECUTED
-from rods.tasks import Task
+from rods.tasks import AnyTask, Checks, OpenTask, Task
 
 
 class Goal(Protocol):
-    """What an episode is judged by."""
+    """What the turns of a `Task` are judged by."""
 
     def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
         """What the turn earned in `instance`, which is compared and never changed."""
         ...
+
+
+@runtime_checkable
+class WholeGoal(Protocol):
+    """What an `OpenTask` is judged by, once, at the end."""
+
+    def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
+        """What the episode earned, which left its world in `instance`."""
+        ...
+
+
+def goal_of(environment: Environment, task: AnyTask) -> Goal | WholeGoal:
+    """What the episodes of `task` are judged by, to be shared by them. Raises UserError for a rubric."""
+    if isinstance(task, Task):
+        return SharedGroundTruth(environment, task)
+    assert isinstance(task, OpenTask)
+    if isinstance(task.goal, Checks):
+        return FinalState(task.goal)
+    raise UserError(
+        "nothing here judges by a rubric",
+        where=f"task {task.id}",
+        remedy="judge its rollouts in a trainer of your own and report them (`rods observe`, kind rubric)",
+    )
+
+
+class FinalState:
+    """So many of the checks hold. A check that refuses to be asked (no such account, say) does not hold."""
+
+    def __init__(self, goal: Checks) -> None:
+        self.checks = goal.calls
+
+    def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
+        """Raises InfrastructureError where a check could not be carried out, or is none."""
+        failed = tuple(str(check) for check in self.checks if not holds(instance, check))
+        return Outcome(len(self.checks) - len(failed), len(self.checks), failed)
+
+
+def holds(instance: Instance, check: Call) -> bool:
+    """Whether `check` is true of the world's state. Raises InfrastructureError where it could not be carried out, or
+    answers neither true nor false."""
+    result = instance.call(check)
+    if result.error in NOT_EXECUTED or (result.error is None and type(result.value) is not bool):
+        raise InfrastructureError(f"the check {check} could not be asked: {result.text[:200]}")
+    return result.error is None and result.value is True
 
 
 class GroundTruth:

@@ -2,6 +2,7 @@
 
 - progress: resolved turns ÷ expected turns (000 §3.4). The denominator counts the turns that the task *has*, so an
   episode that was cut after one good turn does not score 1.
+  Of an episode that is judged as a whole these are checks, or what a rubric gives.
 - binary: every expected turn was resolved.
 - format (000 §3.2, eq. 1–2), range 0–2: 1[a call was made] · ((N − malformed)/N + correct/(correct + wrong)), where N
   counts replies, `correct` calls a visible tool with legal arguments, `wrong` one with illegal arguments. The second
@@ -12,6 +13,7 @@
   try a call)).
 - progress_format (000 §4.3, the baseline of direct GRPO), range 0–1: 0.9 · progress + 0.1 · (N − malformed)/N, the
   first term of eq. 1.
+- rubric (001 §2.2.3), range −1–1: 2 · progress − 1, so −1, 0 and 1 for the 0, 1 and 2 of 2 that a rubric gives.
 - toolrl (ToolRL, arXiv 2504.13958, the baseline of 000 §4.1), range −3–4: R_format + R_correct. 000 says no more than
   that and that R_correct measures the correctness of tool calls: its formula was lost there, and this one is ToolRL's,
   which judges one reply by its calls. R_format is 1 where no reply was malformed, else 0. R_correct = 6 · R/S − 3; R
@@ -144,5 +146,7 @@ REWARDS: Mapping[EpisodeReward, Reward] = {
         well_formed,
     ),
     "toolrl": Reward((-3.0, 4.0), toolrl, well_formed),
+    "rubric": Reward((-1.0, 1.0), lambda trace, truth: 2 * progress(trace) - 1),
 }
+COMPARES_CALLS: frozenset[EpisodeReward] = frozenset({"toolrl"})  # kinds that need ground-truth calls
 RANGES: Mapping[EpisodeReward, tuple[float, float]] = {kind: reward.range for kind, reward in REWARDS.items()}

@@ -14,7 +14,7 @@ from rods.analysis.profile import profile as profile_of
 from rods.config import Gates
 from rods.environments.base import Environment, Results
 from rods.faults import Gate
-from rods.gates.ground_truth import abridged, arguments, replay, replayed, tools
+from rods.gates.ground_truth import abridged, arguments, replay, replayed, tools, unjudgeable
 from rods.gates.grounding import grounding
 from rods.gates.leaks import leaks
 from rods.gates.lexicon import lexicon
@@ -44,6 +44,7 @@ __all__ = [
     "replay",
     "requests",
     "tools",
+    "unjudgeable",
 ]
 Reading = Callable[[Environment, Task, Results], list[Reason]]  # a gate that needs the results of the ground truth
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ from typing import Any
 from rods.analysis.says import WORD, Text, is_small, key_of, leaves, stem
 from rods.environments.base import Environment, Tool
 from rods.interfaces.approved import tools_named
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 LONGEST, SHORTEST = 300, 20  # characters of a text
 NAMED = 2  # tools that a text may name, the failing one included
 APART = 3  # so many other words may stand among those of a value, which tell it all the same
 INITIALS, CAPITALS = 4, 3  # letters of a value that first or last letters, and that capitals may not spell
+# A judge's four verdicts, and what each of them is of a text that may be shown (000 Appendix C.2).
+VERDICTS = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}
 _FORM = re.compile(r"[A-Za-z0-9 .,;:'\"`?!_/-]*")
 _RUNS = re.compile(r"[.,;:'\"?!/-]{2,}|_{2,}|(?<=[\w]) (?=[.,;:?!])")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
@@ -35,16 +37,15 @@ _ENDS = re.compile(r"[.!?]")
 
 
 class GroundTruthValues:
-    """The values of the arguments of every ground truth among `tasks`, held-out ones included."""
+    """The values of the arguments of every ground truth and check among `tasks`, held-out ones included."""
 
-    def __init__(self, tasks: Iterable[Task]) -> None:
+    def __init__(self, tasks: Iterable[AnyTask]) -> None:
         found: dict[Any, str] = {}
         for task in tasks:
-            for turn in task.calls:
-                for call in turn:
-                    for _, leaf in leaves(dict(call.arguments)):
-                        if isinstance(leaf, str) and leaf.strip() and not _ordinary(leaf):
-                            found.setdefault(key_of(leaf), leaf)
+            for call in task.goal_calls:
+                for _, leaf in leaves(dict(call.arguments)):
+                    if isinstance(leaf, str) and leaf.strip() and not _ordinary(leaf):
+                        found.setdefault(key_of(leaf), leaf)
         self._values = [(value, Counter(map(stem, WORD.findall(value)))) for value in found.values()]
         short = {_compact(value) for value in found.values()}
         self._spelled = {one for one in short if len(one) >= CAPITALS and one.isalpha()}
@@ -109,6 +110,11 @@ def feedback_faults(
     if truth.spelled(text):
         return ["first or last letters, or capitals, spell a value"]
     return []
+
+
+def failing(verdicts: Mapping[str, bool]) -> tuple[str, ...]:
+    """Those of a judge's verdicts that stand against a text."""
+    return tuple(name for name, good in VERDICTS.items() if verdicts.get(name, good) is not good)
 
 
 @cache

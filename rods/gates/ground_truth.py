@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from rods.config import Gates
-from rods.environments.base import Environment, Results, reference
+from rods.environments.base import Environment, Results, checks, reference
 from rods.errors import InfrastructureError
+from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED
 from rods.gates.records import Reason
-from rods.tasks import Task
+from rods.tasks import AnyTask, OpenTask, Task
 
 DIGEST = "sha256:"
 
@@ -74,6 +75,36 @@ def brief(text: str) -> str:
     return text if len(text) <= len(DIGEST) + len(digest) else DIGEST + digest
 
 
+def unjudgeable(environment: Environment, task: OpenTask) -> list[Reason]:
+    """Why a task that is judged at the end cannot be; empty where it can: the environment has its tools and checks,
+    each check can be asked of the initial state, and one of them does not hold there yet. A rubric asks no environment.
+    Raises InfrastructureError when the machinery broke."""
+    if strange := foreign(environment, task):
+        return strange
+    try:
+        instance = environment.reset(task.state)
+    except ValueError as error:
+        return [Reason(f"the initial state is rejected: {error}")]
+    reasons, known = _unknown(environment, task), checks(environment)
+    held = 0
+    for check in task.goal_calls:
+        if check.name not in known:
+            there = f"it has {', '.join(sorted(known))}" if known else "it has none"
+            reasons.append(Reason(f"the environment has no check {check.name!r} ({there})"))
+            continue
+        result = instance.call(check)
+        if result.error in NOT_EXECUTED:
+            raise InfrastructureError(f"while asking the checks of task {task.id}: {result.text}")
+        if result.error in BREAKS_DOCUMENT:
+            reasons.append(Reason(f"the check {check} cannot be asked ({result.error}): {result.text[:200]}"))
+        elif result.error is None and type(result.value) is not bool:
+            reasons.append(Reason(f"the check {check} answers {result.text[:200]!r}, neither true nor false"))
+        held += result.value is True
+    if task.goal_calls and held == len(task.goal_calls):
+        reasons.append(Reason("all of its checks hold before anything is done"))
+    return reasons
+
+
 def replay(environment: Environment, task: Task) -> list[Reason]:
     """Why the task's ground truth does not hold; empty when it does. Raises InfrastructureError, see `run`."""
     return replayed(environment, task)[1]
@@ -90,7 +121,7 @@ def replayed(environment: Environment, task: Task) -> tuple[Results | None, list
     return results, faults(environment, task, results)
 
 
-def foreign(environment: Environment, task: Task) -> list[Reason]:
+def foreign(environment: Environment, task: AnyTask) -> list[Reason]:
     """Whether the task was written for another environment, or another version of it."""
     own = reference(environment)
     if own == task.environment:
@@ -111,8 +142,7 @@ def _texts(value: Any) -> bool:
 
 def tools(environment: Environment, task: Task) -> list[Reason]:
     """Why the task's tools do not fit; empty when they do. A held-out tool counts from the turn of its return."""
-    known = environment.tools()
-    reasons = [Reason(f"the environment has no tool {name!r}") for name in task.tools if name not in known]
+    reasons = _unknown(environment, task)
     until = {name: turn for turn, names in task.held_out.items() for name in names}
     for turn, calls in enumerate(task.calls):
         visible = set(task.tools_at(turn))
@@ -124,6 +154,11 @@ def tools(environment: Environment, task: Task) -> list[Reason]:
             )
             reasons.append(Reason(f"{call.name} {why}", turn, index))
     return reasons
+
+
+def _unknown(environment: Environment, task: AnyTask) -> list[Reason]:
+    known = environment.tools()
+    return [Reason(f"the environment has no tool {name!r}") for name in task.tools if name not in known]
 
 
 def arguments(task: Task, gates: Gates) -> list[Reason]:

@@ -29,7 +29,7 @@ from rods.analysis.sampling import WORDS
 from rods.analysis.says import leaves
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Result, Tool
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 
 RemedyKind = Literal["look_up", "first", "argument"]
 DOCUMENTED = "documented"
@@ -81,7 +81,7 @@ class Witness:
 
 def witnesses(
     environment: Environment,
-    tasks: Iterable[Task],
+    tasks: Iterable[AnyTask],
     tool: Tool,
     words: str,
     shapes: Sequence[Mapping[str, str]],
@@ -92,7 +92,9 @@ def witnesses(
     features = environment.features
     if not (features.fork and features.deterministic):
         return []
-    calling = [task for task in tasks if any(call.name == tool.name for turn in task.calls for call in turn)]
+    calling = [
+        task for task in tasks if isinstance(task, Task) and any(call.name == tool.name for call in task.goal_calls)
+    ]
     rng.shuffle(calling)
     found: list[Witness] = []
     for task in calling[:WORLDS]:

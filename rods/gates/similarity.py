@@ -3,10 +3,11 @@ pool and staging, `contamination` against held-out tasks.
 
 Two tasks match when one of these holds:
 
-- `ground_truth`: their ground-truth calls are equal as canonical JSON, turn by turn;
+- `ground_truth`: their ground-truth calls are equal as canonical JSON, turn by turn, or their checks or rubrics are;
 - `state`: their initial states are equal and hold something;
 - `query`: a query of one and a query of the other have a word 8-gram Jaccard index of at least 0.5. A query under
-  8 words has no 8-gram: it matches only an equal query (after normalisation) with equal calls in its turn. The fixed
+  8 words has no 8-gram: it matches only an equal query (after normalisation) with equal calls in its turn, or an equal
+  goal. What a played user says later is not known, so only its first query is compared. The fixed
   sentence with which held-out tools return is never compared.
 
 The index answers exactly, not by sampling. A query of n grams shares at least ⌈n/2⌉ of them with whatever it matches,
@@ -23,7 +24,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from rods.canonical import canonical
 from rods.gates.records import Reason
-from rods.tasks import HELD_OUT_SPLITS, RETURN_SENTENCE, Task
+from rods.tasks import HELD_OUT_SPLITS, RETURN_SENTENCE, AnyTask, Task
 
 GRAM = 8  # words
 THRESHOLD = 0.5
@@ -77,7 +78,7 @@ class SimilarityIndex:
     def __contains__(self, id: str) -> bool:
         return id in self._known
 
-    def add(self, task: Task) -> None:
+    def add(self, task: AnyTask) -> None:
         """Adds `task`; adding it again changes nothing."""
         if task.id in self._known:
             return
@@ -105,11 +106,11 @@ class SimilarityIndex:
             for gram in self._long.pop(query)[1]:
                 _leave(self._grams, gram, query)
 
-    def find(self, task: Task) -> Match | None:
+    def find(self, task: AnyTask) -> Match | None:
         """The first match by rule (in the order above), turn, and id. A task never matches itself."""
         return next(self.matches(task), None)
 
-    def matches(self, task: Task) -> Iterator[Match]:
+    def matches(self, task: AnyTask) -> Iterator[Match]:
         """All matches, each (rule, other, turn) once: by rule, turn and id."""
         if (truth := _truth(task)) is not None:
             yield from _named("ground_truth", task, _owners(self._truths, truth))
@@ -138,14 +139,14 @@ class SimilarityIndex:
                 yield owner
 
 
-def duplicates(task: Task, pool: SimilarityIndex) -> list[Reason]:
+def duplicates(task: AnyTask, pool: SimilarityIndex) -> list[Reason]:
     """The first task of `pool` that `task` nearly repeats, as a reason; empty when there is none. The task itself, if
     `pool` has it, does not count."""
     match = pool.find(task)
     return [] if match is None else [Reason(str(match))]
 
 
-def held_out_index(tasks: Iterable[Task]) -> SimilarityIndex:
+def held_out_index(tasks: Iterable[AnyTask]) -> SimilarityIndex:
     """An index of those of `tasks` that belong to a held-out split."""
     index = SimilarityIndex()
     for task in tasks:
@@ -154,7 +155,7 @@ def held_out_index(tasks: Iterable[Task]) -> SimilarityIndex:
     return index
 
 
-def contamination(task: Task, held_out: SimilarityIndex) -> list[Reason]:
+def contamination(task: AnyTask, held_out: SimilarityIndex) -> list[Reason]:
     """The held-out task that `task` matches, as a reason; empty when there is none. A held-out task matches itself."""
     if task.id in held_out:
         return [Reason(f"it is the held-out task {task.id}")]
@@ -173,7 +174,7 @@ class Overlap:
         return {"task": self.task, "rule": self.match.rule, "held_out": self.match.other, "turn": self.match.turn}
 
 
-def overlaps(tasks: Iterable[Task]) -> list[Overlap]:
+def overlaps(tasks: Iterable[AnyTask]) -> list[Overlap]:
     """Every match between a training task and a held-out one among `tasks`, in the order of the training tasks."""
     tasks = list(tasks)
     index = held_out_index(tasks)
@@ -181,7 +182,7 @@ def overlaps(tasks: Iterable[Task]) -> list[Overlap]:
     return [Overlap(task.id, match) for task in training for match in index.matches(task)]
 
 
-def _named(rule: Rule, task: Task, owners: Iterable[str], turn: int | None = None) -> Iterator[Match]:
+def _named(rule: Rule, task: AnyTask, owners: Iterable[str], turn: int | None = None) -> Iterator[Match]:
     for other in sorted(set(owners)):
         if other != task.id:
             yield Match(rule, other, turn)
@@ -212,13 +213,15 @@ def _owners(table: _Table[Owner], key: int) -> list[Owner]:
     return [] if known is None else known if isinstance(known, list) else [known]
 
 
-def _truth(task: Task) -> int | None:
+def _truth(task: AnyTask) -> int | None:
+    if not isinstance(task, Task):
+        return _hash(task.as_json()["goal"])
     if not any(task.calls):
         return None
     return _hash([[call.as_json() for call in turn] for turn in task.calls])
 
 
-def _state(task: Task) -> int | None:
+def _state(task: AnyTask) -> int | None:
     """A BFCL record also names classes without a world (mathematics) and a flag for padding: only its scenario counts,
     as long as it starts from one."""
     state: Any = task.state
@@ -234,14 +237,15 @@ def _holds(value: Any) -> bool:
     return value is not None and value != []
 
 
-def _queries(task: Task) -> Iterator[tuple[int, int | array[int]]]:
+def _queries(task: AnyTask) -> Iterator[tuple[int, int | array[int]]]:
     """(turn, gram hashes) of each query of the task's own; for a short one the hash of itself and its calls."""
-    for turn, (text, calls) in enumerate(zip(task.script, task.calls, strict=True)):
+    for turn, text in enumerate(task.texts):
         words = _words(text)
         if words == RETURN_WORDS:
             continue
         if len(words) < GRAM:
-            yield turn, _hash([words, [call.as_json() for call in calls]])
+            wanted = [call.as_json() for call in task.calls[turn]] if isinstance(task, Task) else task.as_json()["goal"]
+            yield turn, _hash([words, wanted])
         else:
             yield turn, array("q", set(_grams(words)))
 

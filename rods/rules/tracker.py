@@ -59,7 +59,7 @@ class Window:
 
     task: str
     reward: str
-    interface: str  # its lineage
+    lineage: str  # of the interface
     mean: float  # over all rollouts of the window's groups
     # population variance inside a group, averaged over the window's groups: what a gradient sees; with the window as
     # probe that of all its rollouts

@@ -27,7 +27,7 @@ def history(path: Path, epochs: int) -> Run:
                 step = trainer.last_step + 1
                 slots = batch(opened.slots, BATCH, index)
                 tasks = [run.training[slot.task_id] for slot in slots]
-                rewards = [by_chance(step, slot, task.expected_turns) for slot, task in zip(slots, tasks, strict=True)]
+                rewards = [by_chance(step, slot, task.expected) for slot, task in zip(slots, tasks, strict=True)]
                 groups = [group(task, earned) for task, earned in zip(tasks, rewards, strict=True)]
                 trainer.write_step(step, number, groups)
     return run

@@ -19,9 +19,10 @@ from buffers.run import runfolder
 from buffers.run.run import Run
 from buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACKER, operation
 from buffers.trainer_log import TrainerLog
+from rods.observations import Update
 from rods.rules.order import EpochSlot
 from rods.tasks import Task
-from tests.buffers.world import Players, SyncDaemonLog, make_run, variants
+from tests.buffers.world import Players, SyncDaemonLog, make_run, originals, variants
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 EXAMPLES = [block.strip().encode() for block in re.findall(r"```jsonl\n(.*?)```", PAGE, re.DOTALL)]
@@ -41,9 +42,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
             return [0, 0] if slot.role == "active" and slot.task_id not in run.training else [0, expected]
 
         players.rewards = rewards
-        players._fresh = iter([next(iter(run.training.values())), *variants()])  # the first is refused
+        players._fresh = iter([originals()[0], *variants()])  # the first is refused
         for number in range(4):
             players.epoch(number)
+        trainer.write_update(Update(0.4312, 0.87))
+        trainer.flush()
         first = next(read(run.path / EXPANDED))["pick"]
         daemon.rejected(first, 1, stage="judge", error="query_verify_failed", evidence=[])
     longer = run.config.training.model_copy(update={"steps": 900})

@@ -165,7 +165,7 @@ def test_the_tracker_on_disk_is_the_fold(tmp_path: Path) -> None:
     assert players.trainer.write_tracker(force=True)
     stored = orjson.loads((run.path / TRACKER).read_bytes())
     assert stored == orjson.loads(orjson.dumps(tracker_json(players.trainer.state)))
-    assert (stored["version"], stored["step"]) == (1, 3)
+    assert (stored["version"], stored["step"]) == (2, 3)
     one = stored["tasks"][next(iter(run.training))]
     assert {"type", "origin", "last_step", "windows"} <= one.keys()
     assert {"mean", "variance", "count", "zone", "last_step", "trend"} <= one["windows"][0].keys()

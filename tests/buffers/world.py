@@ -22,7 +22,7 @@ from rods.config import Config, parse_config
 from rods.gates.similarity import SimilarityIndex
 from rods.observations import Group, Rollout
 from rods.rules.order import EpochSlot, batch, steps_per_epoch
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 from worlds import desk
 
 BATCH = 4
@@ -70,11 +70,9 @@ def make_run(path: Path, **changes: Any) -> Run:
     return create_run(path, config(**changes), list(originals()))
 
 
-def group(task: Task, resolved: list[int], slot_role: str = "active", stage: int = 1) -> Group:
+def group(task: AnyTask, resolved: list[int], slot_role: str = "active", stage: int = 1) -> Group:
     rollouts = tuple(
-        Rollout(
-            done, task.expected_turns, int(done == task.expected_turns), 0.0, done / task.expected_turns, "finished"
-        )
+        Rollout(done, task.expected, int(done == task.expected), 0.0, done / task.expected, "finished")
         for done in resolved
     )
     return Group(task.id, stage, "identity", "progress", (0.0, 1.0), rollouts, slot_role)  # type: ignore[arg-type]
@@ -163,7 +161,7 @@ class Players:
         groups = []
         for slot in slots:
             task = self.trainer.task(slot.task_id)
-            played = group(task, self.rewards(step, slot, task.expected_turns), slot.role, opened.stage)
+            played = group(task, self.rewards(step, slot, task.expected), slot.role, opened.stage)
             groups.append(replace(played, **self.shown(step)))
         self.trainer.write_step(step, opened.number, groups)
         if self.daemon is not None and step > self.daemon.state.last_considered:

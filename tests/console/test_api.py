@@ -89,7 +89,7 @@ def test_a_trainer_that_plays_elsewhere_takes_part_by_records(library):
     again = rods.merge("runs/own", epoch=0)
     assert (opened.made.recorded, again.made.recorded, again.tasks) == (False, True, opened.tasks)
     groups = [
-        {"task": task.id, "rollouts": [{"resolved": count, "expected": task.expected_turns} for count in (0, 1)]}
+        {"task": task.id, "rollouts": [{"resolved": count, "expected": task.expected} for count in (0, 1)]}
         for role, task in opened.tasks
         if role == "active"
     ]

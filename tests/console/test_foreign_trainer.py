@@ -14,8 +14,10 @@ import pytest
 
 from buffers.run.run import Run
 from buffers.trainer_log import TrainerLog
-from console.foreign_trainer import record_steps
+from console.foreign_trainer import observe, record_steps
+from console.report.history import read_history
 from rods.errors import UserError
+from rods.observations import Update
 from tests.console.conftest import CONFIG, rods
 
 SCRIPT = Path(__file__).parent / "shell_trainer.sh"
@@ -127,6 +129,15 @@ def test_an_identical_step_is_done_a_different_one_refused(run: Path) -> None:
     assert "recorded with other contents" in other.stderr
 
 
+def test_a_rubric_s_reward_follows_from_what_it_gave(run: Path) -> None:
+    task, turns = tasks(run, 0)[0]
+    judged = {**group((task, turns), 0, turns), "reward": {"kind": "rubric", "range": [-1, 1]}}
+    answers(rods("observe", run, "--json", stdin=json.dumps(judged) + "\n" + end(1)))
+    records = [json.loads(line) for line in (run / "observations.jsonl").read_text().splitlines()]
+    (found,) = [record for record in records if record["kind"] == "group"]
+    assert [one["reward"] for one in found["rollouts"]] == [-1.0, 1.0]
+
+
 def test_a_reward_of_ones_own_steers_the_run(run: Path) -> None:
     easy, middling, hard, broken = tasks(run, 0)[:4]
     said = [valued(easy, 1, 0.9), valued(middling, 0.37, -0.13), valued(hard, -1, -0.999)]
@@ -201,6 +212,10 @@ def test_a_bad_line_is_named(run: Path, text: str, words: list[str]) -> None:
         (lambda slot: {"task": slot[0], "rollouts": []}, "at least one rollout"),
         (lambda slot: group(slot, 1, labels=["sloth"]), "unknown label 'sloth'; there are invalid_tool_call"),
         (lambda slot: group(slot, 1, labels=["pass"] * 9), "it must be a list of at most"),
+        (lambda slot: group(slot, 1, calling=99), "calling is 99; it must be a whole number, 0 to"),
+        (lambda slot: group(slot, 1, calling=True), "calling is True; it must be a whole number"),
+        (lambda slot: group(slot, 1, replies=-1), "replies is -1; it must be a whole number, 0 or more"),
+        (lambda slot: group(slot, 1, replies=1.5), "replies is 1.5; it must be"),
         (lambda slot: {**group(slot, 1), "reward": TOOLRL}, "no 'reward', and toolrl does not follow from its turns"),
         (lambda slot: {**group(slot, 1, reward=1.0), "reward": TOOLRL | {"kind": "praise"}}, "unknown reward kind"),
         (lambda slot: {**group(slot, 1), "reward": "progress"}, "a group lacks or misshapes"),
@@ -225,6 +240,87 @@ def test_what_no_episode_earns_is_refused_and_not_recorded(
             list(record_steps(log, [json.dumps(change(slot)).encode(), end(1).encode()], "standard input"))
         assert log.last_step == 0
     assert words in str(error.value) and "line 1" in str(error.value) and "→" in str(error.value)
+
+
+def test_a_foreign_trainer_says_how_turns_went_and_what_an_update_has_shown(run: Path) -> None:
+    ids = tasks(run, 0)[:3]
+    went = {"calling": 1, "replies": 4}
+    lines = [group(slot, 1, 0, **went) for slot in ids]
+    text = [*lines, {"end_step": 1}, {"update": 1, "entropy": 0.5, "gradient_norm": 2}, *lines, {"end_step": 2}]
+    later = [{"update": 2, "entropy": 0.25}, {"update": 2, "entropy": 0.7}]  # said once
+    stdin = "".join(json.dumps(one) + "\n" for one in (*text, *later))
+    assert [one["step"] for one in answers(rods("observe", run, "--json", stdin=stdin))] == [1, 2]
+    status = json.loads(rods("status", run, "--json").stdout)
+    turns = sum(2 * count for _, count in ids)
+    assert (status["calling"], status["replies"]) == (6 / turns, 24 / turns) and status["entropy"] == 0.375
+    assert rods("verify", run).returncode == 0
+    updates = read_history(run).updates
+    assert updates == {1: Update(0.5, 2.0), 2: Update(0.25)}
+    answers(
+        rods("observe", run, "--json", "--from-step", "1", stdin="".join(json.dumps(one) + "\n" for one in text[4:5]))
+    )
+    assert read_history(run).updates == {1: Update(0.5, 2.0)}, "that of a step that was taken back does not count"
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ({"update": 0, "entropy": 0.5}, "update of step 0; the last step is 0"),
+        ({"update": 1, "entropy": 0.5}, "update of step 1; the last step is 0"),
+        ({"update": 2, "entropy": 0.5}, "update of step 2; the last step is 1"),
+        ({"update": True, "entropy": 0.5}, "update of step True"),
+        ({"update": 1, "entropy": "low"}, "entropy is 'low'; it must be a number"),
+        ({"update": 1, "entropy": -0.1}, "entropy is -0.1; it must be a finite number, at least 0"),
+        ({"update": 1, "gradient_norm": float("inf")}, "gradient_norm is inf"),
+        (5, "a record is a int: 5"),
+        (["task"], "a record is a list"),
+        ("[]", "not a JSON object"),
+        ("nonsense", "not JSON"),
+    ],
+)
+def test_records_that_say_nothing_of_a_run_are_refused(tmp_path: Path, record: Any, words: str) -> None:
+    """From Python, where a record may be anything; a line of JSON may be text or bytes."""
+    run = made(tmp_path, CONFIG.replace('sync = "lockstep"', ""))
+    slot = tasks(run, 0)[0]
+    done: list[bytes | str] = (
+        [json.dumps(group(slot, 1)), json.dumps({"end_step": 1}).encode()] if "is 0" not in words else []
+    )
+    with pytest.raises(UserError) as error:
+        list(observe(run, [*done, record]))
+    assert words in str(error.value) and f"line {len(done) + 1}" in str(error.value) and "→" in str(error.value)
+
+
+EVOLVING = """
+[curriculum]
+evolve_steps = 2
+[[curriculum.stages]]
+interface = "seal-full"
+"""
+
+
+def test_where_the_interface_follows_the_policy_groups_name_what_was_due(tmp_path: Path) -> None:
+    run = made(tmp_path, CONFIG.replace('sync = "lockstep"', "") + EVOLVING)
+    opened = json.loads(rods("merge", run, "--epoch", "0", "--json").stdout)
+    due, task = opened["interface"], opened["slots"][0]["task"]
+    assert due["interface"] == f"{due['lineage']}:none"
+    slot = task["id"], len(task["user"]["script"])
+    failed = group(slot, 0, labels=["spurious_tool_call"] * slot[1])
+    for wrong in ({}, {"interface": due["interface"]}, {**due, "interface": "identity"}):
+        done = rods("observe", run, stdin=json.dumps({**failed, **wrong}) + "\n" + end(1))
+        assert done.returncode == 2 and f"show '{due['interface']}' and name it" in done.stderr
+        assert "follows the policy, and this group says" in done.stderr
+    first = json.dumps({**failed, **due}) + "\n" + end(1)
+    (answer,) = answers(rods("observe", run, "--json", stdin=first))
+    following = answer["interface"]
+    assert following == {"interface": f"{due['lineage']}:cautious_call", "lineage": due["lineage"]}
+    assert rods("observe", run, stdin=json.dumps({**failed, **due}) + "\n" + end(2)).returncode == 2
+    second = json.dumps({**failed, **following}) + "\n" + end(2)
+    both = answers(rods("observe", run, "--json", stdin=first + second))  # what was told before, once more
+    assert [one["recorded"] for one in both] == [False, True]
+    assert json.loads(rods("merge", run, "--epoch", "1", "--json").stdout)["interface"] == both[-1]["interface"]
+    assert rods("verify", run).returncode == 0
+    (window,) = json.loads((run / "tracker.json").read_text())["tasks"][task["id"]]["windows"]
+    assert window["groups"] == 2, "versions of one lineage share a window"
 
 
 def test_groups_that_no_end_step_closes_are_not_recorded(run: Path) -> None:

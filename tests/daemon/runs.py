@@ -72,7 +72,7 @@ class Trainer:
             time.sleep(pause)
 
     def group(self, step: int, task_id: str, role: Role) -> Group:
-        turns = self.log.task(task_id).expected_turns
+        turns = self.log.task(task_id).expected
         chance = keyed_random(0, "rewards", step, task_id)
         rollouts = []
         for _ in range(4):

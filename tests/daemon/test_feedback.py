@@ -86,13 +86,13 @@ class Agents:
             return 200, {"object": "list", "data": [{"id": "stub", "object": "model", "max_model_len": 32_768}]}
         asked = stub_model.read(body)
         if asked is None:  # what the client sends to see what the server can do
-            return 200, _completion('{"answer": "yes"}')
+            return 200, completion('{"answer": "yes"}')
         self.asked.append((asked.template, asked.fields))
         told = self.answers(asked.template, asked.fields)
         if isinstance(told, int):
             return told, {"error": {"message": "broken", "code": told}}
         text = told if isinstance(told, str) else stub_model.written(told, constrained=asked.schema is not None)
-        return 200, _completion(text)
+        return 200, completion(text)
 
     def count(self, template: str = "feedback") -> int:
         return sum(name == template for name, _ in self.asked)
@@ -111,7 +111,7 @@ def _examples() -> dict[str, Record]:
     return {record["kind"]: record for record in lines}
 
 
-def _completion(text: str) -> Any:
+def completion(text: str) -> Any:
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
     usage = {"prompt_tokens": 100, "completion_tokens": 10}
     return {"id": "x", "object": "chat.completion", "model": "stub", "choices": [choice], "usage": usage}
@@ -145,8 +145,8 @@ def made(path: Path, agents: Agents, **sections: Any) -> Iterator[Run]:
         endpoint = {"model": "stub", "urls": [url], "retry_seconds": 2.0, "patience_seconds": 2.0}
         values = {
             "curriculum": {"stages": [{"feedback": "agents", "expand": False}]},
-            "operation": {"endpoints": [endpoint]},
             **sections,
+            "operation": {"endpoints": [endpoint], **sections.get("operation", {})},
         }
         yield make_run(path, values, TASKS)
 
@@ -352,6 +352,19 @@ def test_an_endpoint_that_is_gone_costs_no_attempt_and_training_goes_on(tmp_path
     assert ended(path) == 0
     (case,) = feedback.cases(run)
     assert case.attempts == 0 and case.state == "open" and verify(path).ok
+
+
+def test_a_spent_budget_holds_no_merge_up_in_lockstep(tmp_path: Path) -> None:
+    """One request is all there is: the generator's. Its text is never judged, and nobody waits for that."""
+    agents, path = Agents(approving), tmp_path / "run"
+    operation = {"budgets": {"requests": 1}, "deadline_seconds": 40.0}
+    with made(path, agents, sync="lockstep", operation=operation) as run, Daemon(path) as daemon:
+        with FailingTrainer(run) as trainer:
+            trainer.play(25)
+            assert trainer.epoch.number > 0 and trainer.epoch.approved == Approved()
+        daemon.stop()
+    assert agents.count() + agents.count("feedback_judge") <= 1 and ended(path) == 0
+    assert verify(path).ok
 
 
 def test_without_an_endpoint_failures_are_answered_by_rule(tmp_path: Path) -> None:

@@ -81,4 +81,4 @@ async def test_what_is_shown_is_what_would_be_sent(tmp_path: Path) -> None:
 async def test_what_is_switched_off_is_not_asked() -> None:
     found = await rehearsed(seed(), rewrite=False, judge=False, refine_cycles=0, feedback=False)
     assert {asked.stage for asked in found.questions} == {"plan", "parameters", "query", "verification"}
-    assert set(WHEN) == {"patch", "classify", "refine"}
+    assert set(WHEN) == {"patch", "classify", "refine", "feedback", "feedback_judge"}

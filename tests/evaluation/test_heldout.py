@@ -17,7 +17,7 @@ from evaluation.scoring import share
 from rods.config import Config
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
-from rods.tasks import Task
+from rods.tasks import AnyTask
 from tests.trainer.runs import train, write_config
 
 CHANGES = {
@@ -86,10 +86,10 @@ class Breaking:
         config: Config,
         policy: Path,
         environments: Environments,
-        tasks: Sequence[Task],
+        tasks: Sequence[AnyTask],
         count: int,
         only: frozenset[str] | None,
-    ) -> Iterator[tuple[Task, list[Scored]]]:
+    ) -> Iterator[tuple[AnyTask, list[Scored]]]:
         self.asked += 1
         for task, found in self._roll_out(config, policy, environments, tasks, count, only):
             self.played.append(tasks.index(task))

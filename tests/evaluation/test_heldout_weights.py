@@ -35,7 +35,7 @@ def test_every_task_gets_its_rollouts_and_the_draws_repeat(policy: Path, tasks: 
     assert [task.id for task, _ in scored] == [task.id for task in tasks]
     for task, rollouts in scored:
         assert len(rollouts) == 3
-        assert {scored.rollout.expected for scored in rollouts} == {task.expected_turns}
+        assert {scored.rollout.expected for scored in rollouts} == {task.expected}
     assert list(roll_out(CONFIG, policy, ENVIRONMENTS, tasks, 3)) == scored
 
 

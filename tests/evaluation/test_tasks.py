@@ -22,7 +22,7 @@ from rods import dialects, evaluate
 from rods.calls import Call
 from rods.config import parse_config
 from rods.episode.engine import Message
-from rods.tasks import Task, read_tasks, task_lines
+from rods.tasks import Task, read_tasks, scripted, task_lines
 from tests.json_server import json_server
 from tests.trainer.nano_parts import saved, tasks
 from tests.trainer.test_evolved import CURRICULUM, play
@@ -83,7 +83,7 @@ def reported(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
 def test_two_endpoints_on_a_world_of_one_s_own_are_compared_in_pairs(
     library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    known = list(read_tasks(Path("tasks.jsonl")))
+    known = [scripted(task, "this test") for task in read_tasks(Path("tasks.jsonl"))]
     found, means = {}, {}
     for name, policy in (("idle", idle), ("knowing", knowing(known))):
         with answering(policy) as url:
@@ -117,7 +117,7 @@ def test_two_endpoints_on_a_world_of_one_s_own_are_compared_in_pairs(
 
 
 def test_an_evaluation_goes_on_where_its_endpoint_failed(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    known = list(read_tasks(Path("tasks.jsonl")))
+    known = [scripted(task, "this test") for task in read_tasks(Path("tasks.jsonl"))]
     arguments = ["run", "e", "--tasks", "tasks.jsonl", "--model", "m", "--patience", "0.2", "--in-flight", "1"]
     with answering(knowing(known), fails_after=12) as url:
         assert run([*arguments, "--url", url]) == 5

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+import tomli_w
 
-from rods.config import read_config
+from rods.config import CUES, identity_diff, parse_config, read_config
 from rods.errors import EXIT_OK, UserError
-from trainer import plan
+from trainer import plan, weights
+from trainer.advantages import load_hook
 from trainer.main import run
 from trainer.plan import launched
 
@@ -20,11 +23,15 @@ FILES = sorted(FOLDER.glob("*.toml"))
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 GPU = 80e9
 ROOM = 0.9  # of a GPU; the rest is for what the estimate does not count
+LLAMA = (4096, 32, 32, 8, 128, 14_336, 128_256, False)
 # Sizes as the models' own config.json has them.
 MODELS = {
     "Qwen3-4B-Instruct-2507": (2560, 36, 32, 8, 128, 9728, 151_936, True),
     "Qwen2.5-7B-Instruct": (3584, 28, 28, 4, 128, 18_944, 152_064, False),
-    "Llama-3.1-8B-Instruct": (4096, 32, 32, 8, 128, 14_336, 128_256, False),
+    "Qwen2.5-3B-Instruct": (2048, 36, 16, 2, 128, 11_008, 151_936, True),
+    "Llama-3.1-8B-Instruct": LLAMA,
+    "ToolACE-2-Llama-3.1-8B": LLAMA,
+    "watt-tool-8B": LLAMA,
     "smollm2-135m-desk": (576, 30, 9, 3, 64, 1536, 49_152, True),
 }
 KEYS = (
@@ -42,6 +49,7 @@ LAUNCHES = {
     "qwen3-4b": ("fsdp2", 0.0),
     "qwen2.5-7b": ("fsdp2", 0.0),
     "llama-3.1-8b": ("fsdp2", 0.0),
+    "seal": ("fsdp2", 0.0),
     "environment-tuning": ("", 0.0),
     "one-gpu": ("", 0.4),
 }
@@ -51,6 +59,18 @@ TWINS = {  # of each model, and in what they differ from RODS
     "rods-tuning": {"curriculum.stages.2.feedback": "hints"},
 }
 GRPO = [file for file in FILES if "warm-up" not in file.stem]
+# Rows of the README's tables of variants: the file, the keys as TOML, what stands last.
+ROWS = re.findall(r"^\| ([\w.-]+)\.toml \| (`.*?`) \| (.*?) \|$", README, re.M)
+
+
+def changed(name: str, keys: str) -> dict[str, Any]:
+    """The values of a row: a copy of the file with its keys."""
+    values = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    for path, value in re.findall(r"`([\w.]+) = (.*?)`", keys):
+        section, _, key = path.rpartition(".")
+        place = values["curriculum"]["stages"][-1] if section == "stages" else values[section]
+        place[key] = tomllib.loads(f"value = {value}")["value"]
+    return values
 
 
 def model_folder(tmp_path: Path, model: str) -> Path:
@@ -92,6 +112,45 @@ def test_what_a_recipe_needs_fits_its_gpus(name: str, tmp_path: Path) -> None:
     needed = plan.estimate_memory(config, model, processes, sharding)["in all at most"]
     assert needed <= ROOM * GPU - taken * GPU
     assert f"| {name}.toml |" in README and f"{needed / 1e9:.0f} GB" in README
+
+
+@pytest.mark.parametrize(("name", "keys", "last"), ROWS, ids=lambda value: value.replace("/shared/models/", ""))
+def test_a_row_of_the_readme_is_a_configuration_whose_plan_prints_and_whose_memory_fits(
+    name: str, keys: str, last: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = changed(name, keys)
+    asked, plain = parse_config(values, where=name), read_config(FOLDER / f"{name}.toml")
+    count = len(re.findall(r" = ", keys))
+    if "policy.model" not in keys:  # of a path, only the folder's name is identity
+        assert len(identity_diff(plain.identity(), asked.identity())) == count, "each key changes something"
+    folder = model_folder(tmp_path, Path(asked.policy.model).name)
+    values["policy"]["model"] = str(folder)
+    (tmp_path / "c.toml").write_text(tomli_w.dumps(values), encoding="utf-8")
+    how, taken = LAUNCHES[name.removesuffix("-static")]
+    options = ["--accelerate", str(FOLDER / f"{how}.yaml")] if how else []
+    assert run([str(tmp_path / "run"), "--config", str(tmp_path / "c.toml"), "--dry-run", *options]) == EXIT_OK
+    assert "steps in the first epoch" in capsys.readouterr().out
+    start, model = launched(FOLDER / f"{how}.yaml") if how else None, plan.model_shape(folder)
+    assert model is not None
+    processes, sharding = (start.processes, start.sharding) if start else (1, "whole")
+    needed = plan.estimate_memory(asked, model, processes, sharding)["in all at most"]
+    assert needed <= ROOM * GPU - taken * GPU
+    if "policy.model" in keys:
+        assert last == f"{needed / 1e9:.0f} GB"
+
+
+def test_seal_is_the_papers() -> None:
+    """002 §4.1 and Table 4; its static twin, vanilla RL, has neither interface nor hook."""
+    seal = read_config(FOLDER / "seal.toml")
+    (stage,) = seal.curriculum.stages
+    assert (seal.training.batch_tasks, seal.rollouts.rollouts_per_task) == (32, 8)
+    assert (seal.training.learning_rate, seal.training.kl, seal.policy.lora_rank) == (1e-6, 0.001, 0)
+    assert (stage.reward, stage.components, stage.evolving, stage.expand) == ("binary", CUES, (), False)
+    assert load_hook(seal.training.advantage_hook) is weights.seal
+    told = {(name, Path(keys.split('"')[1]).name) for name, keys, _ in ROWS if "policy.model" in keys}
+    of_seal = {"Qwen2.5-3B-Instruct", "ToolACE-2-Llama-3.1-8B"}
+    of_tuning = {"Llama-3.1-8B-Instruct", "ToolACE-2-Llama-3.1-8B", "watt-tool-8B"}
+    assert told == {("seal", one) for one in of_seal} | {("environment-tuning", one) for one in of_tuning}
 
 
 def test_the_ways_to_share_a_policy_are_told_apart() -> None:

@@ -219,9 +219,9 @@ class RunMachine(RuleBasedStateMachine):
         for slot in slots:
             task = self.trainer.task(slot.task_id)
             able = (int(slot.task_id[:4], 16) + level) % 11
-            done = [task.expected_turns if 3 * index % 10 < able else 0 for index in range(4)]
+            done = [task.expected if 3 * index % 10 < able else 0 for index in range(4)]
             groups.append(group(task, done, slot.role))
-            self.history.append((step, task.id, done, task.expected_turns))
+            self.history.append((step, task.id, done, task.expected))
         assert self.trainer.write_step(step, self.opened.number, groups)
         assert not self.trainer.write_step(step, self.opened.number, groups)  # sent twice, taken once
         self.last_slots = slots

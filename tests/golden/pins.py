@@ -24,7 +24,7 @@ from rods.config import Config, Data
 from rods.episode.engine import NeedVerdict, Verdict
 from rods.episode.goals import GroundTruth
 from rods.gates import SimilarityIndex, held_out_index
-from rods.tasks import TASK_TYPES, Task, task_lines
+from rods.tasks import TASK_TYPES, Task, scripted, task_lines
 from tests.environments import load
 from tests.test_loop import pools, run_to_end
 from worlds.sources import load_tasks
@@ -73,7 +73,7 @@ def digest(data: bytes, digits: int = 16) -> str:
 
 def originals(name: str) -> list[Task]:
     """All tasks of a data set: as many as it has by default, for the default random seed where they are written."""
-    return load_tasks(Data(tasks=name), Path())
+    return [scripted(task, "a pin") for task in load_tasks(Data(tasks=name), Path())]
 
 
 def ids(name: str, scratch: Path) -> list[str]:

@@ -121,7 +121,7 @@ def functions(run: Run) -> list[tuple[set[str], set[str]]]:
     """What each variant calls, and what its seed calls."""
     made = [Task.from_json(record["task"]) for record in records(run, EXPANDED, "expanded")]
     known = {task.id: task for task in (*run.tasks, *made)}
-    called = {name: {call.name for turn in task.calls for call in turn} for name, task in known.items()}
+    called = {name: {call.name for call in task.goal_calls} for name, task in known.items()}
     return [(called[task.id], called[task.provenance["seed"]]) for task in made]
 
 

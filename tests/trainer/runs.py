@@ -20,6 +20,27 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
+# The demo's policy, whose weights come with the package: it makes calls that desk refuses.
+NANO: dict[str, Any] = {
+    "policy.kind": "nano",
+    "policy.dialect": "compact",
+    "policy.carelessness": 0.5,
+    "data.tasks": "desk-small",
+    "data.train": 20,
+    "data.held_out": 4,
+    "data.random_seed": 7,
+    "rollouts.rollouts_per_task": 4,
+    "rollouts.max_steps": 6,
+    "rollouts.max_reply_tokens": 48,
+    "rollouts.max_context_tokens": 640,
+    "training.batch_tasks": 10,
+    "training.checkpoint_steps": 1,
+    "training.kl": 0.0,
+    "operation.trace_every": 1,
+    "operation.threads": 1,
+}
+
+
 def write_config(file: Path, changes: dict[str, Any] | None = None) -> Path:
     """SMALL with `changes`: `{"training.steps": 5}` sets a key, `{"sync": "lockstep"}` a top-level one."""
     values: dict[str, Any] = {section: dict(keys) for section, keys in SMALL.items()}

@@ -116,9 +116,9 @@ def test_turn_spans_cover_the_replies_of_each_turn():
     assert turn_spans(trace, [(0, 4), (9, 12), (20, 25)]) == ((0, 12), (20, 25), (25, 25))
 
 
-def test_diagnoses_say_what_went_wrong_in_each_turn():
+def test_errors_say_what_went_wrong_in_each_turn():
     refused, unknown, good = (Result("x", error=kind) for kind in ("tool", "unknown_tool", None))
     steps = (StepTrace("a", results=(good, refused)), StepTrace("b", error="bad"), StepTrace("c", results=(unknown,)))
     trace = Trace("t", (TurnTrace(steps), TurnTrace((StepTrace("d", results=(good,)),))), "finished", 2)
     seen = replace(_seen(3), trace=trace)
-    assert seen.diagnoses == (("tool", "format", "unknown_tool"), ())
+    assert seen.errors == (("tool", "format", "unknown_tool"), ())

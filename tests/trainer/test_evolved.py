@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+import numpy as np
 import orjson
 import pytest
 
@@ -18,7 +21,15 @@ from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS
 from buffers.state import RunState
+from buffers.trainer_log import TrainerLog
 from console.main import run as verb
+from console.progress import Progress
+from console.report import style
+from console.report.findings import numbers
+from console.report.history import read_history
+from console.report.page import page
+from console.report.plots import reward
+from console.verbs.inspect import interface_versions
 from rods.config import parse_config
 from tests.buffers.audit.test_verify import rewrite
 from tests.trainer.kills import sweep
@@ -77,7 +88,7 @@ def test_versions_follow_the_labels_and_windows_their_lineage(evolved: Run) -> N
     ], "a version changes where the step before says so, and nowhere else"
     state = RunState(evolved)
     state.poll()
-    assert {window.interface for window in state.tracker.windows()} == {found[0][1]}
+    assert {window.lineage for window in state.tracker.windows()} == {found[0][1]}
     assert verify(evolved.path).ok and verify(evolved.path).counts["interface versions"] == 24
 
 
@@ -167,6 +178,38 @@ def test_inspect_says_which_versions_were_shown_when_and_why(evolved: Run, capsy
     assert "appears: its labels made up" in text and told[1]["version"] in text
     assert verb(["inspect", str(evolved.path), "a task", "--interface"]) == 2
     assert "--interface" in capsys.readouterr().err
+
+
+def test_status_and_report_say_what_is_shown_and_why(evolved: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verb(["inspect", str(evolved.path), "--interface", "--json"]) == 0
+    told = orjson.loads(capsys.readouterr().out)["versions"]
+    assert verb(["status", str(evolved.path), "--json"]) == 0
+    assert orjson.loads(capsys.readouterr().out)["interface"] == told[-1]
+    assert verb(["status", str(evolved.path)]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("  shown "))
+    assert f"{told[-1]['version']} since step {told[-1]['step']}; {told[-1]['why']['component']} " in line
+    history = read_history(evolved.path)
+    assert [asdict(one) for one in history.versions] == told and numbers(history)["interface_versions"] == len(told)
+    html = page(history, [])
+    assert all(f"<code>{one['version']}</code>" in html for one in told)
+    assert all(version.reason in html for version in history.versions) and "validation" in html.lower()
+    with mpl.rc_context(style.SETTINGS):
+        drawn = reward(history)
+    assert drawn is not None
+    dotted = [line for line in drawn.axes[0].lines if line.get_linestyle() == ":"]
+    assert [float(np.asarray(line.get_xdata())[0]) for line in dotted] == [one["step"] - 0.5 for one in told[1:]]
+
+
+def test_versions_of_steps_that_a_start_drops_are_forgotten(evolved: Run, tmp_path: Path) -> None:
+    shutil.copytree(evolved.path, tmp_path / "run")
+    progress = Progress(tmp_path / "run")
+    whole = interface_versions(tmp_path / "run")
+    assert progress.poll().interface == whole[-1]
+    back = whole[2].step
+    with TrainerLog(Run.open(tmp_path / "run")) as log:
+        log.start(back)
+    left = interface_versions(tmp_path / "run")
+    assert left == whole[:3] and progress.poll().interface == left[-1]
 
 
 @pytest.mark.timeout(900)

@@ -16,18 +16,23 @@ import torch
 from safetensors.torch import load_file
 
 from buffers.audit.verify import verify
+from buffers.log.writer import LogWriter
 from buffers.merging.merger import recorded_slots
+from buffers.run.creation import create_run
 from buffers.run.run import Run
+from buffers.run.runfolder import FEEDBACK
 from buffers.state import read_state
-from rods.config import Operation
+from rods.config import Operation, read_config
 from rods.deadlines import HANGS, MOST_HANGING, WEIGHTS_LOADED
 from rods.errors import EXIT_OK
+from tests.buffers.audit.test_feedback import approval
 from tests.trainer.kills import ANY_SEED, COMMON
-from tests.trainer.runs import live_steps, train, write_config
+from tests.trainer.runs import NANO, live_steps, train, write_config
 from tests.trainer.test_resume import CHANGES
 from trainer import ranks
 from trainer.advantages import AdvantageEstimate, Array
 from trainer.ranks import Ranks
+from worlds.sources import load_tasks
 
 SMALL: dict[str, Any] = CHANGES | {
     "training.steps": 3,
@@ -106,6 +111,35 @@ def test_two_processes_show_the_versions_and_the_bytes_that_one_shows(tmp_path: 
         prompts.append([traces[0], [messages[:2] for messages in traces[1]]])
     assert prompts[0] == prompts[1] and prompts[0][0][0][0] != prompts[0][1][0][0]
     assert verify(both).ok
+
+
+@pytest.mark.timeout(900)
+def test_two_processes_show_the_texts_of_agents_that_one_shows(tmp_path: Path) -> None:
+    """To the ranks, what rank 0 read from the logs at the merge."""
+    changes = NANO | {"curriculum.stages": [{"feedback": "agents", "expand": False}], "training.steps": 1}
+    config = write_config(tmp_path / "c.toml", changes)
+    environment, read = {**os.environ, "OMP_NUM_THREADS": "1"}, []
+    for name in ("alone", "both"):
+        folder, parsed = tmp_path / name, read_config(config)
+        create_run(folder, parsed, load_tasks(parsed.data, folder))
+        writer = LogWriter(folder / FEEDBACK)
+        for tool, pattern in (("move_event", "no such event"), ("invite_guest", "no such event"), ("pay_bill", "x")):
+            writer.append(approval(tool, pattern, f"What this is called may have to be looked up before {tool}."))
+        writer.close()
+    assert train(tmp_path / "alone", config, env=environment).returncode == EXIT_OK
+    said, _ = launch(tmp_path / "both", config, tmp_path).communicate(timeout=600)
+    for name in ("alone", "both"):
+        (file,) = (tmp_path / name / "traces").iterdir()
+        lines = gzip.decompress(file.read_bytes()).splitlines()
+        read.append([orjson.loads(line)["messages"] for line in lines])
+        assert verify(tmp_path / name).ok
+    assert read[0] == read[1], said[-3000:]
+    assert "may have to be looked up before" in str(read[1])
+    versions = [
+        {group["interface"] for _, _, groups in live_steps(tmp_path / name) for group in groups}
+        for name in ("alone", "both")
+    ]
+    assert versions[0] == versions[1] and len(versions[0]) == 1
 
 
 def test_what_the_first_process_does_alone_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from trl import data_utils
 
 from rods.config import PolicySettings, read_config
 from rods.errors import EXIT_OK, EXIT_USER
+from rods.tasks import scripted
 from tests.environments import ENVIRONMENTS
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import write_config
@@ -67,7 +68,7 @@ def test_other_tools_read_the_export_and_see_the_tokens_that_a_rollout_would(tmp
     assert run(["sft", "--config", str(asked), "--export", str(file)]) == EXIT_OK
     rows = load_dataset("json", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache"))
     said, talk = read_config(asked), Chat.load(base)
-    tasks = [task for task in load_tasks(said.data, tmp_path) if task.split == "train"]
+    tasks = [scripted(task, "a demonstration") for task in load_tasks(said.data, tmp_path) if task.split == "train"]
     for row, trace in zip(rows, demonstrate(tasks, said.policy, ENVIRONMENTS), strict=True):
         assert data_utils.is_conversational(row)
         shown = data_utils.apply_chat_template({"messages": row["messages"]}, talk.tokenizer)["text"]

@@ -12,14 +12,14 @@ import pytest
 
 from buffers.checkpoints import Checkpoints
 from buffers.run.creation import create_run
+from console import api
 from evaluation.episodes import EpisodeMaker
 from evaluation.folder import Settings
 from evaluation.heldout import roll_out
 from rods.calls import Call
-from rods.config import Config, parse_config
+from rods.config import parse_config
 from rods.dialects.base import Parsed
 from rods.dialects.compact import Compact
-from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.interfaces.base import IDENTITY, Identity
 from rods.interfaces.hints import Hints
@@ -53,20 +53,20 @@ def test_hints_are_read_in_the_trainers_rollouts_of_their_stage_alone(
     config = parse_config({**VALUES, "policy": VALUES["policy"] | policy}, where="test")
     run = create_run(tmp_path / "run", config, load_tasks(config.data, tmp_path))
     read: dict[int, list[Sample]] = {}
-    groups, load = batches.groups, Chat.load
+    by_slot, load = batches.by_slot, Chat.load
 
     def brief(folder: Path) -> Chat:
         chat = load(folder)
         chat.ends = frozenset(range(0, len(chat.tokenizer), 3)) | chat.ends
         return chat
 
-    def watch(batch: Batch, samples: Sequence[Sample], config: Config, environments: Environments) -> Any:
+    def watch(batch: Batch, samples: Sequence[Sample]) -> Any:
         read[batch.stage] = list(samples)
-        return groups(batch, samples, config, environments)
+        return by_slot(batch, samples)
 
     monkeypatch.setattr(Compact, "parse", lambda self, text: Parsed(calls=(Call("find_nothing"),)))
     monkeypatch.setattr(Chat, "load", staticmethod(brief))
-    monkeypatch.setattr(batches, "groups", watch)
+    monkeypatch.setattr(batches, "by_slot", watch)
     with TrainingRun(run) as training:
         trl_grpo.train(training)
     lines = (run.path / "observations.jsonl").read_bytes().splitlines()
@@ -115,3 +115,51 @@ def forbidden() -> Identity:
         version = "forbidden"
 
     return Forbidden()
+
+
+def test_validation_and_rods_score_show_the_policy_of_an_evolved_stage_what_a_plain_one_s_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every token that is read and written. Nothing is learnt, so that the two runs have the same policy; it writes
+    calls of a tool that does not exist, which the evolved interface answers with hints."""
+    model = str(saved(tmp_path / "policy"))
+    seen: dict[tuple[str, str], list[Any]] = {}
+    name, scoring = "", False
+    rollouts, load = LocalEngine.rollouts, Chat.load
+
+    def brief(folder: Path) -> Chat:
+        chat = load(folder)
+        chat.ends = frozenset(range(0, len(chat.tokenizer), 3)) | chat.ends
+        return chat
+
+    def watch(self: LocalEngine, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False) -> Any:
+        samples = rollouts(self, jobs, random_seed=random_seed, first=first, greedy=greedy)
+        kind = "score" if scoring else "validation" if greedy else "training"
+        read = [(one.trace.task, one.prompt_ids, one.completion_ids, one.env_mask) for one in samples]
+        seen.setdefault((name, kind), []).extend(read)
+        return samples
+
+    monkeypatch.setattr(Compact, "parse", lambda self, text: Parsed(calls=(Call("find_nothing"),)))
+    monkeypatch.setattr(Chat, "load", staticmethod(brief))
+    monkeypatch.setattr(LocalEngine, "rollouts", watch)
+    for name, stage in (("plain", {}), ("evolved", {"interface": "seal-full"})):
+        values = VALUES | {
+            "data": {"tasks": "desk-small", "train": 6, "held_out": 10},
+            "policy": {"kind": "transformers", "model": model, "dialect": "compact"},
+            "training": VALUES["training"] | {"advantage_hook": "tests.trainer.test_trl_grpo:nothing_learned"},
+            "curriculum": {"stages": [{**stage, "until": "plateau", "epochs": 3, "expand": False}], "evolve_steps": 2},
+        }
+        config = parse_config(values, where="test")
+        run = create_run(tmp_path / name, config, load_tasks(config.data, tmp_path))
+        with TrainingRun(run) as training:
+            trl_grpo.train(training)
+            shown = training.log.state.shown
+        assert bool(shown) == (name == "evolved")
+        scoring = True
+        api.score(run.path)
+        scoring = False
+    held_out = len([task for task in run.held_out if task.split == "validation"]), len(run.held_out)
+    for kind, count in (("validation", held_out[0]), ("score", 2 * held_out[1])):
+        assert seen["plain", kind] == seen["evolved", kind] and len(seen["plain", kind]) == count, kind
+    plain, evolved = (seen[name, "training"] for name in ("plain", "evolved"))
+    assert all(one[1] != other[1] for one, other in zip(plain, evolved, strict=True)), "the interface was shown"

@@ -15,7 +15,7 @@ from buffers.run.run import Run
 from rods.config import Config, parse_config
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.observations import Group
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 from trainer import simulated
 from trainer.policy import Batch, TrainingStopped
 from trainer.simulated import SimulatedPolicy
@@ -284,7 +284,7 @@ def test_a_stage_on_record_stands_when_validation_comes_out_otherwise_after_a_ki
     class Moody(SimulatedPolicy):
         scores = iter((0.5, 0.5, 0.9))
 
-        def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+        def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
             return [next(self.scores)]
 
     with TrainingRun(made) as run:
@@ -308,7 +308,7 @@ def test_the_end_of_the_last_plateau_is_remembered(tmp_path: Path, checkpoint_st
     made = make(tmp_path, training=training, curriculum={"stages": [{"until": "plateau", "expand": False}]})
 
     class Still(SimulatedPolicy):
-        def validate(self, tasks: Sequence[Task]) -> list[float | None]:
+        def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
             return [0.5]
 
     with TrainingRun(made) as run:

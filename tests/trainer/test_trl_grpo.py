@@ -6,6 +6,7 @@ import tomllib
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,21 @@ from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from trl import GRPOTrainer
 from trl.trainer import utils as trl_utils
 
+from buffers.audit.verify import verify
 from buffers.run.creation import create_run
 from buffers.run.run import Run
+from buffers.run.runfolder import OBSERVATIONS
+from buffers.state import RunState
+from console.progress import Progress
+from console.report.findings import numbers
+from console.report.history import read_history
+from console.report.plots import dynamics
 from rods.config import parse_config
 from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError
 from rods.observations import Rollout
+from rods.tasks import scripted
 from tests.environments import ENVIRONMENTS
 from tests.trainer.runs import live_steps
 from trainer import advantages, batches, token_scores, trl_grpo
@@ -147,6 +156,69 @@ def test_trl_trains_on_the_tokens_that_were_sampled(home: Path, monkeypatch: pyt
     assert (advantages[:, 1] > 0).all() and (advantages[:, 2] < 0).all()
 
 
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_step_records_how_its_turns_went_and_its_update_the_entropy_of_the_policys_own_tokens(
+    home: Path, monkeypatch: pytest.MonkeyPatch, passes: int
+) -> None:
+    """The entropy against one computed from the logits of the weights that made the rollouts, token by token, whatever
+    the micro-batches; `kl` keeps every rollout in the update."""
+    _uneven(monkeypatch)
+    run = _new_run(
+        home,
+        training={"kl": 0.1, "passes": passes},
+        rollouts={"temperature": 0.7},
+        operation={"micro_batch": ROLLOUTS},
+    )
+    expected: list[float] = []
+    traces: list[Trace] = []
+    scored = trl_grpo._Trainer._generate_and_score_completions
+
+    def by_hand(self, inputs):
+        output = scored(self, inputs)
+        entropies: list[torch.Tensor] = []
+        with torch.no_grad():
+            for sample in self.samples:
+                ids = sample.prompt_ids + sample.completion_ids
+                logits = self.engine.model(torch.tensor([ids])).logits[0, len(sample.prompt_ids) - 1 : -1] / 0.7
+                chances = logits.double().log_softmax(-1)
+                own = torch.tensor(sample.env_mask).bool()
+                entropies.append(-(chances.exp() * chances).sum(-1)[own])
+        expected.append(float(torch.cat(entropies).mean()))
+        traces.extend(sample.trace for sample in self.samples)
+        return output
+
+    monkeypatch.setattr(trl_grpo._Trainer, "_generate_and_score_completions", by_hand)
+    with TrainingRun(run) as training:
+        trl_grpo.train(training)
+        gauges = training.gauges()
+    records = list(RunState(run).records(OBSERVATIONS))
+    kinds = [record["kind"] for record in records if record["kind"] != "group"]
+    assert kinds == ["start", "step", "update", "step", "update"], "the last one stands before the last checkpoint"
+    updates = [record for record in records if record["kind"] == "update"]
+    assert [record["step"] for record in updates] == [1, 2]
+    assert [record["entropy"] for record in updates] == pytest.approx(expected, abs=2e-6) and min(expected) > 0.1
+    checkpoint = orjson.loads(max((run.path / "checkpoints").glob("*/manifest.json")).read_bytes())
+    assert [record["gradient_norm"] for record in updates] == pytest.approx(checkpoint["curriculum"]["norms"], abs=1e-6)
+    rollouts = [rollout for *_, groups in live_steps(run.path) for group in groups for rollout in group["rollouts"]]
+    assert [(one["calling"], one["replies"]) for one in rollouts] == [
+        (
+            sum(any(step.calls for step in turn.steps) for turn in trace.turns),
+            sum(len(turn.steps) for turn in trace.turns),
+        )
+        for trace in traces
+    ]
+    finished = [one for one in rollouts if one["end"] == "finished"]
+    last = [one for one in rollouts[len(rollouts) // 2 :] if one["end"] == "finished"]
+    now, history = Progress(run.path).poll(), read_history(run.path)
+    assert now.entropy == pytest.approx(fmean(expected), abs=2e-6)
+    assert now.replies == sum(one["replies"] for one in finished) / sum(one["expected"] for one in finished)
+    assert [history.updates[step].entropy for step in (1, 2)] == [record["entropy"] for record in updates]
+    assert numbers(history)["entropy"] == [updates[0]["entropy"], updates[1]["entropy"]]
+    assert sorted(history.dynamics) == [1, 2] and dynamics(history) is not None
+    assert gauges["turns/replies"] == sum(one["replies"] for one in last) / sum(one["expected"] for one in last)
+    assert verify(run.path).ok
+
+
 def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(home: Path, monkeypatch: pytest.MonkeyPatch):
     _uneven(monkeypatch)
     run = _new_run(home, training={"steps": 1}, operation={"micro_batch": ROLLOUTS})
@@ -251,7 +323,7 @@ def test_labels_are_the_same_from_memory_from_a_trace_file_and_after_a_resume(
             with TrainingRun(replace(run, config=run.config.model_copy(update={"operation": operation}))) as training:
                 trl_grpo.train(training)
         recorded.append(live_steps(run.path))
-        tasks = {task.id: task for task in run.tasks}
+        tasks = {task.id: scripted(task, "a label") for task in run.tasks}
         for step, _, groups in recorded[-1]:
             (file,) = (run.path / "traces").glob(f"step_{step:08d}.*")
             played = [Trace.from_json(orjson.loads(line)) for line in gzip.decompress(file.read_bytes()).splitlines()]

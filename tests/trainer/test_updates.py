@@ -110,7 +110,7 @@ def remember(estimate: advantages.AdvantageEstimate) -> Any:
     return estimate.advantages
 
 
-def test_a_hook_sees_rewards_advantages_spans_and_diagnoses(home: Path) -> None:
+def test_a_hook_sees_rewards_advantages_spans_and_errors(home: Path) -> None:
     SEEN.clear()
     _, folder = train(home / "run", advantage_hook=f"{__name__}:remember")
     ((_, _, groups),) = live_steps(folder)
@@ -120,10 +120,10 @@ def test_a_hook_sees_rewards_advantages_spans_and_diagnoses(home: Path) -> None:
     assert np.array_equal(estimate.advantages, advantages.advantages(recorded, "group", "group"))
     assert [seen.task.id for seen in estimate.rollouts] == [group["task"] for group in groups for _ in range(ROLLOUTS)]
     for seen in estimate.rollouts:
-        assert len(seen.turns) == len(seen.diagnoses) == len(seen.trace.turns)
+        assert len(seen.turns) == len(seen.errors) == len(seen.trace.turns)
         ends = [end for _, end in seen.turns]
         assert ends == sorted(ends) and ends[-1] <= seen.tokens
-        errors = [kind for turn in seen.diagnoses for kind in turn]
+        errors = [kind for turn in seen.errors for kind in turn]
         malformed = sum(step.error is not None for turn in seen.trace.turns for step in turn.steps)
         assert errors.count("format") == malformed
 

@@ -91,7 +91,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     """Rewards that differ, and labels of different weights: an untrained policy earns neither."""
     places = cycle(range(TASKS * ROLLOUTS))
 
-    def earned(trace: Trace, *given: object) -> Rollout:
+    def earned(trace: Trace, *given: object, **options: object) -> Rollout:
         place = next(places)
         labels = LABELLED[place % len(LABELLED)]
         return Rollout(0, trace.expected, 0, 0.0, place * 7 % 11 / 11, "finished", labels=labels)

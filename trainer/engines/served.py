@@ -27,7 +27,7 @@ from rods.config import Endpoint, Rollouts, addresses
 from rods.deadlines import SERVER_ANSWER, WEIGHTS_LOADED
 from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import NeedText, Reply
-from rods.episode.goals import Goal, SharedGroundTruth
+from rods.episode.goals import Goal, SharedGroundTruth, WholeGoal
 from rods.episode.watchdog import Lanes
 from rods.errors import InfrastructureError
 from rods.llm import Client, EndpointError, Request
@@ -66,7 +66,7 @@ class ServedEngine:
                 return await asyncio.gather(*runs)
 
 
-async def _prepare(goal: Goal, threads: Lanes) -> None:
+async def _prepare(goal: Goal | WholeGoal, threads: Lanes) -> None:
     """Computes a shared ground truth before its rollouts ask for it: they would all wait for the first of them, and
     hang with it."""
     if isinstance(goal, SharedGroundTruth):

@@ -22,18 +22,17 @@ from rods.composing.catalogue import catalogue_for
 from rods.composing.planning import plan
 from rods.composing.records import ComposeError
 from rods.config import Gates
-from rods.environments.base import Environment, Results
+from rods.environments.base import Environment, Results, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.files import read_regular
 from rods.gates import grounding, leaks, missing, requests
-from rods.gates.ground_truth import StateRejected, faults, run, tools
+from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
 from rods.gates.records import Reason
 from rods.gates.similarity import overlaps
-from rods.tasks import SCHEMA, SPLITS, TASK_TYPES, Task, task_lines
+from rods.tasks import FIELDS, OPEN_SCHEMA, SCHEMA, SPLITS, TASK_TYPES, AnyTask, OpenTask, Task, task_lines
 from worlds.checking.report import CheckReport, Fault
 
-FIELDS = ("id", "schema", "environment", "type", "state", "user", "goal", "tools", "split", "provenance")
 REQUIRED = ("schema", "environment", "type", "user", "goal", "tools")
 PLANS = 3  # searches for the plan of a variant
 Found = tuple[str, str, str]  # field, what, remedy
@@ -62,7 +61,7 @@ def check_file(path: Path, environments: Environments, *, variants: bool = False
     list the training tasks for which the procedural author finds no plan of a variant, and why.
     """
     found: list[Fault] = []
-    tasks: dict[str, tuple[int, Task]] = {}
+    tasks: dict[str, tuple[int, AnyTask]] = {}
     records = 0
     worlds: dict[str, Environment | Found] = {}
     doubts: Doubts = {gate: [] for gate in READING}
@@ -73,14 +72,14 @@ def check_file(path: Path, environments: Environments, *, variants: bool = False
         record, broken = _parse(line)
         faults_here = [broken] if broken else record_faults(record)
         if all(field == "id" for field, *_ in faults_here):  # an edited task: what else is wrong with it counts more
-            task = Task.from_json({key: value for key, value in record.items() if key != "id"})
+            task = AnyTask.from_json({key: value for key, value in record.items() if key != "id"})
             if task.id in tasks:
                 what = f"repeats the task of line {tasks[task.id][0]}"
                 faults_here.append(("", what, "remove one of the two lines"))
             else:
                 tasks[task.id] = (number, task)
                 faults_here += _world_faults(task, environments, worlds)
-                if not faults_here:
+                if not faults_here and isinstance(task, Task):
                     _doubt(task, worlds, number, doubts)
                     world = worlds[task.environment.name]
                     if variants and task.split == "train" and not isinstance(world, tuple):
@@ -127,7 +126,7 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
     holds is a fault, and the bytes are then of no use. Raises UserError when the file cannot be read.
     """
     found: list[Fault] = []
-    made: list[Task] = []
+    made: list[AnyTask] = []
     hashes = ids = 0
     worlds: dict[str, Environment | Found] = {}
     for number, line in _lines(path):
@@ -145,7 +144,7 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
             part["hash"] = hash or ""
         faults_here += [] if broken else record_faults(record)
         if not faults_here:
-            made.append(Task.from_json(record))
+            made.append(AnyTask.from_json(record))
             ids += made[-1].id != old
             faults_here += _world_faults(made[-1], environments, worlds)
         found += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
@@ -177,7 +176,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _report(
-    path: Path, records: int, found: list[Fault], tasks: dict[str, tuple[int, Task]], doubts: Doubts
+    path: Path, records: int, found: list[Fault], tasks: dict[str, tuple[int, AnyTask]], doubts: Doubts
 ) -> CheckReport:
     sound = [task for _, task in tasks.values()]
     shared = overlaps(sound)
@@ -210,7 +209,7 @@ def _parse(line: bytes) -> tuple[Any, Found | None]:
         return None, ("", f"not JSON: {error.msg} (character {error.pos + 1})", "write one task as {…} on one line")
 
 
-def _world_faults(task: Task, environments: Environments, worlds: dict[str, Environment | Found]) -> Iterator[Found]:
+def _world_faults(task: AnyTask, environments: Environments, worlds: dict[str, Environment | Found]) -> Iterator[Found]:
     """What is wrong with a well-formed task once its environment is asked."""
     name = task.environment.name
     if name not in worlds:
@@ -226,6 +225,9 @@ def _world_faults(task: Task, environments: Environments, worlds: dict[str, Envi
             what,
             "`rods data rehash` replays them in this version and writes its hash; or install theirs",
         )
+    if not isinstance(task, Task):
+        yield from _whole_faults(world, task)
+        return
     for reason in tools(world, task):
         yield (
             "tools.names" if reason.turn is None else "goal.calls",
@@ -242,6 +244,19 @@ def _world_faults(task: Task, environments: Environments, worlds: dict[str, Envi
         return
     for reason in faults(world, task, results):
         yield "goal.calls", str(reason), "mend the call, or the state that it needs"
+
+
+def _whole_faults(world: Environment, task: AnyTask) -> Iterator[Found]:
+    """What is wrong with a task that is judged at the end."""
+    assert isinstance(task, OpenTask)
+    if world.hash != task.environment.hash:  # told already
+        task = replace(task, environment=reference(world), id="")
+    try:
+        reasons = unjudgeable(world, task)
+    except Exception as error:  # noqa: BLE001 - a user's environment may raise anything; it is reported
+        reasons = [Reason(f"asking its checks raised {type(error).__name__}: {error}")]
+    for reason in reasons:
+        yield "goal", str(reason), "correct the tools, the state, or the checks"
 
 
 def _doubt(task: Task, worlds: dict[str, Environment | Found], line: int, doubts: Doubts) -> None:
@@ -270,23 +285,23 @@ def record_faults(record: Any) -> list[Found]:
     """Every fault of `record` (a parsed JSON line) as (field, what, remedy); empty when it is a task."""
     if not isinstance(record, dict):
         return [("", "the line is not a JSON object", "write one task as {…} on one line")]
-    found = [*_unknown("", record, FIELDS)]
+    found = [*_unknown("", record, sorted(FIELDS))]
     found += [(key, "is missing", f"add {EXAMPLES[key]}") for key in REQUIRED if key not in record]
-    found += _choice(record, "schema", (SCHEMA,))
+    found += _choice(record, "schema", (SCHEMA, OPEN_SCHEMA))
     found += _choice(record, "type", TASK_TYPES)
     found += _choice(record, "split", SPLITS)
     for key in ("state", "provenance"):
         if record.get(key) is not None and not isinstance(record[key], dict):
             found.append((key, f"must be an object, not {_kind(record[key])}", "write {…} or leave it out"))
     found += _environment(record)
-    script, calls = _script(record, found), _calls(record, found)
+    script, calls = _script(record, found), _calls(record, found)  # None where it has a persona, or is judged whole
     if script is not None and calls is not None and len(script) != len(calls):
         what = f"has {len(calls)} turns, but user.script has {len(script)}"
         found.append(("goal.calls", what, "give one list of calls for each turn, [] where no call is right"))
     found += _tools(record, None if script is None else len(script))
     if not found:
         try:
-            Task.from_json(record)
+            AnyTask.from_json(record)
         except ValueError as error:
             remedy = "`rods data rehash` writes it anew" if "does not match" in str(error) else ""
             found.append(("id" if remedy else "", str(error), remedy))
@@ -314,6 +329,8 @@ def _script(record: dict[str, Any], found: list[Found]) -> Sequence[Any] | None:
     part = _object(record, "user", found)
     if part is None:
         return None
+    if "persona" in part:
+        return None
     found += _unknown("user.", part, ("script",))
     script = _list(part, "user", "script", found)
     if script is None:
@@ -329,6 +346,8 @@ def _script(record: dict[str, Any], found: list[Found]) -> Sequence[Any] | None:
 def _calls(record: dict[str, Any], found: list[Found]) -> Sequence[Any] | None:
     part = _object(record, "goal", found)
     if part is None:
+        return None
+    if part.keys() & {"checks", "rubric"}:
         return None
     found += _unknown("goal.", part, ("calls",))
     turns = _list(part, "goal", "calls", found)

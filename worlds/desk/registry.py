@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from rods.environments.base import Parameter, Tool
 
 State = dict[str, Any]
 ToolFunction = Callable[..., dict[str, Any]]
+CheckFunction = Callable[..., bool]
+F = TypeVar("F", bound=Callable[..., Any])
 MAX_ENTRIES = 200  # of a kind (files, events, mails, …): keeps results and snapshots small whatever a policy does
 
 
@@ -64,12 +66,13 @@ class Registered:
     """A tool with what runs it."""
 
     tool: Tool
-    function: ToolFunction
+    function: ToolFunction | CheckFunction
     checks: Mapping[str, Check]
     required: tuple[str, ...]
 
 
 REGISTRY: dict[str, Registered] = {}
+CHECKS: dict[str, Registered] = {}  # functions that answer true or false of the state, for goals; no policy sees one
 
 
 def text(description: str, *, longest: int = 40, required: bool = True) -> tuple[str, dict[str, Any], bool]:
@@ -88,8 +91,24 @@ def tool(
     group: str, description: str, **parameters: tuple[str, dict[str, Any], bool]
 ) -> Callable[[ToolFunction], ToolFunction]:
     """Registers the decorated function as a tool of the API class `group`."""
+    return _registering(REGISTRY, group, description, parameters)
 
-    def register(function: ToolFunction) -> ToolFunction:
+
+def goal_check(
+    description: str, **parameters: tuple[str, dict[str, Any], bool]
+) -> Callable[[CheckFunction], CheckFunction]:
+    """Registers the decorated function as a check. Checks are not part of desk's hash, whose tasks need none: one that
+    is to answer otherwise gets another name."""
+    return _registering(CHECKS, "checks", description, parameters)
+
+
+def _registering(
+    registry: dict[str, Registered],
+    group: str,
+    description: str,
+    parameters: Mapping[str, tuple[str, dict[str, Any], bool]],
+) -> Callable[[F], F]:
+    def register(function: F) -> F:
         made = Tool(
             function.__name__,
             group,
@@ -98,7 +117,7 @@ def tool(
         )
         checks = {name: _check(schema, required) for name, (_, schema, required) in parameters.items()}
         required = tuple(name for name, check in checks.items() if check.required)
-        REGISTRY[made.name] = Registered(made, function, checks, required)
+        registry[made.name] = Registered(made, function, checks, required)
         return function
 
     return register

@@ -17,9 +17,9 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Result, Tool
 from rods.tasks import state_json
-from worlds.desk import pools, tools  # noqa: F401  (importing the tools registers them)
+from worlds.desk import checks, pools, tools  # noqa: F401  (importing the tools registers them)
 from worlds.desk.legality import completed
-from worlds.desk.registry import REGISTRY, Refused, State, fault
+from worlds.desk.registry import CHECKS, REGISTRY, Refused, State, fault
 
 if TYPE_CHECKING:
     from rods.composing.catalogue import Catalogue
@@ -50,7 +50,7 @@ class DeskInstance:
         self.state = state
 
     def call(self, call: Call) -> Result:
-        registered = REGISTRY.get(call.name)
+        registered = REGISTRY.get(call.name) or CHECKS.get(call.name)
         if registered is None:
             return Result('{"error":"no such tool"}', {"error": "no such tool"}, "unknown_tool")
         arguments = call.arguments
@@ -90,6 +90,9 @@ class Desk:
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
+
+    def checks(self) -> Mapping[str, Tool]:
+        return {name: registered.tool for name, registered in CHECKS.items()}
 
     def reset(self, state: Mapping[str, Any] | None) -> DeskInstance:
         try:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from daemon.authors.llm import showing
-from daemon.authors.llm.asking import AnswerForm, Asker, Keyed, Schema
+from daemon.authors.llm.asking import Asker, Keyed
 from prompts import load
+from rods.answers import AnswerForm, Schema
 from rods.environments.base import Environment, Tool
-from rods.gates.feedback import LONGEST
+from rods.gates.feedback import LONGEST, VERDICTS, failing
 from rods.gates.probe import Remedy
 from rods.rules.mining import MinedFailure
 
@@ -30,7 +31,6 @@ REMEDIES = ("look_up", "first", "argument", "none")
 NAME: Schema = {"type": "string", "maxLength": 80}
 OTHERS = 60  # tools of the class that are shown
 BOOLEAN: Schema = {"type": "boolean"}
-VERDICTS = {"solution_leakage": False, "exploration_constraint": False, "actionability": True, "hint_quality": True}
 PROPOSAL = AnswerForm(
     {
         "needed": {"type": "string", "enum": ["yes", "no"]},
@@ -64,11 +64,16 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What the judge found: the verdicts that failed, why, and whether it said itself what follows from them."""
+    """What the judge found: its four verdicts, why, and whether it said itself what follows from them."""
 
-    failed: tuple[str, ...]
+    verdicts: Mapping[str, bool]
     reason: str
     consistent: bool
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The verdicts that stand against the text."""
+        return failing(self.verdicts)
 
 
 async def propose(
@@ -106,9 +111,9 @@ async def judge(
     """Raises ComposeError for an answer that cannot be read, EndpointError, BudgetSpent."""
 
     def read(answer: dict[str, Any]) -> Opinion:
-        failed = tuple(name for name, good in VERDICTS.items() if answer[name] is not good)
+        verdicts = {name: answer[name] for name in VERDICTS}
         why = answer.get("suggestion", "").strip() or answer["reason"].strip()
-        return Opinion(failed, why, answer["approved"] is not bool(failed))
+        return Opinion(verdicts, why, answer["approved"] is not bool(failing(verdicts)))
 
     return await asker.ask(
         given,

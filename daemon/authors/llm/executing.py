@@ -18,10 +18,11 @@ from typing import Any
 from daemon.authors.base import Assignment
 from daemon.authors.catalogue_free import is_single_tool, linking, takes_free_text
 from daemon.authors.llm import showing
-from daemon.authors.llm.asking import AnswerForm, Context, obj
+from daemon.authors.llm.asking import Context
 from daemon.authors.state_shapes import contents
 from rods.analysis.profile import Position
 from rods.analysis.schemas import fits, limits
+from rods.answers import AnswerForm, obj
 from rods.canonical import canonical
 from rods.composing.bind import Choice, by_chance, meant, realise, spoken
 from rods.composing.catalogue import LEFT_OUT, Said, Scene, Worded

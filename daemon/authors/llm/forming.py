@@ -23,9 +23,10 @@ from typing import Any
 
 from daemon.authors.base import Assignment, Texts
 from daemon.authors.llm import showing, wording
-from daemon.authors.llm.asking import AnswerForm, Context, Unreadable
+from daemon.authors.llm.asking import Context
 from daemon.authors.llm.wording import UserValue
 from rods.analysis.says import is_small
+from rods.answers import AnswerForm, Unreadable
 from rods.composing import task_types
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, ComposeError, Draft

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from daemon.authors.base import Assignment, Defect, Judgement
 from daemon.authors.llm import showing, wording
-from daemon.authors.llm.asking import AnswerForm, Asker, Context, Schema, Unreadable
+from daemon.authors.llm.asking import Asker, Context
+from rods.answers import AnswerForm, Schema, Unreadable
 from rods.composing.records import Draft
 from rods.gates import drafts
 from rods.tasks import RETURN_SENTENCE, Task

@@ -24,8 +24,9 @@ from typing import Any, Literal
 from daemon.authors.base import Assignment
 from daemon.authors.catalogue_free import is_single_tool, linking
 from daemon.authors.llm import showing
-from daemon.authors.llm.asking import AnswerForm, Context, Unreadable
+from daemon.authors.llm.asking import Context
 from prompts import load
+from rods.answers import AnswerForm, Unreadable
 from rods.composing import planning
 from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plan_search import Table, deniable

@@ -16,10 +16,11 @@ from typing import Any
 
 from daemon.authors.base import Assignment, Defect, Texts
 from daemon.authors.llm import showing
-from daemon.authors.llm.asking import AnswerForm, Context, Unreadable
+from daemon.authors.llm.asking import Context
 from prompts import load
 from rods import gates
 from rods.analysis.says import Text, is_small
+from rods.answers import AnswerForm, Unreadable
 from rods.canonical import canonical, content_id
 from rods.composing.catalogue import Slot
 from rods.composing.records import BoundCall, ComposeError, Draft

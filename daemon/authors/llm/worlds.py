@@ -16,8 +16,9 @@ from typing import Any
 from daemon.authors.base import Assignment
 from daemon.authors.catalogue_free import is_single_tool
 from daemon.authors.llm import showing
-from daemon.authors.llm.asking import AnswerForm, Context, Unreadable, obj
+from daemon.authors.llm.asking import Context
 from daemon.authors.state_shapes import PatchRefusal, Path, allowed, leaves, nested, refusals
+from rods.answers import AnswerForm, Unreadable, obj
 from rods.calls import Call
 from rods.composing.records import ComposeError, Plan
 from rods.composing.states import deep_merge, fresh_state

@@ -82,7 +82,10 @@ class Sandboxed:
             deterministic, snapshot, fork, visible = (of(each, bool) for each in of(told["features"], list))
             if max(len(self.name), len(self.hash)) > _NAME:
                 raise ValueError(f"a name or hash of more than {_NAME} characters")
-            self._tools = {str(name): tool_from_json(record) for name, record in told["tools"]}
+            self._tools, self._checks = (
+                {str(name): tool_from_json(record) for name, record in told.get(kind, [])}
+                for kind in ("tools", "checks")
+            )
         except (ValueError, TypeError, KeyError) as error:
             raise InfrastructureError(f"environment {factory!r} is not one: {error}") from error
         self.features = Features(deterministic, snapshot, fork, visible)
@@ -93,6 +96,9 @@ class Sandboxed:
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
+
+    def checks(self) -> Mapping[str, Tool]:
+        return self._checks
 
     def reset(self, state: Mapping[str, Any] | None) -> ConfinedWorld:
         content = dumps(state)

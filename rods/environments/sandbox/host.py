@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from rods.calls import Call
-from rods.environments.base import Environment, Instance, Parameter, Result, Tool
+from rods.environments.base import Environment, Instance, Parameter, Result, Tool, checks
 from rods.errors import Unsupported
 from rods.functions import named_function
 
@@ -63,6 +63,7 @@ def _load(factory: str) -> dict[str, Any]:
         "hash": _environment.hash,
         "features": [bool(each) for each in (able.deterministic, able.snapshot, able.fork, able.state_visible)],
         "tools": [[name, tool_as_json(tool)] for name, tool in _environment.tools().items()],
+        "checks": [[name, tool_as_json(check)] for name, check in checks(_environment).items()],
     }
 
 

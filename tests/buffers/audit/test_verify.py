@@ -179,6 +179,17 @@ def test_another_tracker_than_the_fold_is_found(run: Run) -> None:
     assert "tracker.json" in problems(run)
 
 
+def test_a_tracker_of_another_version_is_only_worth_a_note(run: Run) -> None:
+    path = run.path / TRACKER
+    stored = orjson.loads(path.read_bytes())
+    windows = [window for task in stored["tasks"].values() for window in task["windows"]]
+    for window in windows:
+        window["interface"] = window.pop("lineage")
+    path.write_bytes(orjson.dumps(stored | {"version": 1}))
+    found = verify(run.path)
+    assert windows and found.ok and any("tracker.json is of another version" in note for note in found.notes)
+
+
 def test_a_group_without_its_closing_record_is_only_worth_a_note(run: Run) -> None:
     rewrite(run.path / POOL, lambda record: None if record["kind"] == "epoch" and record["epoch"] == 6 else record)
     report = verify(run.path)

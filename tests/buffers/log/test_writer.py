@@ -309,3 +309,15 @@ def test_what_was_acknowledged_survives_kill_9_in_the_middle_of_appending(tmp_pa
         closed = [found["step"] for found in read(path) if found["kind"] == "step"]
         assert closed[:acknowledged] == list(range(1, acknowledged + 1))
         assert len(closed) - acknowledged in (1, 2)  # what was on its way may have arrived
+
+
+def test_a_log_whose_folder_was_moved_says_so_and_makes_nothing_there(tmp_path: Path) -> None:
+    folder, moved = tmp_path / "run", tmp_path / "moved"
+    folder.mkdir()
+    writer = write_steps(folder / "log.jsonl", 1)
+    folder.rename(moved)
+    before = (moved / "log.jsonl").read_bytes()
+    with pytest.raises(UserError, match="moved or removed"):
+        writer.append_group(*step(2))
+    assert not folder.exists() and (moved / "log.jsonl").read_bytes() == before
+    writer.close()

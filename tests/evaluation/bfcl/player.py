@@ -26,7 +26,7 @@ def answer(request: dict[str, Any]) -> Any:
         _check_first(request, task)
     calls = list(task.calls[turn])
     way = int(task.provenance["id"].rsplit("_", 1)[1]) % 3
-    if way == 0 and turn == task.expected_turns - 1:
+    if way == 0 and turn == task.expected - 1:
         calls = calls[:-1]
     dialect = load("tags") if "<answer>" in str(request["messages"][0]["content"]) else None
     if any(message["role"] == "assistant" for message in said[begun[-1] :]) or not calls or (way == 2 and turn == 1):

@@ -30,7 +30,7 @@ def test_junk_where_no_call_is_right_passes_officially_and_fails_strictly(bfcl: 
     judge = EpisodeJudge(bfcl)
     clean, spoilt = judge.judge(task, turns, "prompt"), judge.judge(task, junk, "prompt")
     assert (clean.official, clean.strict, clean.progress) == (True, True, 1.0)
-    assert (spoilt.official, spoilt.strict, spoilt.resolved) == (True, False, task.expected_turns - 1)
+    assert (spoilt.official, spoilt.strict, spoilt.resolved) == (True, False, task.expected - 1)
 
 
 def test_turns_that_were_never_reached_are_not_resolved(bfcl: Bfcl, tasks: list[Task]) -> None:
@@ -48,7 +48,7 @@ def test_steps_without_end_give_the_episode_up_as_the_harness_does(bfcl: Bfcl, t
     """The harness gives up after 21 outputs with calls; its scorer only notices where turns are missing then."""
     task = next(task for task in tasks if task.type == "base" and "pwd" in task.tools)
     maker = EpisodeMaker(bfcl, Settings({"name": "m"}))
-    turn = 0 if endless == "first" else task.expected_turns - 1
+    turn = 0 if endless == "first" else task.expected - 1
 
     def replies() -> Iterator[str]:
         for number, calls in enumerate(task.calls):

@@ -15,7 +15,7 @@ import pytest
 from rods import dialects
 from rods.calls import Call
 from rods.config import Sandbox
-from rods.environments.base import reference
+from rods.environments.base import checks, reference
 from rods.environments.loading import Environments
 from rods.environments.sandbox import confined as module
 from rods.environments.sandbox.confined import TIERS, Offer, Tier, confined, confinement, offered, reaches
@@ -218,7 +218,8 @@ def test_what_it_says_can_be_written_down_and_what_it_is_told_is_told_exactly(ho
 
 def test_ground_truths_hold_and_episodes_run_in_it() -> None:
     desk = confined("worlds.desk:environment", seconds=30.0, workers=1)
-    assert reference(desk) == reference(load("desk"))
+    assert reference(desk) == reference(load("desk")) and checks(desk) == checks(load("desk"))
+    assert desk.reset(None).call(Call("file_exists", {"file": "plan"})).value is False
     tasks = [task for task, _ in zip((each for each, _ in fresh_tasks(3, "sandbox")), range(3), strict=False)]
     assert not any(replay(desk, task) for task in tasks)
     traces = _played(desk, tasks)

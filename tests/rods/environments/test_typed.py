@@ -209,3 +209,30 @@ def _stateless() -> None:
 def test_a_function_that_makes_no_tool_is_refused_where_it_is_defined(function, what):
     with pytest.raises(TypeError, match=what):
         WORLD.tool("Loans")(function)
+
+
+@dataclass
+class Jar:
+    sweets: int = 3
+
+
+def holds_at_least(jar: Jar, sweets: Annotated[int, Field(ge=0, le=9)]) -> bool:
+    """The jar holds so many."""
+    return jar.sweets >= sweets
+
+
+def how_many(jar: Jar) -> int:
+    """Counts them."""
+    return jar.sweets
+
+
+def test_checks_answer_of_the_state_and_are_no_tools():
+    world, plain = (TypedEnvironment("jar", Jar, behaviour=1) for _ in range(2))
+    world.check(holds_at_least)
+    assert list(world.checks()) == ["holds_at_least"] and not world.tools() and world.hash != plain.hash
+    asked = [world.reset({"sweets": 3}).call(Call("holds_at_least", {"sweets": count})) for count in (3, 4, 99)]
+    assert [(one.value, one.error) for one in asked] == [(True, None), (False, None), (None, "bounds")]
+    with pytest.raises(TypeError, match="check how_many: write `-> bool`"):
+        world.check(how_many)
+    with pytest.raises(TypeError, match="two tools are called holds_at_least"):
+        world.tool("Jars")(holds_at_least)

@@ -134,7 +134,7 @@ def test_another_interface_opens_another_window() -> None:
     tracker = fold(record(1, played([5, 5])), record(2, played([1, 1]), interface="hints-1"))
     window = tracker.window("t")
     assert window is not None
-    assert (window.interface, window.count, window.mean) == ("hints-1", 1, 0.2)
+    assert (window.lineage, window.count, window.mean) == ("hints-1", 1, 0.2)
     assert len(list(tracker.windows("t"))) == 2
 
 
@@ -166,7 +166,7 @@ def test_another_lineage_opens_another_window_whatever_its_version() -> None:
         record(1, played([5, 5]), interface="seal:a", lineage="seal"),
         record(2, played([1, 1]), interface="seal:a", lineage="seal+hints-1"),
     )
-    assert [window.interface for window in tracker.windows("t")] == ["seal", "seal+hints-1"]
+    assert [window.lineage for window in tracker.windows("t")] == ["seal", "seal+hints-1"]
     assert tracker.standing("t", 0).switched and tracker.standing("t", 0).groups == 1
 
 

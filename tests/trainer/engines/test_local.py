@@ -11,6 +11,7 @@ import torch
 
 from rods.episode.engine import NeedText
 from rods.errors import UserError
+from rods.tasks import Task
 from tests.trainer import nano_parts
 from trainer.chat import Chat
 from trainer.engines import local
@@ -55,6 +56,7 @@ def test_the_turns_of_a_head_start_belong_to_the_prompt_and_are_never_trained_on
     jobs = [replace(job, head=1) for job in nano_parts.jobs(2)]
     for job, sample in zip(jobs, engine.rollouts(jobs, random_seed=4), strict=True):
         prompt = engine.chat.text(sample.prompt_ids)
+        assert isinstance(job.task, Task)
         assert all(job.dialect.write([call]).strip() in prompt for call in job.task.calls[0])
         assert sample.trace.head == 1 and sample.trace.expected == len(job.task.calls) - 1
         assert sample.spans[0][0] == 0 and sample.env_mask[0] == 1

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from rods.episode.goals import GroundTruth
-from rods.tasks import RETURN_SENTENCE, TASK_TYPES, read_tasks, task_lines
+from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, read_tasks, task_lines
 from worlds.bfcl import tasks as all_tasks
 
 # Ids hash the environment's hash and so change with it. A change here means that every run folder with BFCL tasks names
@@ -78,5 +78,5 @@ def test_tasks_survive_a_file_with_their_worlds(tasks, bfcl, tmp_path):
     file = tmp_path / "tasks.jsonl"
     file.write_bytes(task_lines(chosen))
     for task, read in zip(chosen, read_tasks(file), strict=True):
-        assert read == task
+        assert isinstance(read, Task) and read == task
         assert GroundTruth(bfcl, read).results == GroundTruth(bfcl, task).results

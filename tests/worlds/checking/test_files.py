@@ -10,7 +10,7 @@ import pytest
 import console
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.tasks import Task, read_tasks
+from rods.tasks import Task, read_tasks, scripted
 from tests.environments import ENVIRONMENTS, load
 from tests.rods.toy_environment import environment, record
 from worlds.checking.files import check_file, rehashed
@@ -209,7 +209,7 @@ def test_tasks_are_renewed_for_the_world_as_it_is_now(tmp_path):
     assert report.ok and report.facts == {"tasks": 2, "new hashes": 2, "new ids": 2}
     path.write_bytes(lines)
     assert check_file(path, ENVIRONMENTS).ok
-    one, other = read_tasks(path)
+    one, other = (scripted(task, "this test") for task in read_tasks(path))
     assert one.id != old.id and one.provenance == {"by": "hand"} and one.script == old.script
     assert (other.split, other.environment.hash) == ("test", TOY.hash)
     assert rehashed(path, ENVIRONMENTS)[0].facts == {"tasks": 2, "new hashes": 0, "new ids": 0}
@@ -223,3 +223,31 @@ def test_a_ground_truth_that_no_longer_holds_is_a_fault_of_its_line(tmp_path):
     path.write_bytes(b"\n".join(map(orjson.dumps, (record(), wrong, {"schema": 1}))) + b"\n{")
     report, _ = rehashed(path, ENVIRONMENTS)
     assert {(line, field) for line, field in fields(report)} >= {(2, "goal.calls"), (3, "environment"), (4, "")}
+
+
+def test_tasks_that_are_judged_at_the_end_are_looked_over(tmp_path):
+    desk = load("desk")
+    persona = {"intent": "Pay it.", "query": "Please pay a bill.", "turns": 4}
+    sound = {
+        "schema": 2,
+        "environment": {"name": "desk", "hash": desk.hash},
+        "type": "base",
+        "user": {"persona": persona},
+        "goal": {"checks": [{"name": "bill_is_paid", "arguments": {"bill": "i13"}}]},
+        "tools": {"names": ["pay_bill"]},
+    }
+    rubric = {**sound, "user": {"script": ["Hello."]}, "goal": {"rubric": ["It is polite."]}, "system": "Be kind."}
+    report = check(tmp_path, sound, rubric, record())
+    assert report.ok and report.facts["tasks"] == 3
+    report = check(
+        tmp_path,
+        {**sound, "goal": {"checks": [{"name": "bill_is_torn"}]}},
+        {**sound, "user": {"persona": {**persona, "turns": 0}}},
+        {**sound, "schema": 1},
+        {**sound, "goal": {"calls": [[]]}},
+    )
+    assert fields(report) == {(1, "goal"), (2, ""), (3, ""), (4, "")}
+    assert "no check 'bill_is_torn' (it has account_holds, bill_is_paid," in report.lines()[0]
+    (tmp_path / "tasks.jsonl").write_bytes(orjson.dumps({**sound, "environment": {"name": "desk"}}))
+    report, lines = rehashed(tmp_path / "tasks.jsonl", ENVIRONMENTS)
+    assert not report.ok or orjson.loads(lines)["environment"]["hash"] == desk.hash

@@ -10,7 +10,8 @@ import pytest
 
 import prompts
 from bench.fixtures.llm_stub import Stub
-from daemon.authors.llm.asking import AnswerForm, Asker, Unreadable
+from daemon.authors.llm.asking import Asker
+from rods.answers import AnswerForm
 from rods.composing.records import ComposeError
 from rods.config import parse_config
 from rods.llm import EndpointError, Usage, wire
@@ -96,27 +97,6 @@ async def test_a_broken_endpoint_is_no_candidate_s_failure(stub: Stub) -> None:
     async with asker_at(stub) as asker:
         with pytest.raises(EndpointError):
             await ask(asker)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("<verdict>aligned</verdict>", ""),
-        ("<reason>a <verdict>x</verdict></reason> prose <verdict> aligned\n</verdict>", ""),
-        ("<verdict>aligned", "not closed"),
-        ("aligned</verdict>", "without"),
-        ("<verdict>aligned</verdict><verdict>aligned</verdict>", "2 elements"),
-        ("<verdict>maybe</verdict>", "must be one of"),
-        ("<verdict>aligned</verdict><problem>a</problem><problem>b</problem>", "2 times"),
-        ("", "0 elements"),
-    ],
-)
-def test_tags_are_read_strictly(text: str, problem: str) -> None:
-    if problem:
-        with pytest.raises(Unreadable, match=problem):
-            FORM.read(text, constrained=False)
-    else:
-        assert FORM.read(text, constrained=False)["verdict"] == ["aligned"]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ import pytest
 
 from bench.fixtures.llm_stub import Stub
 from daemon.authors.catalogue_free import catalogue_with_tools
-from daemon.authors.llm.asking import Asker, Context, Unreadable
+from daemon.authors.llm.asking import Asker, Context
 from daemon.authors.llm.worlds import Worlds, effective, fitting, patch_of
+from rods.answers import Unreadable
 from rods.calls import Call
 from rods.composing.records import ComposeError
 from rods.faults import ErrorType

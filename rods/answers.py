@@ -1,0 +1,121 @@
+"""The form in which a language model answers: one JSON object held to a schema, or text in tags.
+
+The form of an answer is declared once (`AnswerForm`): its fields with their schemas. Two ways of writing follow from
+it. Constrained, an answer is one JSON object that the server holds to `AnswerForm.schema()`. Tagged, each field stands
+between tags of its name: texts as they are, a list of things of one kind as one pair of tags an element, the rest as
+JSON. Either way `read` gives the same dictionary and is strict: a tag that is missing, open or double, a value that
+breaks its schema, NaN, numbers over 64 bits or an endless answer raise `Unreadable`. Thinking goes into `reason`; what
+a model thinks before its answer is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rods import model_json
+from rods.analysis.schemas import Checker
+from rods.faults import ErrorType
+from rods.llm.wire import THOUGHTS
+
+Schema = Mapping[str, Any]
+LONGEST = 100_000  # characters of an answer
+
+
+class Unreadable(ValueError):
+    """An answer without the demanded form or meaning. The text says to the model what was wrong; `error` is the type of
+    the failure when no further try helps, instead of the one that the caller named."""
+
+    def __init__(self, text: str, error: ErrorType | None = None) -> None:
+        super().__init__(text)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """`fields` in the order in which they are written; `optional` ones may be left out. The schemas of `guiding` ones
+    bind a constrained answer only: whoever reads the answer says better what is wrong with them."""
+
+    fields: Mapping[str, Schema]
+    optional: frozenset[str] = frozenset()
+    guiding: frozenset[str] = frozenset()
+
+    def schema(self, reason: int) -> dict[str, Any]:
+        """JSON Schema of the constrained answer, with so many characters of thinking before the fields."""
+        return obj({"reason": {"type": "string", "maxLength": reason}, **self.fields}, optional=self.optional)
+
+    def read(self, text: str, *, constrained: bool) -> dict[str, Any]:
+        """The fields of an answer, and its `reason` ("" when there is none). Raises Unreadable."""
+        text = text[thoughts.end() :] if (thoughts := THOUGHTS.match(text)) else text
+        if len(text) > LONGEST:
+            raise Unreadable(f"the answer has {len(text)} characters, at most {LONGEST} are read")
+        found = self._in_object(text) if constrained else self._in_tags(text)
+        for name, schema in self.fields.items():
+            if name not in found:
+                if name not in self.optional:
+                    raise Unreadable(f"{name} is missing")
+            elif name not in self.guiding and (what := Checker(schema).fault(found[name])):
+                raise Unreadable(f"{name} {what}")
+        return found
+
+    def _in_object(self, text: str) -> dict[str, Any]:
+        try:
+            value = model_json.find(text)
+        except ValueError as error:
+            raise Unreadable(f"no JSON object could be read: {error}") from None
+        if not isinstance(value, dict):
+            raise Unreadable("the answer is not a JSON object")
+        reason = value.get("reason", "")
+        return {
+            "reason": reason if isinstance(reason, str) else "",
+            **{name: value[name] for name in self.fields if name in value},
+        }
+
+    def _in_tags(self, text: str) -> dict[str, Any]:
+        reasons = re.findall(r"<reason>(.*?)</reason>", text, re.DOTALL)
+        text = re.sub(r"<reason>.*?</reason>", "", text, flags=re.DOTALL)
+        found: dict[str, Any] = {"reason": " ".join(reasons).strip()}
+        for name, schema in self.fields.items():
+            parts = _between_tags(name, text)
+            if schema.get("type") == "array" and "items" in schema:
+                found[name] = [_value(name, part, schema["items"]) for part in parts]
+            elif len(parts) > 1:
+                raise Unreadable(f"<{name}> stands there {len(parts)} times")
+            elif parts:
+                found[name] = _value(name, parts[0], schema)
+        return found
+
+
+def obj(fields: Mapping[str, Schema], optional: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The schema of an object with exactly these fields."""
+    return {
+        "type": "object",
+        "properties": dict(fields),
+        "required": [name for name in fields if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+def _between_tags(name: str, text: str) -> list[str]:
+    """The contents of all pairs of tags called `name`. Raises Unreadable when they are not pairs."""
+    opened, closed = f"<{name}>", f"</{name}>"
+    parts = []
+    for piece in text.split(opened)[1:]:
+        inside, end, _ = piece.partition(closed)
+        if not end:
+            raise Unreadable(f"{opened} is not closed")
+        parts.append(inside.strip())
+    if text.count(closed) != len(parts):
+        raise Unreadable(f"{closed} without {opened}")
+    return parts
+
+
+def _value(name: str, text: str, schema: Schema) -> Any:
+    if schema.get("type") == "string":
+        return text
+    try:
+        return model_json.find(text)
+    except ValueError as error:
+        raise Unreadable(f"<{name}> does not hold JSON: {error}") from None

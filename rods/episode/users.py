@@ -1,0 +1,34 @@
+"""Who plays a persona's user: a function of the persona and of what was said so far, or whatever else answers so.
+
+The procedural user needs no model. It answers what it is asked, one text for all topics of a question, and ends the
+conversation when it is asked nothing: it is satisfied with any answer, and whether that was right is the goal's matter.
+What its intent hides it never says unasked: it says its query, what it knows about topics that the policy's latest
+question names, and fixed sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rods.analysis.says import stems
+from rods.episode.engine import Exchange
+from rods.tasks import Persona
+
+# The persona and what was said so far → the user's next text; empty where it ends the conversation. May raise
+# InfrastructureError, which ends the episode and never counts as the policy's failure.
+User = Callable[[Persona, Exchange], str]
+NOTHING_TO_ADD = "I have nothing to add to that."  # to a question about nothing that it knows
+SAID_ALREADY = "As I said:"
+
+
+def procedural_user(persona: Persona, said: Exchange) -> str:
+    """What a user without a model says next. A topic is named by a text that has all words of it, in whatever form."""
+    answer = said[-1][1]
+    if "?" not in answer:
+        return ""
+    asked = frozenset(stems(answer))
+    topics = [topic for topic in persona.knows if (words := frozenset(stems(topic))) and words <= asked]
+    if not topics:
+        return NOTHING_TO_ADD
+    texts = " ".join(persona.knows[topic] for topic in topics)
+    return f"{SAID_ALREADY} {texts}" if any(texts in text for text, _ in said) else texts
