@@ -27,23 +27,33 @@ export async function ask(address) {
   return answer;
 }
 
-/** Calls `hear` with a run's positions whenever they come; returns what stops it. */
+/** Calls `hear` with a run's positions whenever they come; returns what stops it. Nothing is asked while the page is not
+ * seen: browsers hold few connections to a server, and a stream in every hidden tab would leave none. */
 export function follow(run, hear) {
   if (exported) {
     ask(path(run, "positions")).then(hear);
     return () => {};
   }
-  let heard = Date.now();
-  const events = new EventSource(`/events?run=${encodeURIComponent(run)}`);
-  events.onmessage = (event) => {
+  let heard = Date.now(), events = null;
+  function open() {
+    events?.close();
+    events = null;
+    if (document.hidden) return;
     heard = Date.now();
-    hear(JSON.parse(event.data));
-  };
+    events = new EventSource(`/events?run=${encodeURIComponent(run)}`);
+    events.onmessage = (event) => {
+      heard = Date.now();
+      hear(JSON.parse(event.data));
+    };
+  }
   const poll = setInterval(() => {
-    if (Date.now() - heard > SILENT) ask(path(run, "positions")).then(hear, (error) => hear({ error: error.message }));
+    if (events && Date.now() - heard > SILENT) ask(path(run, "positions")).then(hear, (error) => hear({ error: error.message }));
   }, POLL);
+  document.addEventListener("visibilitychange", open);
+  open();
   return () => {
-    events.close();
+    document.removeEventListener("visibilitychange", open);
+    events?.close();
     clearInterval(poll);
   };
 }
