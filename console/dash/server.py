@@ -37,7 +37,7 @@ BEAT = 5.0  # seconds after which an event is sent though nothing has moved
 COOKIE = "rods_token"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 STATIC = files("console.dash").joinpath("static")
-MODULES = ("source", "dom", "chart", "run", "boundary", "pool", "task", "compare", "logs", "main")
+MODULES = ("source", "dom", "chart", "conversation", "run", "boundary", "pool", "task", "compare", "logs", "main")
 
 
 class Registry:

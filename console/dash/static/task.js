@@ -1,10 +1,9 @@
 // A task: where it comes from, what it says, what it asks, how it went, and the episodes that were kept.
 
 import { chart } from "chart";
+import { conversation } from "conversation";
 import { el, link, num, shown, table } from "dom";
 import { ask, path } from "source";
-
-const WORD = /[\p{L}\p{N}_]+(?:[.'-][\p{L}\p{N}]+)*/gu;
 
 export function view(root, { run, rest }) {
   const [id, step] = rest;
@@ -57,27 +56,6 @@ function told(run, got) {
       table(["step", "event", "facts"], got.history.map(({ step, event, ...facts }) =>
         [step, event, shown(Object.entries(facts).map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", "))]))));
   return parts;
-}
-
-/** A task's turns with their ground truth; words that the other task does not say at that turn are marked. */
-function conversation(task, other, title) {
-  return el("section", {}, el("h2", {}, title), task.user.script.map((text, turn) => {
-    const calls = (task.goal.calls[turn] ?? []).map((call) => `${call.name}(${Object.entries(call.arguments).map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(", ")})`);
-    const late = task.tools.held_out?.[turn];
-    return el("div", { class: "turn" }, el("div", { class: "who" }, `turn ${turn}: user`), marked(text, other?.user.script[turn]),
-      late ? el("div", { class: "who" }, "tools from here on: ", shown(late.join(", "))) : null,
-      el("div", { class: "who" }, "ground truth"), calls.length ? calls.map((call) => el("div", { class: "mono" }, shown(call))) : el("i", {}, "no call is right here"));
-  }));
-}
-
-function marked(text, against) {
-  if (against == null) return shown(text);
-  const known = new Set(against.toLowerCase().match(WORD));
-  const node = el("span", { class: "text" });
-  for (const piece of text.slice(0, 3000).split(new RegExp(`(${WORD.source})`, "u")))
-    node.append(/[\p{L}\p{N}]/u.test(piece) && !known.has(piece.toLowerCase()) ? el("mark", {}, shown(piece)) : shown(piece));
-  if (text.length > 3000) node.append(shown(text.slice(3000)));
-  return node;
 }
 
 function episode(trace) {

@@ -14,11 +14,10 @@ from console.dash.export import export_page
 from console.dash.server import Registry
 from rods.rules.zones import ZONES
 from tests.console.conftest import rods
-from tests.console.dash.browser import CHROMIUM, browser
+from tests.console.dash.browser import browser
 from tests.console.dash.conftest import served
 from tests.console.test_verbs import said_json
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
+from tests.rods.test_open_tasks import DRAWN
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror='document.title=1'>\u202e\x1b[31m"
 COUNTS = ("step", "originals", "generated", "staged", "injected", "retired", "revived", "refused", "picked", "accepted")
@@ -66,6 +65,16 @@ async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_pat
                 assert facts.startswith(f"{len(dots)} tasks with a group: {told}")
                 assert await page.ask("document.querySelectorAll('circle').length") == len(dots)
                 assert (await page.ask("location.hash")).endswith(f"/boundary/{step}")
+            drawn = f"import('conversation').then(({{conversation}}) => conversation({json.dumps(DRAWN.as_json())}).innerText)"
+            told = await page.ask(drawn)
+            for said in (
+                "a user who is played",
+                "Falcon's.",
+                "And owl's?",
+                "The bill is paid.",
+                'pay_bill(bill="i13")',
+            ):
+                assert said in told
             variant = registry.answer("run", "pool", {})["variants"][0]
             await page.open(f"{address}/#/run/pool")
             await page.until("document.querySelectorAll('tbody tr').length > 0")
