@@ -94,7 +94,7 @@ class Page:
 
 @asynccontextmanager
 async def browser() -> AsyncIterator[Page]:
-    """A page of a browser that ends with the context. Without Chromium the test is skipped, on a build server failed."""
+    """A page of a browser that ends with the context. Without Chromium the test is skipped, in CI failed."""
     if CHROMIUM is None:
         missing("there is no chromium → apt-get install chromium")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:

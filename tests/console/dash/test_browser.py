@@ -65,15 +65,9 @@ async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_pat
                 assert facts.startswith(f"{len(dots)} tasks with a group: {told}")
                 assert await page.ask("document.querySelectorAll('circle').length") == len(dots)
                 assert (await page.ask("location.hash")).endswith(f"/boundary/{step}")
-            drawn = f"import('conversation').then(({{conversation}}) => conversation({json.dumps(DRAWN.as_json())}).innerText)"
-            told = await page.ask(drawn)
-            for said in (
-                "a user who is played",
-                "Falcon's.",
-                "And owl's?",
-                "The bill is paid.",
-                'pay_bill(bill="i13")',
-            ):
+            drawn = json.dumps(DRAWN.as_json())
+            told = await page.ask(f"import('conversation').then((one) => one.conversation({drawn}).innerText)")
+            for said in ("user who is played", "Falcon's.", "And owl's?", "The bill is paid.", 'pay_bill(bill="i13")'):
                 assert said in told
             variant = registry.answer("run", "pool", {})["variants"][0]
             await page.open(f"{address}/#/run/pool")
