@@ -53,7 +53,7 @@ def trained(run: Run, steps: int = 2) -> None:
         training.begin(SimulatedPolicy(run.config))
         for _ in range(steps):
             batch = training.next_batch()
-            given = jobs(batch, run.config, run.environments)
+            given = jobs(batch, run.config, run.players)
             left = [
                 iter((GOOD, BAD)[place % 2] if job.task.id == PLAYED.id else [DONE] * 9)
                 for place, job in enumerate(given)
@@ -109,7 +109,7 @@ def test_what_cannot_be_trained_on_is_refused_with_the_task(tmp_path: Path) -> N
     assert made(tmp_path, [checked]).tasks == [checked]  # nothing is paid there, so the checks do not hold
     rubric = replace(PLAYED, user=Script(("Hello.",)), goal=Rubric(("It is polite.",)), id="")
     run = made(tmp_path / "judged", [rubric])
-    with pytest.raises(UserError, match="nothing here judges by a rubric"):
+    with pytest.raises(UserError, match="cannot be judged without a model"):
         trained(run, 1)
 
 
