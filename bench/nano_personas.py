@@ -36,13 +36,11 @@ def measured_asking(path: Path, condition: str, seed: int, values: Values) -> Li
     for which in ("start", "end"):
         config, found = checkpoint(path, "start" if which == "start" else "end")
         engine = LocalEngine.load_alone(found.policy, config.rollouts, config.operation, config.policy.kind)
-        samples = engine.rollouts(scoring_jobs(run.held_out, config, run.environments), random_seed=seed)
+        samples = engine.rollouts(scoring_jobs(run.held_out, config, run.players), random_seed=seed)
         asks[which] = round(sum(len(sample.trace.turns) > 1 for sample in samples) / len(samples), 6)
     silent = [muted(task) for task in run.held_out]
     count = config.training.heldout_rollouts
-    played = [
-        one.rollout for _, every in roll_out(config, found.policy, run.environments, silent, count) for one in every
-    ]
+    played = [one.rollout for _, every in roll_out(config, found.policy, run.players, silent, count) for one in every]
     unanswered = sum(one.resolved / one.expected for one in played) / len(played)
     return {**line, "asks": asks, "unanswered": round(unanswered, 6)}
 
