@@ -19,11 +19,11 @@ from rods.analysis.sampling import Sampler
 from rods.analysis.says import Text, leaves
 from rods.analysis.schemas import fits
 from rods.calls import Call
+from rods.conversations import Persona
 from rods.episode.users import procedural_user
 from rods.rules.difficulty import Levels
 from rods.simulation.generating import draw_task
 from rods.simulation.tools import from_mcp
-from rods.tasks import Persona
 
 KNOWN_THINGS = 20  # an errand's knowledge at most, as its form wants it
 STATED = re.compile(r"(\w+)(?: of \w+ \S+)? is (\S.*?), not ")  # of a complaint: what a field has to be
