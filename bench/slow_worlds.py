@@ -23,12 +23,13 @@ from bench.fixtures.llm_stub import Script, Stub
 from rods import dialects
 from rods.calls import Call
 from rods.config import Endpoint
+from rods.conversations import Persona, Rubric
 from rods.environments.base import Instance, Result, reference
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Exchange, NeedOutcome, NeedText, Outcome, Reply, Trace
 from rods.episode.watchdog import Lanes, outside
 from rods.llm import Client, Request
-from rods.tasks import OpenTask, Persona, Rubric
+from rods.tasks import OpenTask
 from worlds.desk.world import environment
 
 EPISODES, LATENCY = 64, 0.5  # the latter in seconds
