@@ -17,10 +17,9 @@ from typing import Annotated, Any, Literal
 import orjson
 from cyclopts import Parameter
 
-from buffers.folds.observations import ClosedStep, Observations
 from buffers.run.run import Run
 from buffers.run.runfolder import EXPANDED, trace_file
-from buffers.state import read_state
+from buffers.state import ClosedStep, RunState, read_state
 from console.output import RunFolder, print_json
 from rods.commands import Json
 from rods.errors import RefusedError, UserError
@@ -157,7 +156,7 @@ class _Tables:
             }
 
     def _steps(self) -> Iterator[ClosedStep]:
-        return Observations(self.run, strict=True).steps()
+        return RunState(self.run, strict=True).steps()
 
     def _groups(self) -> Iterator[Row]:
         for step in self._steps():
