@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -101,6 +102,26 @@ def draw_task(repository: ToolRepository, levels: Levels, random_seed: int, step
     what = f"{TRIES} drawings gave no tool whose arguments can be drawn"
     remedy = 'give parameters "examples", an "enum", or a pattern such as ^[A-Z]{2}-[0-9]{4}$'
     raise UserError(what, where="the tool repository", remedy=remedy)
+
+
+def draw_like(
+    repository: ToolRepository, levels: Levels, tools: Sequence[str], calls: int, rng: random.Random, *, same: bool
+) -> DrawnTask | None:
+    """A task at `levels` over as many tools of each category as there are among `tools`: others, as far as there are
+    (`same`: just these), of which so many calls are expected; None where these tools cannot be called so often. Raises
+    KeyError for a tool that the repository lacks."""
+    offered = [repository.tools[name] for name in tools] if same else others(repository, tools, rng)
+    found = _calls(offered, calls, rng)
+    return _with_user(repository, levels, offered, found, rng) if len(found) == calls else None
+
+
+def others(repository: ToolRepository, tools: Sequence[str], rng: random.Random) -> list[SimulatedTool]:
+    """As many tools of each category as there are among `tools`, these themselves only where there are too few others."""
+    found: list[SimulatedTool] = []
+    for category, count in Counter(repository.tools[name].tool.group for name in tools).items():
+        within = rng.sample(repository.of(category), len(repository.of(category)))
+        found += sorted(within, key=lambda one: one.tool.name in tools)[:count]
+    return found
 
 
 def _offered(repository: ToolRepository, count: int, rng: random.Random) -> list[SimulatedTool]:
