@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Instance, Result
@@ -38,7 +39,8 @@ ALARM = Alarm()
 @dataclass(frozen=True, slots=True)
 class Job:
     """One episode to run. `goal` may be shared by all episodes of the task: one that judges turns for a `Task`, one
-    that judges the whole for an `OpenTask`. `user` says what a persona's user says."""
+    that judges the whole for an `OpenTask`. `user` says what a persona's user says, `world` makes the world (None: the
+    environment does, from the task's state). `waits`: whether one of them waits for somebody else, a server say."""
 
     task: AnyTask
     environment: Environment
@@ -49,6 +51,8 @@ class Job:
     visible_only: bool = True
     head: int = 0  # first turns that the ground truth plays
     user: User = procedural_user
+    world: Callable[[], Instance] | None = None
+    waits: bool = False
 
     def engine(self) -> Generator[Request, Answer, Trace]:
         """The episode, before its first request."""
@@ -61,6 +65,15 @@ class Job:
             visible_only=self.visible_only,
             head=self.head,
         )
+
+
+@runtime_checkable
+class Played(Protocol):
+    """An instance whose results depend on the conversation, not on its state alone: tools that a model plays (001)."""
+
+    def results(self, need: NeedCalls) -> Sequence[Result]:
+        """The results of `need.calls`, in order. Raises InfrastructureError where nobody plays them."""
+        ...
 
 
 class _Running:
@@ -89,6 +102,8 @@ class _Running:
             return self.lost()
 
     def _world(self) -> Instance:
+        if self.job.world is not None:
+            return self.job.world()
         try:
             return self.job.environment.reset(self.job.task.state)
         except ValueError as error:  # it was accepted when the task was: no policy has asked for it
@@ -101,6 +116,8 @@ class _Running:
     def _answer(self, request: Request) -> Answer:
         assert self.instance is not None
         if isinstance(request, NeedCalls):
+            if isinstance(self.instance, Played):
+                return self.instance.results(request)
             results: list[Result] = []
             for call in request.calls:
                 try:
