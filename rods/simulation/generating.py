@@ -116,7 +116,8 @@ def draw_like(
 
 
 def others(repository: ToolRepository, tools: Sequence[str], rng: random.Random) -> list[SimulatedTool]:
-    """As many tools of each category as there are among `tools`, these themselves only where there are too few others."""
+    """As many tools of each category as there are among `tools`; these themselves only where there are too few
+    others."""
     found: list[SimulatedTool] = []
     for category, count in Counter(repository.tools[name].tool.group for name in tools).items():
         within = rng.sample(repository.of(category), len(repository.of(category)))
