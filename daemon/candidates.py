@@ -10,7 +10,7 @@ from daemon.authors.base import Defect, Judgement
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.faults import ERROR_OF_VERDICT, Failure, verdict_of_gate
 from rods.gates.records import Checked, GateRejection
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 
 StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admission"]
 
@@ -21,8 +21,8 @@ class VariantJob:
 
     pick: str
     index: int
-    seed: Task
-    root: Task  # the original that the lineage began with
+    seed: AnyTask
+    root: AnyTask  # the original that the lineage began with
     generation: int  # the variant's own: the seed's + 1
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rods.analysis.sampling import Sampler
-from rods.analysis.says import Text, leaves
+from rods.analysis.says import Text, key_of, leaves
 from rods.analysis.schemas import limits
 from rods.calls import Call
 from rods.canonical import keyed_random
@@ -52,8 +52,9 @@ def misled(task: OpenTask, tools: Mapping[str, Tool]) -> Iterator[tuple[str, tup
     if len(calls) == 1:
         only, sampler = calls[0], Sampler(keyed_random(0, "misled", task.id))
         taken = [each for each in tools[only.name].parameters if each.name in only.arguments]
+        taken.sort(key=lambda each: not each.required)
         drawn = ((each.name, sampler.value(each.name, limits(each))) for each in taken for _ in range(DRAWS))
-        other = next(((name, value) for name, value in drawn if value != only.arguments[name]), None)
+        other = next(((name, value) for name, value in drawn if key_of(value) != key_of(only.arguments[name])), None)
         if other is not None:
             yield f"with another {other[0]}", (Call(only.name, {**only.arguments, other[0]: other[1]}),)
 
