@@ -52,7 +52,7 @@ def trained(run: Run, steps: int = 2) -> None:
         training.begin(SimulatedPolicy(run.config))
         for _ in range(steps):
             batch = training.next_batch()
-            given = jobs(batch, run.config, run.environments)
+            given = jobs(batch, run.config, run.players)
             left = [
                 iter((GOOD, BAD)[place % 2] if job.task.id == PLAYED.id else [DONE] * 9)
                 for place, job in enumerate(given)

@@ -142,7 +142,7 @@ def goal_outcome(task: OpenTask, trace: Trace) -> Outcome:
     for step in (step for turn in trace.turns for step in turn.steps):
         for call in step.calls:
             world.call(call)
-    return goal.outcome(world, NeedOutcome((), (), 0))
+    return goal.outcome(world, NeedOutcome((), (), ()))
 
 
 def test_an_instance_that_is_played_sees_the_conversation_and_may_be_made_for_the_job() -> None:
