@@ -19,11 +19,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from daemon.authors.base import Assignment, Author, Texts
 from daemon.authors.drawn import DrawnAssignment, DrawnAuthor
-from daemon.candidates import FormedTask, Rejected, Rejection, StageName, VariantJob, plain, with_blanks
+from daemon.candidates import FormedTask, Rejected, Rejection, StageName, V, VariantJob, plain, with_blanks
 from rods.analysis.profile import Profile, distance, profile
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
@@ -31,10 +31,11 @@ from rods.environments.base import Environment
 from rods.errors import InfrastructureError
 from rods.faults import FINAL, PATCHABLE
 from rods.gates import SimilarityIndex, abridged, check
-from rods.gates.drawn import Playing, check_drawn, levels_of
+from rods.gates.drawn import Playing, check_drawn
 from rods.gates.ground_truth import brief
 from rods.gates.records import Checked
 from rods.llm import BudgetSpent
+from rods.simulation.generating import levels_of
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
 
 PLAIN: tuple[TaskType, ...] = ("base", "long_context")  # what stage IV judges as it is; the others are made in stage V
@@ -55,12 +56,12 @@ class Pipeline:
 
     async def write(
         self,
-        job: VariantJob,
+        job: VariantJob[V],
         author: Author | DrawnAuthor,
         environment: Environment,
-        admit: Callable[[AnyTask], list[str]],
+        admit: Callable[[V], list[str]],
         reject: Callable[[Rejection], None],
-    ) -> AnyTask | str:
+    ) -> V | str:
         """The variant, with its provenance; or why the seed is discarded. `author` is one for such seeds.
 
         `admit` is asked last and answers with reasons against near duplicates; without reasons it has entered the task
@@ -69,9 +70,9 @@ class Pipeline:
         """
         if job.seed.type not in PLAIN and not self.config.pipeline.adversarial:
             return f"stage V is switched off, and a variant keeps its seed's type ({job.seed.type})"
-        if isinstance(job.seed, OpenTask):
-            return await _Drawing(self, job, cast(DrawnAuthor, author), environment, admit, reject).run()
-        return await _Composing(self, job, cast(Author, author), environment, admit, reject).run()
+        kind: type[_Writing[Any, Any]] = _Drawing if isinstance(job.seed, OpenTask) else _Composing
+        outcome: V | str = await kind(self, job, author, environment, admit, reject).run()
+        return outcome
 
     async def compute(self, function: Callable[..., T], *arguments: Any) -> T:
         """Runs `function` in a thread, so that the service stays responsive whatever an environment does."""
@@ -86,19 +87,19 @@ class Pipeline:
         return self._profiles[root.id]
 
 
-A = TypeVar("A", Author, DrawnAuthor)
+A = TypeVar("A")  # who writes
 
 
-class _Writing(Generic[A]):
+class _Writing(Generic[V, A]):
     """One job, over its attempts."""
 
     def __init__(
         self,
         pipeline: Pipeline,
-        job: VariantJob,
+        job: VariantJob[V],
         author: A,
         environment: Environment,
-        admit: Callable[[AnyTask], list[str]],
+        admit: Callable[[V], list[str]],
         reject: Callable[[Rejection], None],
     ) -> None:
         self.pipeline, self.config = pipeline, pipeline.config
@@ -109,7 +110,7 @@ class _Writing(Generic[A]):
         self.attempt = 0
         self.stage: StageName = "plan"  # where the attempt is
 
-    async def run(self) -> AnyTask | str:
+    async def run(self) -> V | str:
         last = ""
         for attempt in range(1, self.config.pipeline.attempts + 1):
             self.attempt = attempt
@@ -131,7 +132,7 @@ class _Writing(Generic[A]):
                 break
         return last
 
-    async def _candidate(self) -> AnyTask:
+    async def _candidate(self) -> V:
         """One attempt, from plan to admission. Raises Rejected."""
         raise NotImplementedError
 
@@ -140,8 +141,7 @@ class _Writing(Generic[A]):
         """What the choices of an attempt are drawn by."""
         return self.config.random_seeds.daemon, self.job.pick, self.job.index, self.attempt
 
-    def _admitted(self, task: T) -> T:
-        assert isinstance(task, AnyTask)
+    def _admitted(self, task: V) -> V:
         self.stage = "admission"
         if self.config.gates.duplicates and (reasons := self.admit(task)):
             raise Rejected("admission", "duplicates", reasons, task.as_json())
@@ -162,13 +162,13 @@ class _Writing(Generic[A]):
                 self.blocked |= {error.function}
 
 
-class _Drawing(_Writing[DrawnAuthor]):
+class _Drawing(_Writing[OpenTask, DrawnAuthor]):
     """The variant of a drawn task."""
 
-    async def _candidate(self) -> AnyTask:
+    async def _candidate(self) -> OpenTask:
         job, settings, playing = self.job, self.config.pipeline, self.pipeline.playing
         levels = levels_of(job.seed)
-        assert isinstance(job.seed, OpenTask) and isinstance(job.root, OpenTask) and levels is not None
+        assert levels is not None, "only drawn tasks are picked"
         assert playing is not None, "a run with drawn tasks says who plays them"
         self.stage = "plan"
         problem = self.failures[-1].detail if self.failures else ""
@@ -195,22 +195,21 @@ class _Drawing(_Writing[DrawnAuthor]):
             "attempts": self.attempt,
             "model": self.author.name,
             "prompts": dict(self.author.hashes),
-            "results": results,
+            **({"results": results} if any(results) else {}),
         }
         return self._admitted(replace(task, provenance=provenance, id=""))
 
 
-class _Composing(_Writing[Author]):
+class _Composing(_Writing[Task, Author]):
     """The variant of a task with ground truth, through the stages."""
 
     profile: Profile
 
-    async def _candidate(self) -> AnyTask:
-        settings, seed, root = self.config.pipeline, self.job.seed, self.job.root
-        assert isinstance(seed, Task) and isinstance(root, Task)
+    async def _candidate(self) -> Task:
+        settings, seed = self.config.pipeline, self.job.seed
         self.stage = "plan"
-        self.profile = await self.pipeline.shape(self.environment, root)
-        given = Assignment(self.environment, seed, root, self.profile, self.key, self.config.gates)
+        self.profile = await self.pipeline.shape(self.environment, self.job.root)
+        given = Assignment(self.environment, seed, self.job.root, self.profile, self.key, self.config.gates)
         draft = await self._draft(given)
         write = self.author.rewrite if settings.rewrite else self.author.queries
         if seed.type in PLAIN:

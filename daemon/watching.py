@@ -29,6 +29,7 @@ from rods.rules.curriculum import selects, stage_rules
 from rods.rules.selection import TaskFacts, signals
 from rods.rules.tracker import Window
 from rods.rules.zones import TaskSignal
+from rods.simulation.generating import varied
 from rods.tasks import AnyTask
 
 BLOCK = 4 << 20  # bytes fetched at once, unless a single group is longer

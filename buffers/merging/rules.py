@@ -24,6 +24,7 @@ from rods.rules import order, retirement
 from rods.rules.curriculum import opening, selects, stage_rules
 from rods.rules.retirement import Decision
 from rods.rules.tracker import Standing, Tracker
+from rods.simulation.generating import varied
 from rods.tasks import AnyTask, TaskType
 
 Reason = Literal["schema", "split", "unknown_environment", "duplicate", "near_duplicate", "contaminated"]

@@ -25,9 +25,9 @@ from rods.gates.leaks import leaks
 from rods.gates.records import Checked, GateRejection, Reason
 from rods.gates.similarity import SimilarityIndex, contamination, duplicates
 from rods.gates.witness import misled, results_of, told, witness
-from rods.rules.difficulty import DIMENSIONS, Levels
+from rods.simulation.generating import levels_of
 from rods.simulation.roles import arguments_schema
-from rods.tasks import AnyTask, OpenTask, Persona, Rubric, Task
+from rods.tasks import OpenTask, Persona, Rubric
 
 Playing = Callable[[OpenTask], Job]  # an episode of the task as the run plays it, in a fresh world
 
@@ -44,22 +44,6 @@ class DrawnShape:
     ambiguity: int
     system: int
     criteria: tuple[str, ...]
-
-
-def levels_of(task: AnyTask) -> Levels | None:
-    """The levels that a task was drawn with; None where it was not drawn: its user is none that is played, nothing says
-    which calls are expected, or its provenance holds no levels."""
-    if not isinstance(task, OpenTask) or not isinstance(task.user, Persona) or not isinstance(task.goal, Rubric):
-        return None
-    kept = task.provenance.get("levels")
-    if not task.goal.calls or not isinstance(kept, dict) or kept.keys() != {field.name for field in fields(Levels)}:
-        return None
-    return Levels(**kept) if all(type(kept[name]) is int for name in DIMENSIONS) else None
-
-
-def varied(task: AnyTask) -> bool:
-    """Whether variants can be written of `task`: it has a script with ground truth, or was drawn."""
-    return isinstance(task, Task) or levels_of(task) is not None
 
 
 def shape_of(tools: Mapping[str, Tool], task: OpenTask) -> DrawnShape:
@@ -115,6 +99,16 @@ def check_drawn(
     return Checked((seen,), None, tuple(GateRejection(gate, tuple(why)) for gate, why in asked if why))
 
 
+def replayed_drawn(environment: Environment, task: OpenTask, job: Job) -> list[Reason]:
+    """Why a variant of a drawn task does not hold any more; empty when it does: its witness is played again by `job`,
+    gives the results on record, and is approved of. Raises InfrastructureError where a player broke."""
+    if strange := foreign(environment, task):
+        return strange
+    trace = witness(job, task.goal_calls)
+    refused = [] if trace.resolved == trace.expected else [Reason(f"its witness {_earned(trace)}")]
+    return failed(task, results_of(trace)) or refused
+
+
 def unfit(environment: Environment, task: OpenTask, gates: Gates) -> list[Reason]:
     """The expected calls that break their tools' documents, or are larger than a policy writes."""
     tools, reasons = environment.tools(), list[Reason]()
@@ -143,12 +137,13 @@ def unlike(tools: Mapping[str, Tool], root: OpenTask, task: OpenTask) -> list[Re
 def failed(task: OpenTask, seen: Sequence[Result]) -> list[Reason]:
     """The expected calls that fail, or do not give the results that the task's provenance records."""
     recorded = task.provenance.get("results")
+    kept = recorded[0] if isinstance(recorded, list) and recorded and isinstance(recorded[0], list) else None
     reasons = []
     for index, (call, result) in enumerate(zip(task.goal_calls, seen, strict=False)):
         if result.error is not None:
             reasons.append(Reason(f"{call.name} fails ({result.error}): {result.text[:200]}", call=index))
-        elif recorded is not None and recorded[0][index] not in (result.text, brief(result.text)):
-            reasons.append(Reason(f"{call.name} gave {result.text[:200]!r}, recorded was something else", call=index))
+        elif kept is not None and kept[index : index + 1] not in ([result.text], [brief(result.text)]):
+            reasons.append(Reason(f"{call.name} gave {result.text[:200]!r}, on record is something else", call=index))
     if len(seen) < len(task.goal_calls):
         reasons.append(Reason(f"the conversation ended before {task.goal_calls[len(seen)].name} could be called"))
     return reasons

@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
 from functools import cache
 from itertools import chain
@@ -30,9 +30,9 @@ from rods.calls import Call
 from rods.canonical import content_id, keyed_random
 from rods.environments.base import Parameter, Tool
 from rods.errors import UserError
-from rods.rules.difficulty import Levels
+from rods.rules.difficulty import DIMENSIONS, Levels
 from rods.simulation.tools import SimulatedTool, ToolRepository
-from rods.tasks import EnvironmentRef, Limits, OpenTask, Persona, Rubric, Split
+from rods.tasks import AnyTask, EnvironmentRef, Limits, OpenTask, Persona, Rubric, Split, Task
 
 PHRASES = Path(__file__).parent / "phrases.toml"
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
@@ -153,6 +153,22 @@ def open_task(
         system=system_prompt(drawn.levels),
         limits=Limits(tool_turns, replies + asked),
     )
+
+
+def levels_of(task: AnyTask) -> Levels | None:
+    """The levels that a task was drawn with; None where it was not drawn: its user is none that is played, nothing says
+    which calls are expected, or its provenance holds no levels."""
+    if not isinstance(task, OpenTask) or not isinstance(task.user, Persona) or not isinstance(task.goal, Rubric):
+        return None
+    kept = task.provenance.get("levels")
+    if not task.goal.calls or not isinstance(kept, dict) or kept.keys() != {field.name for field in fields(Levels)}:
+        return None
+    return Levels(**kept) if all(type(kept[name]) is int for name in DIMENSIONS) else None
+
+
+def varied(task: AnyTask) -> bool:
+    """Whether variants can be written of `task`: it has a script with ground truth, or was drawn."""
+    return isinstance(task, Task) or levels_of(task) is not None
 
 
 def system_prompt(levels: Levels) -> str:
