@@ -1,7 +1,7 @@
 """Witness conversations of a drawn task: a policy that knows which calls are expected, and makes them.
 
-It makes each call as soon as all of its values were said or shown, asks the user for what it knows and has not said
-while the user has texts to spare, tells it what the calls gave, and lets it go on to its next request. A call whose
+It makes each call as soon as all of its values were said or shown, asks the user for what it knows and no request of
+its says while the user has texts to spare, tells it what the calls gave, and lets it go on to its next request. A call whose
 values are never said it makes all the same: whether they can be known is another gate's business. The conversation goes
 through the engine, in the dialect of the run: a policy could have had it.
 """
@@ -25,7 +25,7 @@ from rods.tasks import OpenTask, Persona
 
 REPORTED = 300  # characters of its results that the user is told of a call
 DRAWS = 20  # of another value for an argument, until one differs
-_MARKS = re.compile(r"<[^<>]*>|[?<>\s]+")  # a question mark would ask the user something
+_MARKS = re.compile(r"(?:\s*<[^<>]*>)+|[?<>\s]+")  # a question mark would ask the user something
 
 
 def witness(job: Job, calls: Sequence[Call]) -> Trace:
@@ -71,6 +71,8 @@ class _Witness:
         task = job.task
         assert isinstance(task, OpenTask) and isinstance(task.user, Persona)
         self.dialect, self.user, self.left = job.dialect, task.user, list(calls)
+        later = Text.of(" | ".join(task.user.further))
+        self.hidden = [one for one, words in task.user.knows.items() if not later.tells(words)]  # never said unasked
         self.asked: set[str] = set()  # topics
         self.questions = 0
         self.called = False  # whether the last reply was a call
@@ -82,7 +84,7 @@ class _Witness:
         heard = Text.of("\n".join(each.content for each in need.messages if each.role not in ("system", "assistant")))
         texts = self.user.turns - need.turn - 1  # that the user may still say
         requests = len(self.user.further) - (need.turn - self.questions)  # that it has not made
-        topics = [one for one, words in self.user.knows.items() if one not in self.asked and not heard.tells(words)]
+        topics = [one for one in self.hidden if one not in self.asked and not heard.tells(self.user.knows[one])]
         known = bool(self.left) and all(told(leaf, heard) for _, leaf in leaves(dict(self.left[0].arguments)))
         asks = bool(topics) and texts > requests
         waits = requests > 0 and texts > 0  # for what the user says next
