@@ -86,7 +86,11 @@ def test_a_witness_asks_calls_and_reports() -> None:
     assert [step.calls[0] for turn in trace.turns for step in turn.steps if step.calls] == list(vague.goal_calls)
     assert len(results_of(trace)) == 3 and trace.end == "finished" and trace.resolved == 2
     said = [step.text for turn in trace.turns for step in turn.steps if not step.calls]
-    assert "Could you tell me about what is wanted;" in said[0] and "That is done. [{" in said[-1] and "<tool_response>" not in said[-1]
+    assert (
+        "Could you tell me about what is wanted;" in said[0]
+        and "That is done. [{" in said[-1]
+        and "<tool_response>" not in said[-1]
+    )
     users = [message.content for message in trace.messages if message.role == "user"]
     assert isinstance(vague.user, Persona) and vague.user.knows["what is wanted"] not in users[0]
     assert any(vague.user.knows["what is wanted"] in text for text in users)
