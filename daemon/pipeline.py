@@ -36,7 +36,7 @@ from rods.gates.ground_truth import brief
 from rods.gates.records import Checked
 from rods.llm import BudgetSpent
 from rods.simulation.generating import levels_of
-from rods.tasks import AnyTask, OpenTask, Task, TaskType
+from rods.tasks import OpenTask, Task, TaskType
 
 PLAIN: tuple[TaskType, ...] = ("base", "long_context")  # what stage IV judges as it is; the others are made in stage V
 NOTHING = SimilarityIndex()

@@ -1,4 +1,4 @@
-"""Where a run's tasks come from: `[data] tasks` is `desk`, `desk-small`, `desk-regions`, `bfcl` or a JSONL file."""
+"""Where a run's tasks come from: `[data] tasks` is one of `DESK` or `PERSONAS`, `bfcl` or a JSONL file."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from worlds.desk.generator import Size
 
 DESK: dict[str, Size | Literal["regions"]] = {"desk": "full", "desk-small": "small", "desk-regions": "regions"}
+PERSONAS = {"desk-personas": False, "desk-personas-mute": True}  # whether the users of the originals know nothing
 DESK_TRAIN = DESK_HELD_OUT = 200  # what desk writes when the configuration names no number
 
 
@@ -25,11 +26,14 @@ def load_tasks(data: Data, folder: Path) -> list[AnyTask]:
     trained on (environments, ground truths, sizes) is checked where the run is created.
     """
     tasks: Sequence[AnyTask]
-    if data.tasks in DESK:
+    if data.tasks in DESK or data.tasks in PERSONAS:
         from worlds import desk
 
         numbers = data.train or DESK_TRAIN, data.held_out or DESK_HELD_OUT
-        tasks = desk.generate(data.random_seed, *numbers, DESK[data.tasks])
+        if data.tasks in DESK:
+            tasks = desk.generate(data.random_seed, *numbers, DESK[data.tasks])
+        else:
+            tasks = desk.generate_personas(data.random_seed, *numbers, mute=PERSONAS[data.tasks])
         where = data.tasks
     elif data.tasks == "bfcl":
         from worlds import bfcl

@@ -21,7 +21,9 @@ class Section(BaseModel):
 class Data(Section):
     """Which tasks a run starts with."""
 
-    tasks: str = "desk"  # `desk`, `desk-small`, `desk-regions`, `bfcl`, or a JSONL file (beside the configuration's)
+    # `desk`, `desk-small`, `desk-regions`, `desk-personas` (users are played), `desk-personas-mute` (in training they
+    # know nothing: a control), `bfcl`, or a JSONL file (beside the configuration's)
+    tasks: str = "desk"
     train: int = Field(0, ge=0)  # how many training tasks are taken from the front; 0: all
     held_out: int = Field(0, ge=0)  # how many held-out tasks are taken; 0: all
     random_seed: int = 7  # of generated data (desk)

@@ -60,7 +60,7 @@ class Environments:
             raise UserError(
                 "unknown environment",
                 where=where,
-                remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory', 'file.py:factory' or 'folder/'",
+                remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory', 'file.py:factory', 'folder/'",
             )
         if self._sandbox is not None and name in self._sandbox.environments:
             return self._confine(name, factory, self._sandbox)

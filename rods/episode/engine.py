@@ -16,11 +16,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from rods.calls import Call
+from rods.conversations import Limits, Persona, Script
 from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Result, Tool
 from rods.faults import End
 from rods.interfaces.base import IDENTITY, Interface, Shown
-from rods.tasks import AnyTask, Limits, OpenTask, Persona, Script, Task
+from rods.tasks import AnyTask, OpenTask, Task
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit
 PLAYED = "done"  # what a turn of a head start ends with

@@ -16,6 +16,7 @@ from rods.analysis.flows import Output
 from rods.analysis.says import Text, leaves
 from rods.analysis.schemas import Checker
 from rods.config import Gates
+from rods.conversations import Persona, Rubric
 from rods.environments.base import Environment, Result, Tool
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
@@ -27,7 +28,7 @@ from rods.gates.similarity import SimilarityIndex, contamination, duplicates
 from rods.gates.witness import misled, results_of, told, witness
 from rods.simulation.generating import levels_of
 from rods.simulation.roles import arguments_schema
-from rods.tasks import OpenTask, Persona, Rubric
+from rods.tasks import OpenTask
 
 Playing = Callable[[OpenTask], Job]  # an episode of the task as the run plays it, in a fresh world
 

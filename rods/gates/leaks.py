@@ -12,10 +12,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
+from rods.conversations import Persona
 from rods.environments.base import Environment, Tool
 from rods.gates.lexicon import lexicon
 from rods.gates.records import Reason
-from rods.tasks import RETURN_SENTENCE, AnyTask, OpenTask, Persona
+from rods.tasks import RETURN_SENTENCE, AnyTask, OpenTask
 
 ARTEFACTS = re.compile(
     r"thought process|construct query|step \d+:|ground truth|tool call|function call|api call|<\w+>|```|[{}\[\]\\|<>]",

@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from rods.canonical import canonical
+from rods.conversations import Rubric
 from rods.gates.records import Reason
-from rods.tasks import HELD_OUT_SPLITS, RETURN_SENTENCE, AnyTask, OpenTask, Rubric, Task
+from rods.tasks import HELD_OUT_SPLITS, RETURN_SENTENCE, AnyTask, OpenTask, Task
 
 GRAM = 8  # words
 THRESHOLD = 0.5

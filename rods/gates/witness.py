@@ -1,9 +1,9 @@
 """Witness conversations of a drawn task: a policy that knows which calls are expected, and makes them.
 
-It makes each call as soon as all of its values were said or shown, asks the user for what it knows and no request of
-its says while the user has texts to spare, tells it what the calls gave, and lets it go on to its next request. A call whose
-values are never said it makes all the same: whether they can be known is another gate's business. The conversation goes
-through the engine, in the dialect of the run: a policy could have had it.
+It makes each call as soon as all of its values were said or shown. While the user has texts to spare it asks for what
+the user knows and no request of its says; otherwise it tells the user what the calls gave, and lets it go on to its next
+request. A call whose values are never said it makes all the same: whether they can be known is another gate's business.
+The conversation goes through the engine, in the dialect of the run: a policy could have had it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from rods.analysis.says import Text, key_of, leaves
 from rods.analysis.schemas import limits
 from rods.calls import Call
 from rods.canonical import keyed_random
+from rods.conversations import Persona
 from rods.environments.base import Result, Tool
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import InfrastructureError
-from rods.tasks import OpenTask, Persona
+from rods.tasks import OpenTask
 
 REPORTED = 300  # characters of its results that the user is told of a call
 DRAWS = 20  # of another value for an argument, until one differs

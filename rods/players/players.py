@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rods.conversations import RUBRIC_LEVELS, Rubric
 from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Instance
 from rods.environments.loading import Environments
@@ -19,7 +20,7 @@ from rods.interfaces.base import IDENTITY, Interface
 from rods.simulation.tools import SimulatedTool, from_environment
 from rods.simulation.verifying import Conversation, judged, unjudged
 from rods.simulation.world import RepositoryEnvironment
-from rods.tasks import RUBRIC_LEVELS, AnyTask, OpenTask, Rubric
+from rods.tasks import AnyTask, OpenTask
 
 
 class Players:

@@ -28,11 +28,12 @@ from rods.analysis.says import Text, leaves
 from rods.analysis.schemas import fits, limits
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
+from rods.conversations import Limits, Persona, Rubric
 from rods.environments.base import Parameter, Tool
 from rods.errors import UserError
 from rods.rules.difficulty import DIMENSIONS, Levels
 from rods.simulation.tools import SimulatedTool, ToolRepository
-from rods.tasks import AnyTask, EnvironmentRef, Limits, OpenTask, Persona, Rubric, Split, Task
+from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split, Task
 
 PHRASES = Path(__file__).parent / "phrases.toml"
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
@@ -135,9 +136,9 @@ def open_task(
     split: Split = "train",
     provenance: Mapping[str, Any] = MappingProxyType({}),
 ) -> OpenTask:
-    """The task of a run. Its rubric names the criteria that count and has the expected calls; its limits are the caps of
-    its levels. A user whose first query hides something has one text more than these, and the policy one reply: to ask
-    and to be told. The random seed of its world follows from what was drawn."""
+    """The task of a run. Its rubric names the criteria that count and has the expected calls; its limits are the caps
+    of its levels. A user whose first query hides something has one text more than these, and the policy one reply: to
+    ask and to be told. The random seed of its world follows from what was drawn."""
     turns, tool_turns, replies = drawn.levels.caps
     asked = int(bool(drawn.hidden))
     known = {"levels": drawn.levels.as_json(), "category": drawn.category, "hidden": list(drawn.hidden)}

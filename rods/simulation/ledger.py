@@ -178,21 +178,14 @@ class Ledger:
 
     def state(self) -> dict[str, Any]:
         """The whole account as JSON, for `load`."""
-        return {
-            "things": [[*name, one.fields, one.there, one.changed] for name, one in self._things.items()],
-            "whole": copy.deepcopy(self._whole),
-            "looked_up": {
-                asked.decode(): [one.status, one.value, one.message] for asked, one in self._looked_up.items()
-            },
-        }
+        things = [[*name, one.fields, one.there, one.changed] for name, one in self._things.items()]
+        looked_up = [[asked.decode(), one.status, one.value, one.message] for asked, one in self._looked_up.items()]
+        return copy.deepcopy({"things": things, "whole": self._whole, "looked_up": looked_up})
 
     def load(self, state: Any) -> None:
         """Replaces the whole account by what `state` returned. Raises ValueError for what it never returns."""
         try:
-            things = {
-                (str(kind), key): _Thing(dict(fields), bool(there), bool(changed))
-                for kind, key, fields, there, changed in state["things"]
-            }
+            things = {(str(kind), key): _Thing(dict(known), *flags) for kind, key, known, *flags in state["things"]}
             whole = {str(kind): [dict(one) for one in filters] for kind, filters in state["whole"].items()}
             looked_up = {
                 asked.encode(): ToolAnswer(one[0], one[1], one[2]) for asked, one in state["looked_up"].items()

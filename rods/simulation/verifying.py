@@ -9,8 +9,9 @@ The five criteria of drawn tasks (`generating.CRITERIA`) are read so:
 - *no_redundancy*: no call was made twice, and none failed.
 - *efficiency*: at most `SPARE` calls more than are expected.
 
-A severe error is a call that created, changed or removed something which no expected call is about. What an assistant
-claims, asks or leaves unsaid is not seen, nor whether another way leads to the same.
+A severe error is to carry out none of what is expected, which gives the wish up, and a call that created, changed or
+removed something which no expected call is about. What an assistant claims, asks or leaves unsaid is not seen, nor
+whether another way leads to the same.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from dataclasses import dataclass
 
 from rods.analysis.says import Text, key_of, leaves
 from rods.calls import Call
+from rods.conversations import Persona, Rubric
 from rods.environments.base import Result
 from rods.simulation.generating import CRITERIA
 from rods.simulation.roles import Assessment, verdict, without_asking
 from rods.simulation.tools import SimulatedTool
-from rods.tasks import OpenTask, Persona, Rubric
+from rods.tasks import OpenTask
 
 SPARE = 2  # calls beyond the expected ones that a short way may have
 WRITES = frozenset({"creates", "changes", "removes"})
@@ -75,9 +77,8 @@ def _objections(
     yield "expected_tools", f"{exact} was not carried out as it is" if exact else ""
     yield "no_hallucination", next(_invented(task, tools, conversation), "")
     failed = next((call for call, result in made if result.error is not None), None)
-    twice = next(
-        (call for number, (call, _) in enumerate(made) if any(_equal(call, one) for one, _ in made[:number])), None
-    )
+    places = enumerate(made)
+    twice = next((call for place, (call, _) in places if any(_equal(call, one) for one, _ in made[:place])), None)
     yield "no_redundancy", f"{failed} failed" if failed else f"{twice} was made twice" if twice else ""
     yield "efficiency", f"{len(made)} calls, {len(expected)} are expected" if len(made) > len(expected) + SPARE else ""
 
@@ -116,10 +117,12 @@ def _invented(task: OpenTask, tools: Mapping[str, SimulatedTool], conversation: 
 
 
 def _severe(expected: Sequence[Call], tools: Mapping[str, SimulatedTool], made: Sequence[tuple[Call, Result]]) -> str:
-    """What was done to a thing that no expected call is about; empty where nothing was."""
+    """What was done that nobody asked for, or that nothing was done that somebody has; else empty."""
+    served = False
     for call, result in made:
         effect = tools[call.name].effect if call.name in tools else None
-        if result.error is None and effect is not None and effect.does in WRITES:
-            if not any(_serves(call, one, tools) for one in expected):
-                return f"{call} was not asked for"
-    return ""
+        wanted = result.error is None and any(_serves(call, one, tools) for one in expected)
+        if result.error is None and not wanted and effect is not None and effect.does in WRITES:
+            return f"{call} was not asked for"
+        served |= wanted
+    return "" if served else "nothing of what is expected was carried out"

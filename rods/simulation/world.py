@@ -12,7 +12,6 @@ shown so far.
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -27,6 +26,7 @@ from rods.simulation.tools import OF_MANY, OF_ONE, Effect, SimulatedTool, ToolRe
 
 BEHAVIOUR = 1  # version of what is drawn; another one gives tasks another environment
 DRAWS = 8  # of a result, until one contradicts nothing
+LONGEST = 20_000  # bytes of a call's arguments
 ITEMS = 3  # things that a list adds to those that are known, at most
 STATE_FIELDS = frozenset({"random_seed", "ledger"})
 
@@ -54,6 +54,12 @@ class RepositoryEnvironment:
         tool = self._tools.get(call.name)
         if tool is None:
             return Result(f"no tool is called {call.name!r}", None, "unknown_tool")
+        try:
+            size = len(canonical(dict(call.arguments)))
+        except (ValueError, RecursionError) as error:
+            return Result(f"the arguments are {error}"[:400], None, "bad_arguments")
+        if size > LONGEST:
+            return Result(f"the arguments have {size:,} bytes, allowed are {LONGEST:,}", None, "bounds")
         known = {each.name: each for each in tool.parameters}
         if missing := [name for name, each in known.items() if each.required and name not in call.arguments]:
             return Result(f"missing arguments: {', '.join(missing)}", None, "bad_arguments")
@@ -106,7 +112,7 @@ class RepositoryWorld:
         return answer.result()
 
     def snapshot(self) -> dict[str, Any]:
-        return {"random_seed": self.random_seed, "ledger": copy.deepcopy(self.ledger.state())}
+        return {"random_seed": self.random_seed, "ledger": self.ledger.state()}
 
     def fork(self) -> Instance:
         return RepositoryWorld(self.environment, self.snapshot())

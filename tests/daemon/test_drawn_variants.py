@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def finished(folder: Path, kills: int = 0) -> Path:
     folder.mkdir(exist_ok=True)
     file = folder / "tasks.jsonl"
     file.write_bytes(task_lines(originals()))
-    changes = {"data.tasks": str(file), "policy.growth": 0.03, "pool.drift_groups": 2}
+    changes: dict[str, Any] = {"data.tasks": str(file), "policy.growth": 0.03, "pool.drift_groups": 2}
     return run_to_end(folder, kills=kills, sync="lockstep", **changes)
 
 

@@ -1,5 +1,5 @@
-"""The tool repository that comes with the project: one JSON file a category, documents only (001 §2.2.1), and the environment
-of these, which draws what they answer."""
+"""The tool repository that comes with the project: one JSON file a category, documents only (001 §2.2.1), and its
+environment, which draws what they answer."""
 
 from __future__ import annotations
 

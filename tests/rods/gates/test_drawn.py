@@ -12,6 +12,7 @@ import pytest
 from rods import dialects
 from rods.calls import Call
 from rods.config import Gates
+from rods.conversations import Persona, Rubric
 from rods.environments.base import Instance, Result, reference
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedOutcome, Outcome
@@ -22,7 +23,7 @@ from rods.gates.witness import results_of, witness
 from rods.players import Players
 from rods.rules.difficulty import Levels
 from rods.simulation.generating import DrawnTask, draw_task, open_task, varied
-from rods.tasks import OpenTask, Persona, Rubric
+from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS
 from worlds.repository import shipped
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from rods.calls import Call
+from rods.conversations import Persona, Rubric
 from rods.episode.drivers import played_again
 from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.gates import unjudgeable
 from rods.players import Players
 from rods.rules.difficulty import Levels
-from rods.tasks import OpenTask, Persona, Rubric
+from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS
 from tests.rods.players.conversations import DONE, TAGS, WORLD, drawn, expected, one_drawn, play, played, witness
 
@@ -33,10 +34,7 @@ def test_a_witness_of_every_drawn_task_earns_all_and_with_a_call_left_out_less()
     for task in drawn():
         assert unjudgeable(WORLD, task) == [] and OpenTask.from_json(task.as_json()) == task
     whole = played(jobs, [witness(task) for task in drawn()])
-    wrong = [
-        (job.task.id, trace.end, notes(trace)) for job, trace in zip(jobs, whole, strict=True) if trace.resolved != 2
-    ]
-    assert not wrong
+    assert not [notes(trace) for trace in whole if trace.resolved != 2]
     assert {trace.end for trace in whole} == {"finished"}
     less = played(jobs, [witness(task, expected(task)[:-1]) for task in drawn()])
     assert all(trace.resolved < 2 for trace in less)
@@ -89,7 +87,7 @@ def library(*calls: Call, knows: str = "BOK-12345, MEM-0001") -> OpenTask:
         ([Call("get_book", {"book_id": "BOK-99999"}), Call("borrow_book", BOOKED)], 1, "nobody gave 'BOK-99999'"),
         ([Call("get_book", {"book_id": 3}), Call("borrow_book", BOOKED)], 1, "failed"),
         ([Call("list_loans", {"member_id": "mem-0001"})] * 2 + [Call("borrow_book", BOOKED)], 1, "no_redundancy"),
-        ([Call("get_book", {"book_id": "BOK-12345"})], 0, "intent is missed"),
+        ([Call("get_book", {"book_id": "BOK-12345"})], 0, "nothing of what is expected"),
     ],
 )
 def test_what_calls_earn(calls: Sequence[Call], earned: int, said: str) -> None:
@@ -108,10 +106,12 @@ def test_what_tools_have_shown_is_not_invented() -> None:
 
 
 @pytest.mark.parametrize(
-    "goal", [Rubric(("Polite.",), (Call("get_book", {"book_id": "BOK-12345"}),)), Rubric(("intent",))]
+    ("goal", "why"),
+    [
+        (Rubric(("Polite.",), (Call("get_book", {"book_id": "BOK-12345"}),)), "its criterion 'Polite.' is none of"),
+        (Rubric(("intent",)), "it expects no calls"),
+    ],
 )
-def test_a_rubric_that_rules_cannot_judge_is_refused(goal: Rubric) -> None:
-    with pytest.raises(
-        UserError, match="cannot be judged without a model: (its criterion 'Polite.'|it expects no calls)"
-    ):
+def test_a_rubric_that_rules_cannot_judge_is_refused(goal: Rubric, why: str) -> None:
+    with pytest.raises(UserError, match=f"cannot be judged without a model: {why}"):
         PLAYERS.job(replace(library(), goal=goal, id=""), TAGS, max_steps=8)

@@ -71,6 +71,8 @@ def test_what_calls_do_stays_so() -> None:
         (Call("get_book", {"book_id": "BOK-12345", "page": 3}), "bad_arguments", "unknown arguments: page"),
         (Call("get_book", {"book_id": 12345}), "bad_arguments", "must be of type string"),
         (Call("get_book", {"book_id": "12345"}), "bounds", "book_id"),
+        (Call("search_books", {"query": "x" * 20_000}), "bounds", "allowed are 20,000"),
+        (Call("search_books", {"query": float("nan")}), "bad_arguments", "not canonical JSON"),
     ],
 )
 def test_calls_that_break_their_document_are_refused_and_leave_no_trace(call: Call, error: str, said: str) -> None:
@@ -103,7 +105,7 @@ def test_snapshots_and_forks_go_on_alike_and_states_are_compared_by_what_was_don
     "state", [{"seed": 3}, {"random_seed": "3"}, {"random_seed": 3, "ledger": {}}, {"ledger": {"things": [[1]]}}]
 )
 def test_states_that_are_none_are_refused(state: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="seed|ledger"):
+    with pytest.raises(ValueError, match=r"seed|ledger"):
         WORLD.reset(state)
 
 
