@@ -1,7 +1,7 @@
 """Witness conversations of a drawn task: a policy that knows which calls are expected, and makes them.
 
 It makes each call as soon as all of its values were said or shown. While the user has texts to spare it asks for what
-the user knows and no request of its says; otherwise it tells the user what the calls gave, and lets it go on to its next
+the user knows and no request of its says; otherwise it tells the user what the calls gave, and waits for the next
 request. A call whose values are never said it makes all the same: whether they can be known is another gate's business.
 The conversation goes through the engine, in the dialect of the run: a policy could have had it.
 """
