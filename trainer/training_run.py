@@ -11,7 +11,7 @@ import gzip
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -170,13 +170,13 @@ class TrainingRun:
                 self._save()
                 raise
         epoch = self._opened
-        slots = slots_of_batch(epoch.slots, self.config.training.batch_tasks, self._cursor)
+        slots = slots_of_batch(epoch.slots, pool, self._cursor) if (pool := self.config.pool_slots) else []
         self._outstanding = Batch(
             step=self.step + 1,
             epoch=epoch.number,
             stage=epoch.stage,
             rules=curriculum.stage_rules(self.config.curriculum, epoch.stage),
-            slots=tuple(self._slot(index, slot) for index, slot in enumerate(slots)),
+            slots=(*(self._slot(index, slot) for index, slot in enumerate(slots)), *self._drawn()),
             order_hash=epoch.order_hash,
             traced=self._traces.wanted(self.step + 1),
             dialect=self.config.policy.dialect,
@@ -191,6 +191,15 @@ class TrainingRun:
             tracker = self.log.state.tracker
             head = head_start(task.expected, tracker.window(task.id), tracker.last_step(task.id), share)
         return BatchSlot(index, task, slot.role, head)
+
+    def _drawn(self) -> Iterator[BatchSlot]:
+        """The slots behind those of the pool: tasks that are drawn for the next step."""
+        indices = range(self.config.pool_slots, self.config.training.batch_tasks)
+        if indices:
+            if self._generate is None:
+                self._generate = generator(self.run)
+            tasks = self.log.draw(self.step + 1, indices, self._generate)
+            yield from (BatchSlot(index, task, "drawn") for index, task in zip(indices, tasks, strict=True))
 
     def record(self, batch: Batch, groups: Sequence[Group], traces: Sequence[Mapping[str, Any]] = ()) -> None:
         """Makes the groups of `batch` durable, one a slot in order; to be called before the update that they cause.
@@ -252,7 +261,8 @@ class TrainingRun:
     @property
     def _batches(self) -> int:
         """Steps in the open epoch; the last one is filled from the front of the order."""
-        return steps_per_epoch(len(self._opened.slots), self.config.training.batch_tasks)
+        pool = self.config.pool_slots
+        return steps_per_epoch(len(self._opened.slots), pool) if pool else self.config.source.epoch_steps
 
     def _next_course(self) -> Course:
         """Validates where the stage asks for it, and decides on the next epoch's stage. Raises TrainingStopped when the

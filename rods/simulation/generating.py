@@ -12,13 +12,13 @@ from __future__ import annotations
 import random
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rods.analysis.sampling import Sampler
 from rods.analysis.says import Text, leaves
@@ -29,6 +29,7 @@ from rods.environments.base import Parameter, Tool
 from rods.errors import UserError
 from rods.rules.difficulty import Levels
 from rods.simulation.tools import SimulatedTool, ToolRepository
+from rods.tasks import AnyTask
 
 PHRASES = Path(__file__).parent / "phrases.toml"
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
@@ -76,6 +77,19 @@ class DrawnTask:
             "manner": self.manner,
             "criteria": list(self.criteria),
         }
+
+
+class Wanted(NamedTuple):
+    """A task that is to be drawn for a slot of a step."""
+
+    step: int
+    slot: int
+    difficulty: int
+    levels: Levels
+
+
+# Draws tasks, one each, in order. May raise InfrastructureError where somebody who was asked does not answer.
+Generator = Callable[[Sequence[Wanted]], Sequence[AnyTask]]
 
 
 @dataclass(frozen=True, slots=True)
