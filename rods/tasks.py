@@ -11,10 +11,11 @@ On disk a task is one JSON object a line:
 
 With "schema": 2 it may have one of these, too:
 
-     "user": {"persona": {"intent": …, "query": …, "knows": {topic: words}, "manner": …, "turns": 8}}
+     "user": {"persona": {"intent": …, "query": …, "further": […], "knows": {topic: words}, "manner": …, "turns": 8}}
      "goal": {"checks": [{"name": …, "arguments": {…}}, …]}           functions of the final state, or
-     "goal": {"rubric": ["criterion", …]}
+     "goal": {"rubric": ["criterion", …], "expected": [{…}, …]}       criteria, and the calls that are expected
      "system": "a text of its own for the system prompt"
+     "limits": {"tool_turns": 3, "replies": 6}                        of the whole conversation
 
 The id hashes everything but `id`, `split` and `provenance`. The schema is the lowest that has what the task has, so
 that no task has two ids.
@@ -37,9 +38,10 @@ from rods.files import open_regular
 
 SCHEMA, OPEN_SCHEMA = 1, 2
 FIELDS = frozenset(
-    {"id", "schema", "environment", "type", "state", "user", "goal", "tools", "system", "split", "provenance"}
+    {"id", "schema", "environment", "type", "state", "user", "goal", "tools", "system", "limits", "split", "provenance"}
 )
-PERSONA_FIELDS = frozenset({"intent", "query", "knows", "manner", "turns"})
+PERSONA_FIELDS = frozenset({"intent", "query", "further", "knows", "manner", "turns"})
+LIMIT_FIELDS = frozenset({"tool_turns", "replies"})
 PERSONA_TURNS = 8  # texts of a played user at most, where its task does not say
 RUBRIC_LEVELS = 2  # what a rubric gives at most
 TaskType = Literal["base", "long_context", "miss_func", "miss_param"]
@@ -107,14 +109,16 @@ class Script:
 @dataclass(frozen=True, slots=True)
 class Persona:
     """A user who is played (001 §2.2.2). It opens with `query` and then answers the policy; an empty answer ends the
-    conversation. Only who plays it, and who judges, is told its `intent`, what it `knows` (topic → its words, said when
-    the policy asks about the topic) and its `manner` of talking. `turns` bounds its texts, the query among them."""
+    conversation. Only who plays it, and who judges, is told its `intent`, what it asks for `further` once the query is
+    served, what it `knows` (topic → its words, said when the policy asks about the topic) and its `manner` of talking.
+    `turns` bounds its texts, the query among them."""
 
     intent: str
     query: str
     knows: Mapping[str, str] = field(default_factory=dict)
     manner: str = ""
     turns: int = PERSONA_TURNS
+    further: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.intent.strip() or not self.query.strip():
@@ -126,6 +130,7 @@ class Persona:
         return {
             "intent": self.intent,
             "query": self.query,
+            **({"further": list(self.further)} if self.further else {}),
             **({"knows": dict(self.knows)} if self.knows else {}),
             **({"manner": self.manner} if self.manner else {}),
             "turns": self.turns,
@@ -146,13 +151,33 @@ class Checks:
 @dataclass(frozen=True, slots=True)
 class Rubric:
     """A goal of criteria in words, by which somebody judges the whole conversation: 0, 1 or 2 of 2 (001 §2.2.3: severe
-    errors, most criteria met, all met)."""
+    errors, most criteria met, all met). `calls`: those that whoever wrote the task expects (eq. 3); only who judges is
+    told them."""
 
     criteria: tuple[str, ...]
+    calls: tuple[Call, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.criteria or not all(text.strip() for text in self.criteria):
             raise ValueError("'goal.rubric' needs criteria, texts that are not blank")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a conversation may be, besides its user's turns: the replies of the policy that hold calls, and all of
+    its replies (001 D.4). It ends at the first that is reached; None: no limit."""
+
+    tool_turns: int | None = None
+    replies: int | None = None
+
+    def __post_init__(self) -> None:
+        given = [value for value in (self.tool_turns, self.replies) if value is not None]
+        if not given or min(given) < 1:
+            raise ValueError("'limits' needs 'tool_turns', 'replies' or both, each at least 1")
+
+    def as_json(self) -> dict[str, int]:
+        given = {"tool_turns": self.tool_turns, "replies": self.replies}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class AnyTask:
@@ -185,7 +210,8 @@ class AnyTask:
 
     @property
     def goal_calls(self) -> tuple[Call, ...]:
-        """The calls that the goal consists of, ground truth or checks. The policy is shown nothing of them."""
+        """The calls that the goal names: ground truth, checks, or what a rubric expects. The policy is shown nothing of
+        them."""
         raise NotImplementedError
 
     def tools_at(self, turn: int) -> tuple[str, ...]:
@@ -297,7 +323,8 @@ class Task(AnyTask):
 @dataclass(frozen=True, slots=True)
 class OpenTask(AnyTask):
     """A task that is judged once, at the end: by checks of the final state, or by a rubric. Its user is a script or is
-    played; its type says how large its world is, and none of its tools are held out."""
+    played; its type says how large its world is, none of its tools are held out, and its conversation may have
+    `limits`."""
 
     environment: EnvironmentRef
     type: TaskType
@@ -309,11 +336,14 @@ class OpenTask(AnyTask):
     provenance: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
     system: str = ""
+    limits: Limits | None = None
     held_out: Mapping[int, tuple[str, ...]] = field(default_factory=dict, init=False)  # always empty
 
     def __post_init__(self) -> None:
         if self.type not in OPEN_TYPES:
             raise ValueError(f"'type' is {self.type!r}; one without calls by turn is {' or '.join(OPEN_TYPES)}")
+        if isinstance(self.goal, Rubric) and (other := {call.name for call in self.goal.calls} - set(self.tools)):
+            raise ValueError(f"'goal.expected' has {sorted(other)}, which are not among the task's tools")
         self._sealed()
 
     @property
@@ -326,7 +356,7 @@ class OpenTask(AnyTask):
 
     @property
     def goal_calls(self) -> tuple[Call, ...]:
-        return self.goal.calls if isinstance(self.goal, Checks) else ()
+        return self.goal.calls
 
     def _user(self) -> dict[str, Any]:
         if isinstance(self.user, Script):
@@ -336,7 +366,11 @@ class OpenTask(AnyTask):
     def _goal(self) -> dict[str, Any]:
         if isinstance(self.goal, Checks):
             return {"checks": [call.as_json() for call in self.goal.calls]}
-        return {"rubric": list(self.goal.criteria)}
+        calls = [call.as_json() for call in self.goal.calls]
+        return {"rubric": list(self.goal.criteria), **({"expected": calls} if calls else {})}
+
+    def _content(self) -> dict[str, Any]:
+        return {**AnyTask._content(self), **({} if self.limits is None else {"limits": self.limits.as_json()})}
 
 
 def scripted(task: AnyTask, what: str) -> Task:
@@ -367,7 +401,8 @@ def _parsed(record: Any) -> AnyTask:
     if not isinstance(system, str) or ("system" in record and not system.strip()):
         raise ValueError("'system' must be text that is not blank; leave it out where there is none")
     environment, tools = _part(record, "environment", dict), _part(record, "tools", dict)
-    user, goal = _one_of(record, "user", ("script", "persona")), _one_of(record, "goal", ("calls", "checks", "rubric"))
+    user = _one_of(record, "user", ("script", "persona"))
+    goal = _one_of(record, "goal", ("calls", "checks", "rubric"), expected="rubric")
     held_out = _part(tools, "held_out", dict, "tools") if "held_out" in tools else {}
     reference = EnvironmentRef(
         _part(environment, "name", str, "environment"), _part(environment, "hash", str, "environment")
@@ -384,6 +419,8 @@ def _parsed(record: Any) -> AnyTask:
     }
     task: AnyTask
     if "calls" in goal:
+        if "limits" in record:
+            raise ValueError("'limits' are of a conversation: only a task with checks or a rubric has them")
         if "persona" in user:
             raise ValueError(
                 "'goal.calls' go by turns, and a persona's are not known beforehand: give checks or a rubric"
@@ -400,7 +437,7 @@ def _parsed(record: Any) -> AnyTask:
     elif held_out:
         raise ValueError("'tools.held_out' goes by turns of ground truth: only a task with 'goal.calls' has it")
     else:
-        task = OpenTask(user=_user_of(user), goal=_goal_of(goal), **common)
+        task = OpenTask(user=_user_of(user), goal=_goal_of(goal), limits=_limits_of(record), **common)
     if task.as_json()["schema"] != record["schema"]:
         raise ValueError(f"'schema' is {record['schema']}; what the task has makes it {task.as_json()['schema']}")
     return task
@@ -419,14 +456,28 @@ def _user_of(user: Mapping[str, Any]) -> Script | Persona:
         raise ValueError("'user.persona.manner' must be text")
     if type(turns) is not int:
         raise ValueError(f"'user.persona.turns' is {turns!r}; it must be a whole number")
-    where = "user.persona"
-    return Persona(_part(given, "intent", str, where), _part(given, "query", str, where), knows, manner, turns)
+    where, further = "user.persona", _texts(given.get("further", []), "user.persona.further")
+    if not all(text.strip() for text in further):
+        raise ValueError("'user.persona.further' must be a list of texts that are not blank")
+    return Persona(_part(given, "intent", str, where), _part(given, "query", str, where), knows, manner, turns, further)
 
 
 def _goal_of(goal: Mapping[str, Any]) -> Checks | Rubric:
-    if "rubric" in goal:
-        return Rubric(_texts(goal["rubric"], "goal.rubric"))
-    return Checks(tuple(Call.from_json(call) for call in _part(goal, "checks", list, "goal")))
+    if "rubric" not in goal:
+        return Checks(tuple(Call.from_json(call) for call in _part(goal, "checks", list, "goal")))
+    expected = _part({"expected": [], **goal}, "expected", list, "goal")
+    return Rubric(_texts(goal["rubric"], "goal.rubric"), tuple(Call.from_json(call) for call in expected))
+
+
+def _limits_of(record: Mapping[str, Any]) -> Limits | None:
+    if "limits" not in record:
+        return None
+    given = _part(record, "limits", dict)
+    if unknown := set(given) - LIMIT_FIELDS:
+        raise ValueError(f"unknown fields {sorted(unknown)} in 'limits'")
+    if not all(type(value) is int for value in given.values()):
+        raise ValueError("'limits' must be whole numbers")
+    return Limits(**given)
 
 
 def read_tasks(path: Path) -> Iterator[AnyTask]:
@@ -469,10 +520,11 @@ def _part(record: Mapping[str, Any], key: str, kind: type, inside: str = "") -> 
     return value
 
 
-def _one_of(record: Mapping[str, Any], key: str, kinds: Sequence[str]) -> dict[str, Any]:
-    """The object under `key`, which has exactly one of `kinds` and nothing else."""
+def _one_of(record: Mapping[str, Any], key: str, kinds: Sequence[str], **beside: str) -> dict[str, Any]:
+    """The object under `key`, which has exactly one of `kinds`, and nothing else but what may stand `beside` one."""
     part: dict[str, Any] = _part(record, key, dict)
-    if len(part) != 1 or next(iter(part)) not in kinds:
+    named = [name for name in part if beside.get(name) not in part]
+    if len(named) != 1 or named[0] not in kinds:
         found = ", ".join(map(repr, part)) or "nothing"
         raise ValueError(f"'{key}' has {found}; it must have one of {', '.join(kinds)}")
     return part

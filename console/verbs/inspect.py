@@ -267,8 +267,10 @@ def _open_lines(task: OpenTask) -> list[str]:
     user, lines = task.user, []
     if isinstance(user, Persona):
         lines = [f"user      wants: {user.intent}", f"          at most {user.turns} texts"]
+        lines += [f"          then asks: {text}" for text in user.further]
         lines += [f"          talks: {user.manner}"] if user.manner else []
         lines += [f"          knows {topic}: {words}" for topic, words in user.knows.items()]
     if isinstance(task.goal, Checks):
         return lines + [f"check     {call}" for call in task.goal.calls]
-    return lines + [f"rubric    {criterion}" for criterion in task.goal.criteria]
+    lines += [f"rubric    {criterion}" for criterion in task.goal.criteria]
+    return lines + [f"expects   {call}" for call in task.goal.calls]

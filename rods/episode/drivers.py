@@ -1,14 +1,20 @@
 """Drivers of the episode engine: many episodes in lock-step, or one in asyncio.
 
-Both hold the instances and answer calls, users and verdicts; the caller only supplies the policy's replies.
+Both hold the instances and answer calls, users and verdicts; the caller only supplies the policy's replies. An episode
+whose world, user or goal waits for somebody else is advanced in a thread, all of a round together, so that a round
+takes as long as the slowest of them, not as long as all.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
+
+import structlog
 
 from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Instance, Result
@@ -27,18 +33,24 @@ from rods.episode.engine import (
 )
 from rods.episode.goals import Goal, WholeGoal
 from rods.episode.users import User, procedural_user
-from rods.episode.watchdog import Alarm
-from rods.errors import InfrastructureError
+from rods.episode.watchdog import Alarm, Lanes
+from rods.errors import InfrastructureError, UserError
 from rods.interfaces.base import IDENTITY, Interface
 from rods.tasks import AnyTask, OpenTask, Persona
 
+P = ParamSpec("P")
+T = TypeVar("T")
 ALARM = Alarm()
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """One episode to run. `goal` may be shared by all episodes of the task: one that judges turns for a `Task`, one
-    that judges the whole for an `OpenTask`. `user` says what a persona's user says."""
+    that judges the whole for an `OpenTask`. `user` says what a persona's user says, `world` makes the world (None: the
+    environment does, from the task's state). `waits`: whether one of them waits for somebody else, a server say; such
+    an episode is advanced in a thread, and whoever waits longer than rods.deadlines.HANGS does so `outside`
+    (rods.episode.watchdog)."""
 
     task: AnyTask
     environment: Environment
@@ -49,6 +61,8 @@ class Job:
     visible_only: bool = True
     head: int = 0  # first turns that the ground truth plays
     user: User = procedural_user
+    world: Callable[[], Instance] | None = None
+    waits: bool = False
 
     def engine(self) -> Generator[Request, Answer, Trace]:
         """The episode, before its first request."""
@@ -63,10 +77,19 @@ class Job:
         )
 
 
+@runtime_checkable
+class Played(Protocol):
+    """An instance whose results depend on the conversation, not on its state alone: tools that a model plays (001)."""
+
+    def results(self, need: NeedCalls) -> Sequence[Result]:
+        """The results of `need.calls`, in order. Raises InfrastructureError where nobody plays them."""
+        ...
+
+
 class _Running:
     """An episode with its world: `advance` makes the world, answers calls, users and verdicts itself, and stops where
     the policy's text is needed. A world that breaks, or does not answer, ends the episode as an infrastructure
-    failure."""
+    failure; so does whatever a job that waits breaks over."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -77,10 +100,10 @@ class _Running:
         try:
             with ALARM.within():
                 if self.instance is None:
-                    self.instance = self._world()
+                    self.instance = self._guarded(self._world)
                 request = self.engine.send(answer)
                 while not isinstance(request, NeedText):
-                    request = self.engine.send(self._answer(request))
+                    request = self.engine.send(self._guarded(self._answer, request))
                 return request
         except StopIteration as stop:
             trace: Trace = stop.value
@@ -88,7 +111,22 @@ class _Running:
         except InfrastructureError:
             return self.lost()
 
+    def _guarded(self, play: Callable[P, T], *asked: P.args, **options: P.kwargs) -> T:
+        """What world, user or goal answer. Raises InfrastructureError for whatever a job that waits broke over: one
+        episode's trouble with a server must not end the batch."""
+        try:
+            return play(*asked, **options)
+        except (InfrastructureError, UserError):
+            raise
+        except Exception as error:
+            if not self.job.waits:
+                raise
+            log.warning("a player broke", task=self.job.task.id, exc_info=True)
+            raise InfrastructureError(f"a player broke: {error!r}") from error
+
     def _world(self) -> Instance:
+        if self.job.world is not None:
+            return self.job.world()
         try:
             return self.job.environment.reset(self.job.task.state)
         except ValueError as error:  # it was accepted when the task was: no policy has asked for it
@@ -101,6 +139,8 @@ class _Running:
     def _answer(self, request: Request) -> Answer:
         assert self.instance is not None
         if isinstance(request, NeedCalls):
+            if isinstance(self.instance, Played):
+                return self.instance.results(request)
             results: list[Result] = []
             for call in request.calls:
                 try:
@@ -125,28 +165,44 @@ def run_lockstep(
     """Runs all jobs together; returns their traces in order.
 
     `complete` gets (job index, need) of every episode that still waits for text and returns one reply for each, in
-    the same order. Finished episodes leave the batch.
+    the same order. Finished episodes leave the batch. Jobs that wait are advanced in threads, one each; the others,
+    meanwhile, in this one.
     """
     running = [_Running(job) for job in jobs]
     traces: list[Trace | None] = [None] * len(jobs)
     answers: dict[int, Reply | None] = dict.fromkeys(range(len(jobs)))
-    while answers:
-        waiting: list[tuple[int, NeedText]] = []
-        for index, answer in answers.items():
-            request = running[index].advance(answer)
-            if isinstance(request, Trace):
-                traces[index] = request
-            else:
-                waiting.append((index, request))
-        replies = complete(waiting) if waiting else ()
-        answers = {index: reply for (index, _), reply in zip(waiting, replies, strict=True)}
+    slow = sum(job.waits for job in jobs)
+    with Lanes(slow, "player") if slow else nullcontext() as threads:
+        while answers:
+            begun: dict[int, Future[NeedText | Trace]] = {}
+            if threads is not None:
+                begun = {i: threads.submit(running[i].advance, answers[i]) for i in answers if running[i].job.waits}
+            requests = {i: running[i].advance(answers[i]) for i in answers if i not in begun}
+            for index, future in begun.items():
+                try:
+                    requests[index] = future.result()
+                except InfrastructureError:  # it did not come back (rods.episode.watchdog)
+                    requests[index] = running[index].lost()
+            waiting: list[tuple[int, NeedText]] = []
+            for index in answers:
+                request = requests[index]
+                if isinstance(request, Trace):
+                    traces[index] = request
+                else:
+                    waiting.append((index, request))
+            replies = complete(waiting) if waiting else ()
+            answers = {index: reply for (index, _), reply in zip(waiting, replies, strict=True)}
     return [trace for trace in traces if trace is not None]
 
 
 async def run_episode(
     job: Job, complete: Callable[[NeedText], Awaitable[Reply]], threads: Executor | None = None
 ) -> Trace:
-    """Runs one job, awaiting text from `complete`. Its environment runs in one of `threads`, or in place."""
+    """Runs one job, awaiting text from `complete`. It is advanced in one of `threads`; without, in place, or in a
+    thread of its own where it waits."""
+    if threads is None and job.waits:
+        with Lanes(1, "player") as own:
+            return await run_episode(job, complete, own)
     running = _Running(job)
     answer: Reply | None = None
     while True:

@@ -20,7 +20,7 @@ from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Result, Tool
 from rods.faults import End
 from rods.interfaces.base import IDENTITY, Interface, Shown
-from rods.tasks import AnyTask, OpenTask, Persona, Script, Task
+from rods.tasks import AnyTask, Limits, OpenTask, Persona, Script, Task
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit
 PLAYED = "done"  # what a turn of a head start ends with
@@ -46,9 +46,11 @@ class NeedText:
 
 @dataclass(frozen=True, slots=True)
 class NeedCalls:
-    """Asks for the results of `calls`, in order. Only visible tools get here."""
+    """Asks for the results of `calls`, in order. Only visible tools get here. `messages` is the conversation so far,
+    for whoever plays tools that nothing executes (001 eq. 7)."""
 
     calls: tuple[Call, ...]
+    messages: Sequence[Message]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,12 +232,23 @@ Answer = Reply | Sequence[Result] | str | Verdict | Outcome | None
 
 @dataclass(slots=True)
 class _Progress:
-    """What one episode has accumulated so far."""
+    """What one episode has accumulated so far, and how much there may be."""
 
+    limits: Limits | None = None
+    replies: int = 0
+    tool_turns: int = 0  # replies with calls
     messages: list[Message] = field(default_factory=list)
     turns: list[TurnTrace] = field(default_factory=list)
     results: list[tuple[Call, Result]] = field(default_factory=list)
     answered: int = 0  # messages up to and including the last reply
+
+    @property
+    def no_replies_left(self) -> bool:
+        return self.limits is not None and self.replies == self.limits.replies
+
+    @property
+    def no_tools_left(self) -> bool:
+        return self.limits is not None and self.tool_turns == self.limits.tool_turns
 
 
 def episode(
@@ -299,12 +312,15 @@ def _whole(
     so_far: _Progress,
 ) -> Generator[Request, Any, Trace]:
     """An episode that is judged once: wherever it ended, unless the machinery broke."""
-    tools = environment.tools()
+    tools, so_far.limits = environment.tools(), task.limits
     offered = {name: tools[name] for name in task.tools}
     said: list[tuple[str, str]] = []
     end: End = "finished"
     text = task.texts[0]
     while text.strip():
+        if so_far.no_replies_left:
+            end = "step_limit"
+            break
         so_far.messages.append(Message("user", dialect.user(text, ())))
         now, steps = Shown(environment, offered, so_far.results), list[StepTrace]()
         visible = offered if visible_only else None
@@ -337,7 +353,7 @@ def _played(
 ) -> Generator[Request, Any, bool]:
     """One turn of a head start: its ground truth, a call a reply. False when the machinery broke over it."""
     for call in calls:
-        (result,) = yield NeedCalls((call,))
+        (result,) = yield NeedCalls((call,), tuple(so_far.messages))
         if result.error == "infrastructure":
             return False
         seen = interface.observation(shown, call, result)
@@ -357,9 +373,13 @@ def _turn(
     so_far: _Progress,
     steps: list[StepTrace],
 ) -> Generator[Request, Any, End | None]:
-    """The user turn `turn`. Returns None when the policy answered, else why the episode is over."""
+    """The user turn `turn`. Returns None when the policy answered, else why the episode is over. Calls beyond the
+    conversation's limit are not carried out."""
     for _ in range(max_steps):
+        if so_far.no_replies_left:
+            return "step_limit"
         reply: Reply = yield NeedText(tuple(so_far.messages), so_far.answered, turn)
+        so_far.replies += 1
         so_far.messages.append(Message("assistant", reply.text))
         so_far.answered = len(so_far.messages)
         if reply.end != "stop":
@@ -373,8 +393,12 @@ def _turn(
         if not parsed.calls:
             steps.append(StepTrace(reply.text))
             return None
+        if so_far.no_tools_left:
+            steps.append(StepTrace(reply.text))
+            return "step_limit"
+        so_far.tool_turns += 1
         allowed = tuple(call for call in parsed.calls if visible is None or call.name in visible)
-        answers = iter((yield NeedCalls(allowed)) if allowed else ())
+        answers = iter((yield NeedCalls(allowed, tuple(so_far.messages))) if allowed else ())
         results = tuple(
             next(answers)
             if visible is None or call.name in visible

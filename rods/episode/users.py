@@ -1,7 +1,8 @@
 """Who plays a persona's user: a function of the persona and of what was said so far, or whatever else answers so.
 
-The procedural user needs no model. It answers what it is asked, one text for all topics of a question, and ends the
-conversation when it is asked nothing: it is satisfied with any answer, and whether that was right is the goal's matter.
+The procedural user needs no model. It answers what it is asked, one text for all topics of a question. Asked nothing,
+it makes its next request, and ends the conversation when it has no more: it is satisfied with any answer, and whether
+that was right is the goal's matter.
 What its intent hides it never says unasked: it says its query, what it knows about topics that the policy's latest
 question names, and fixed sentences.
 """
@@ -25,7 +26,8 @@ def procedural_user(persona: Persona, said: Exchange) -> str:
     """What a user without a model says next. A topic is named by a text that has all words of it, in whatever form."""
     answer = said[-1][1]
     if "?" not in answer:
-        return ""
+        made = {text for text, _ in said}
+        return next((text for text in persona.further if text not in made), "")
     asked = frozenset(stems(answer))
     topics = [topic for topic in persona.knows if (words := frozenset(stems(topic))) and words <= asked]
     if not topics:

@@ -1,8 +1,9 @@
 """Gives up calls of in-process environments that do not return: after `HANGS` seconds the caller gets an
 InfrastructureError and continues.
 
-`Lanes` runs calls in threads and replaces a thread that hangs; `Alarm` interrupts the main thread. Neither can end a
-computation in a compiled extension. An environment that may hang belongs in the sandbox, whose processes can be killed.
+`Lanes` runs calls in threads and replaces a thread that hangs; `Alarm` interrupts the main thread. Whoever waits for
+somebody else with deadlines of their own does so `outside`: that time does not count. Neither can end a computation in
+a compiled extension. An environment that may hang belongs in the sandbox, whose processes can be killed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from rods.errors import InfrastructureError
 
 NUMBER = signal.SIGRTMIN + 5  # nobody else's
 T = TypeVar("T")
+_THREAD = threading.local()  # `.call`: what the thread of a `Lanes` carries out
 log = structlog.get_logger()
 
 
@@ -37,6 +39,21 @@ class _Call:
     future: Future[Any]
     began: float = 0.0
     given_up: bool = False
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Stops the time of a call in `Lanes` while its thread waits for somebody else, a model for one, who is given up by
+    deadlines of their own: a queue before a server may be longer than any computation."""
+    call: _Call | None = getattr(_THREAD, "call", None)
+    if call is None:
+        yield
+        return
+    used, call.began = time.monotonic() - call.began, math.inf
+    try:
+        yield
+    finally:
+        call.began = time.monotonic() - used
 
 
 @dataclass(eq=False)
@@ -81,7 +98,7 @@ class Lanes(Executor):
                 return  # given up: another thread has this one's place
 
     def _carry_out(self, call: _Call) -> bool:
-        call.began = time.monotonic()
+        call.began, _THREAD.call = time.monotonic(), call
         with self._lock:
             self._running.add(call)
         try:

@@ -14,7 +14,7 @@ from rods.environments.base import Environment, Results, checks, reference
 from rods.errors import InfrastructureError
 from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED
 from rods.gates.records import Reason
-from rods.tasks import AnyTask, OpenTask, Task
+from rods.tasks import AnyTask, Checks, OpenTask, Task
 
 DIGEST = "sha256:"
 
@@ -86,8 +86,10 @@ def unjudgeable(environment: Environment, task: OpenTask) -> list[Reason]:
     except ValueError as error:
         return [Reason(f"the initial state is rejected: {error}")]
     reasons, known = _unknown(environment, task), checks(environment)
+    if not isinstance(task.goal, Checks):
+        return reasons
     held = 0
-    for check in task.goal_calls:
+    for check in task.goal.calls:
         if check.name not in known:
             there = f"it has {', '.join(sorted(known))}" if known else "it has none"
             reasons.append(Reason(f"the environment has no check {check.name!r} ({there})"))
@@ -100,7 +102,7 @@ def unjudgeable(environment: Environment, task: OpenTask) -> list[Reason]:
         elif result.error is None and type(result.value) is not bool:
             reasons.append(Reason(f"the check {check} answers {result.text[:200]!r}, neither true nor false"))
         held += result.value is True
-    if task.goal_calls and held == len(task.goal_calls):
+    if held == len(task.goal.calls):
         reasons.append(Reason("all of its checks hold before anything is done"))
     return reasons
 

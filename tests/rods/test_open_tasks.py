@@ -12,17 +12,21 @@ import pytest
 from rods.calls import Call
 from rods.errors import UserError
 from rods.gates.similarity import SimilarityIndex
-from rods.tasks import AnyTask, Checks, EnvironmentRef, OpenTask, Persona, Rubric, Script, Task, scripted
+from rods.tasks import AnyTask, Checks, EnvironmentRef, Limits, OpenTask, Persona, Rubric, Script, Task, scripted
 
 WHERE = EnvironmentRef("desk", "h")
 BUYER = Persona("Pay falcon's bill.", "Please pay a bill.", {"vendor": "Falcon's."}, "curt", 4)
 PAID = Checks((Call("bill_is_paid", {"bill": "i13"}), Call("account_holds", {"account": "cash", "amount": 40})))
+ASKED = Rubric(("The bill is paid.",), (Call("pay_bill", {"bill": "i13"}),))
 PERSONA = OpenTask(WHERE, "base", BUYER, PAID, ("find_bill", "pay_bill"), state={"today": "monday"})
 JUDGED = OpenTask(WHERE, "base", Script(("Pay it.", "Thanks.")), Rubric(("The bill is paid.",)), ("pay_bill",))
+DRAWN = replace(
+    PERSONA, user=replace(BUYER, further=("And owl's?",)), goal=ASKED, limits=Limits(tool_turns=3, replies=6), id=""
+)
 CALLED = Task(WHERE, "base", ("Look.",), ((Call("ls"),),), ("ls",))
 
 
-@pytest.mark.parametrize("task", [PERSONA, JUDGED, replace(CALLED, system="Be brief.", id=""), CALLED])
+@pytest.mark.parametrize("task", [PERSONA, JUDGED, DRAWN, replace(CALLED, system="Be brief.", id=""), CALLED])
 def test_a_record_comes_back_as_it_was(task: AnyTask) -> None:
     line = orjson.dumps(task.as_json())
     again = AnyTask.from_json(orjson.loads(line))
@@ -45,8 +49,16 @@ def test_every_part_is_in_the_id() -> None:
         replace(PERSONA, goal=Rubric(("The bill is paid.",)), id=""),
         replace(PERSONA, goal=Checks(PAID.calls[:1]), id=""),
         replace(PERSONA, system="Be brief.", id=""),
+        DRAWN,
+        replace(DRAWN, user=BUYER, id=""),
+        replace(DRAWN, goal=Rubric(ASKED.criteria), id=""),
+        replace(DRAWN, limits=Limits(replies=6), id=""),
+        replace(DRAWN, limits=None, id=""),
     ]
-    assert len({task.id for task in (PERSONA, *changed)}) == 8
+    assert len({task.id for task in (PERSONA, *changed)}) == 13
+    assert (
+        PERSONA.id == "9ce46fb01c98e28f65bb" and JUDGED.id == "28e6c60cc1bedece1d47"
+    )  # as before there were requests, expected calls and limits
     assert replace(PERSONA, split="test", provenance={"by": "hand"}).id == PERSONA.id
 
 
@@ -80,6 +92,14 @@ def test_what_a_task_can_earn_and_what_its_user_is_known_to_say() -> None:
         (lambda r: r.update(goal={"checks": [{"name": 1}]}), "a call needs a 'name'"),
         (lambda r: r.update(goal={"rubric": []}), "'goal.rubric' needs criteria"),
         (lambda r: r.update(goal={"rubric": [""]}), "'goal.rubric' needs criteria"),
+        (lambda r: r.update(goal={"rubric": ["x"], "expected": 1}), "'goal.expected' must be a list"),
+        (lambda r: r.update(goal={"rubric": ["x"], "expected": [{"name": "ls"}]}), "['ls'], which are not among"),
+        (lambda r: r["goal"].update(expected=[]), "'goal' has 'checks', 'expected'; it must have one of"),
+        (lambda r: r["user"]["persona"].update(further=[" "]), "'user.persona.further' must be a list of texts"),
+        (lambda r: r.update(limits={}), "'limits' needs 'tool_turns', 'replies' or both"),
+        (lambda r: r.update(limits={"replies": 0}), "each at least 1"),
+        (lambda r: r.update(limits={"replies": 2.0}), "'limits' must be whole numbers"),
+        (lambda r: r.update(limits={"users": 2}), "unknown fields ['users'] in 'limits'"),
         (lambda r: r.update(goal={"praise": 1}), "it must have one of calls, checks, rubric"),
         (lambda r: r.update(type="miss_func"), "'type' is 'miss_func'"),
         (lambda r: r["tools"].update(held_out={"1": ["pay_bill"]}), "'tools.held_out' goes by turns"),

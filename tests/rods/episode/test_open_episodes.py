@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from rods import dialects
 from rods.calls import Call
-from rods.environments.base import Instance, reference
+from rods.environments.base import Instance, Result, reference
 from rods.episode.drivers import Job, played_again, run_episode, run_lockstep
-from rods.episode.engine import Exchange, NeedOutcome, NeedText, Outcome, Reply, Trace
+from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, NeedText, Outcome, Reply, Trace
 from rods.episode.goals import FinalState, goal_of
 from rods.episode.rewards import score
 from rods.episode.users import NOTHING_TO_ADD, procedural_user
 from rods.errors import InfrastructureError, UserError
 from rods.gates import unjudgeable
-from rods.tasks import Checks, OpenTask, Persona, Rubric, Script
+from rods.tasks import Checks, Limits, OpenTask, Persona, Rubric, Script
 from worlds.desk.world import environment
 
 DESK = environment()
@@ -46,7 +46,7 @@ GOOD = [ASK, FIND, WHICH, PAY, DONE]
 
 
 def job(task: OpenTask = TASK, **fields: Any) -> Job:
-    return Job(task, DESK, TAGS, goal_of(DESK, task), **{"max_steps": 4, **fields})
+    return Job(task, DESK, TAGS, **{"max_steps": 4, "goal": goal_of(DESK, task), **fields})
 
 
 def played(texts: Sequence[str], task: OpenTask = TASK, **fields: Any) -> Trace:
@@ -104,6 +104,62 @@ def test_a_user_is_bounded_by_its_turns() -> None:
     assert (endless.end, len(endless.turns)) == ("finished", 3)
     for empty in ("", " \n"):
         assert len(played([ASK] * 9, task, user=lambda persona, exchange, text=empty: text).turns) == 1
+
+
+def test_a_user_makes_its_further_requests_once_the_earlier_ones_are_served() -> None:
+    task = replace(TASK, user=replace(CLIENT, further=("Now the balance.", "And thanks.")), id="")
+    trace = played([ASK, PAY, DONE, WHICH, DONE, DONE], task)
+    texts = [text for text in said(trace) if "tool_response" not in text]
+    assert texts == [CLIENT.query, CLIENT.knows["vendor"], "Now the balance.", CLIENT.knows["account"], "And thanks."]
+    assert trace.end == "finished"
+
+
+@pytest.mark.parametrize(
+    ("limits", "texts", "replies", "carried_out"),
+    [
+        (Limits(replies=3), [ASK, FIND, PAY, DONE], 3, 2),  # the world is as it should be, and the policy was cut
+        (Limits(replies=2), [ASK, WHICH, PAY], 2, 0),  # the user has answered, and nobody may reply
+        (Limits(tool_turns=1), [ASK, FIND, PAY, DONE], 3, 1),  # the second call is not carried out
+        (Limits(tool_turns=2, replies=5), GOOD, 5, 2),
+    ],
+)
+def test_a_conversation_that_reaches_a_limit_ends_there_and_is_judged(
+    limits: Limits, texts: list[str], replies: int, carried_out: int
+) -> None:
+    task = replace(TASK, limits=limits, id="")
+    trace = played(texts, task)
+    steps = [step for turn in trace.turns for step in turn.steps]
+    assert (len(steps), sum(len(step.results) for step in steps)) == (replies, carried_out)
+    assert trace.end == ("finished" if texts is GOOD else "step_limit")
+    assert trace.outcome == goal_outcome(task, trace)
+    assert played_again(job(task), trace) == trace
+
+
+def goal_outcome(task: OpenTask, trace: Trace) -> Outcome:
+    """What is to come of the calls that `trace` has carried out."""
+    world, goal = DESK.reset(task.state), goal_of(DESK, task)
+    assert isinstance(goal, FinalState)
+    for step in (step for turn in trace.turns for step in turn.steps):
+        for call in step.calls:
+            world.call(call)
+    return goal.outcome(world, NeedOutcome((), (), 0))
+
+
+def test_an_instance_that_is_played_sees_the_conversation_and_may_be_made_for_the_job() -> None:
+    class Told:
+        def results(self, need: NeedCalls) -> list[Result]:
+            return [Result(f"{call.name} after {len(need.messages)} messages") for call in need.calls]
+
+    trace = played([ASK, FIND, DONE], world=lambda: cast(Instance, Told()), goal=Always())
+    assert [result.text for turn in trace.turns for step in turn.steps for result in step.results] == [
+        "find_bill after 5 messages"
+    ]
+    assert trace.messages[4].content == FIND
+
+
+class Always:
+    def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
+        return Outcome(2, 2)
 
 
 def test_a_user_that_breaks_is_never_the_policy_s_failure() -> None:
