@@ -31,10 +31,12 @@ from rods.faults import LABELS
 from rods.observations import Dynamics, Group, Update, dynamics, label_counts
 from rods.rules import curriculum
 from rods.rules.curriculum import Course
-from rods.rules.order import EpochSlot, head_start, steps_per_epoch
+from rods.rules.order import EpochSlot, epoch_steps, head_start
 from rods.rules.order import batch as slots_of_batch
+from rods.simulation.generating import Generator
 from rods.tasks import Task
 from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
+from worlds.sources import procedural_generator
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
 
@@ -94,6 +96,7 @@ class TrainingRun:
         self._course = Course() if self.resumed is None else _course(self.resumed)
         self._epoch: Epoch | None = None
         self._policy: Policy | None = None
+        self._generate: Generator | None = None  # of drawn tasks, made when the first is wanted
         self._outstanding: Batch | None = None
         self._labels: Counter[str] = Counter()  # of the last step
         self._dynamics = Dynamics()  # of the last step, too
@@ -197,7 +200,7 @@ class TrainingRun:
         indices = range(self.config.pool_slots, self.config.training.batch_tasks)
         if indices:
             if self._generate is None:
-                self._generate = generator(self.run)
+                self._generate = procedural_generator(self.config, self.run.environments)
             tasks = self.log.draw(self.step + 1, indices, self._generate)
             yield from (BatchSlot(index, task, "drawn") for index, task in zip(indices, tasks, strict=True))
 
@@ -261,8 +264,7 @@ class TrainingRun:
     @property
     def _batches(self) -> int:
         """Steps in the open epoch; the last one is filled from the front of the order."""
-        pool = self.config.pool_slots
-        return steps_per_epoch(len(self._opened.slots), pool) if pool else self.config.source.epoch_steps
+        return epoch_steps(self.config, len(self._opened.slots))
 
     def _next_course(self) -> Course:
         """Validates where the stage asks for it, and decides on the next epoch's stage. Raises TrainingStopped when the
@@ -304,11 +306,15 @@ class TrainingRun:
             raise TrainingStopped("signal")
 
     def _check_order(self, checkpoint: Checkpoint) -> None:
-        wanted, found = checkpoint.position.order_hash, self._opened.order_hash
-        if wanted and wanted != found:
+        wanted: str | int = checkpoint.position.order_hash
+        found: str | int = self._opened.order_hash
+        what = f"epoch {self._epoch_number} another order"
+        if not wanted or wanted == found:
+            found = self.log.state.difficulty.value
+            wanted, what = checkpoint.position.curriculum.get("difficulty", found), "drawn tasks another difficulty"
+        if wanted != found:
             raise RefusedError(
-                f"the logs give epoch {self._epoch_number} another order ({found}) than the checkpoint was taken in "
-                f"({wanted})",
+                f"the logs give {what} ({found}) than the checkpoint was taken in ({wanted})",
                 where=str(checkpoint.folder),
                 remedy="`rods verify` says which record differs",
             )
@@ -345,7 +351,8 @@ class TrainingRun:
         log.info("checkpoint", step=self.step, folder=self._saved.folder.name, seconds=seconds)
 
     def _curriculum(self) -> dict[str, Any]:
-        return {**self._course.as_json(), "finished": self.finished, "extensions": self.run.extensions}
+        drawn = {"difficulty": self.log.state.difficulty.value} if self.config.source.drawn else {}
+        return {**self._course.as_json(), **drawn, "finished": self.finished, "extensions": self.run.extensions}
 
     def _remembers_the_end(self, checkpoint: Checkpoint) -> bool:
         """Whether the run was over when the checkpoint was taken, and has not been extended since."""

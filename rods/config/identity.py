@@ -21,7 +21,8 @@ class Section(BaseModel):
 class Data(Section):
     """Which tasks a run starts with."""
 
-    tasks: str = "desk"  # `desk`, `desk-small`, `desk-regions`, `bfcl`, or a JSONL file (beside the configuration's)
+    # `desk`, `desk-small`, `desk-regions`, `bfcl`, a JSONL file (beside the configuration's); `none`: all are drawn
+    tasks: str = "desk"
     train: int = Field(0, ge=0)  # how many training tasks are taken from the front; 0: all
     held_out: int = Field(0, ge=0)  # how many held-out tasks are taken; 0: all
     random_seed: int = 7  # of generated data (desk)
@@ -43,7 +44,7 @@ class TaskSource(Section):
 
     drawn: float = Field(0.0, ge=0, le=1)  # share of a batch's slots whose tasks are drawn; the pool has the others
     epoch_steps: int = Field(20, ge=1)  # drawn = 1: steps from one merge to the next
-    repository: str = ""  # folder of tool documents (beside the configuration's); empty: those of the project
+    repository: str = "repository"  # whose tools: the project's own, `folder/` of tool documents, or any environment
 
 
 # What makes a drawn task more or less difficult (001 §2.3.1; rods/rules/difficulty.py).

@@ -116,7 +116,9 @@ class Config(Section):
         if any(stage.reward == "toolrl" for stage in self.curriculum.stages):
             raise ValueError("the reward toolrl compares calls with a ground truth, which drawn tasks do not have")
         if self.pool.static and not self.pool_slots:
-            raise ValueError("pool.static waits until all tasks of the pool were visited, and source.drawn = 1 has none")
+            raise ValueError(
+                "pool.static waits until all tasks of the pool were visited, and source.drawn = 1 has none"
+            )
         return self
 
     @property
@@ -130,11 +132,10 @@ class Config(Section):
         return self.training.batch_tasks - self.drawn_slots
 
     def identity(self) -> dict[str, Any]:
-        """The identity half as JSON, protocol version included. Of the folders of `policy.model` and
-        `source.repository` only the names count: on another machine they may lie elsewhere."""
+        """The identity half as JSON, protocol version included. Of the folder of `policy.model` only the name counts:
+        on another machine it may lie elsewhere."""
         half = self.model_dump(mode="json", exclude={"operation"})
         half["policy"]["model"] = Path(self.policy.model).name
-        half["source"]["repository"] = Path(self.source.repository).name
         return {"protocol": PROTOCOL, **half}
 
     @property
@@ -154,7 +155,7 @@ class Config(Section):
 
 
 def read_config(path: Path) -> Config:
-    """Reads a TOML file; makes folders (`policy.model`, `source.repository`), which are relative to it, absolute. Raises UserError naming file, key and
+    """Reads a TOML file; makes `policy.model`, which is relative to it, absolute. Raises UserError naming file, key and
     remedy."""
     try:
         values = tomllib.loads(read_regular(path).decode("utf-8"))
@@ -165,14 +166,11 @@ def read_config(path: Path) -> Config:
     except (ValueError, RecursionError) as error:  # TOMLDecodeError is one; so is a number of thousands of digits
         raise UserError(f"not TOML: {error}", where=str(path), remedy="mend that line") from error
     config = parse_config(values, where=str(path))
-    folders = (("policy", "model"), ("source", "repository"))
-    for section, key in folders:
-        half = getattr(config, section)
-        if given := getattr(half, key):
-            # Links are kept: one may stand for a folder that has moved, and its name is the identity.
-            folder = os.path.abspath(path.parent / Path(given).expanduser())  # noqa: PTH100
-            config = config.model_copy(update={section: half.model_copy(update={key: folder})})
-    return config
+    if not config.policy.model:
+        return config
+    # Links are kept: one may stand for a folder that has moved, and its name is the identity.
+    model = os.path.abspath(path.parent / Path(config.policy.model).expanduser())  # noqa: PTH100
+    return config.model_copy(update={"policy": config.policy.model_copy(update={"model": model})})
 
 
 def preset(name: str) -> dict[str, Any]:
