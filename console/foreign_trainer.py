@@ -231,6 +231,8 @@ def _group(record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] |
         reward, head = filled["reward"], filled.get("head", 0)
         filled["rollouts"] = [_rollout(rollout, task, head, reward) for rollout in filled["rollouts"]]
         group = Group.from_json(filled)
+        if group.role == "drawn":
+            raise ValueError("role is 'drawn', and no task of this run is drawn for a step")
         for rollout in group.rollouts:
             _check_reward(rollout, group.reward)
         return group

@@ -229,9 +229,10 @@ class Rederivation:
         for index, (record, group) in enumerate(zip(step.records, step.groups, strict=True)):
             if (record["attempt"], record["step"], record["index"]) != (step.attempt, step.step, index):
                 self.findings.problem(where, f"record {record['seq']} is not its group {index}")
-            if (index >= self.run.config.pool_slots) is not (group.role == "drawn"):
+            drawn = group.role == "drawn"
+            if self.run.config.source.drawn and drawn is not (index >= self.run.config.pool_slots):
                 self.findings.problem(where, f"group {index} has a task of the wrong source ({group.role})")
-            elif group.role == "drawn":
+            elif drawn:
                 self._check_drawn(step.step, index, group.task, where)
             elif group.task not in self.members.get(step.epoch, frozenset()):
                 self.findings.problem(where, f"task {group.task} was not in epoch {step.epoch}")
