@@ -21,6 +21,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "new": ("new:new", "Create a run folder from a configuration."),
     "up": ("up:up", "Run trainer and daemon together until the run is finished, with live progress."),
     "status": ("status:status", "Say where a run stands, from its files alone."),
+    "dash": ("dash:dash", "Show runs in a browser: a page that moves while they are written."),
     "inspect": ("inspect:inspect", "Show one task: conversation, truth, lineage, windows, history; or the interface."),
     "prompts": ("prompts:prompts", "Print every prompt that a seed would bring, before it is paid for."),
     "cost": ("cost:cost", "Show what variants cost in calls of language models, by stage."),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -14,14 +15,15 @@ from typing import Any
 
 import orjson
 
+from buffers.log.records import Record
 from buffers.run.heartbeat import judge, read_heartbeat
 from buffers.run.locks import owner
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
 from buffers.state import ClosedStep, RunState
 from console.versions import InterfaceVersion, InterfaceVersions
-from rods.observations import Dynamics, dynamics, label_counts
-from rods.rules.zones import moments
+from rods.observations import Dynamics, Group, dynamics, label_counts
+from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 
 RECENT = 10  # steps that the running mean of the reward covers
 EXAMPLE = 300  # characters of a failure that are shown
@@ -94,12 +96,14 @@ class ProgressSample:
 
 
 class Progress:
-    """Follows one run. `step` is the last live step of the last poll."""
+    """Follows one run. `step` is the last live step of the last poll. `see` is called with each live step as it is
+    read; after a start that dropped steps with those that follow the ones left."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, see: Callable[[ClosedStep], None] = lambda step: None) -> None:
+        self._see = see
         self.run = Run.open(path)
-        self._state = RunState(self.run)
-        self._seeds, self._rejected = self._state.follow(SEEDS), self._state.follow(REJECTED)
+        self.state = RunState(self.run)
+        self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
         self._dynamics: deque[Dynamics] = deque(maxlen=RECENT)
@@ -116,24 +120,22 @@ class Progress:
 
     @property
     def step(self) -> int:
-        return self._state.last_step
+        return self.state.last_step
 
     def poll(self, *, finished: bool = False) -> ProgressSample:
         """Reads what is new. `finished` marks the last poll of all."""
-        state, steps = self._state, 0
+        state, steps = self.state, 0
         rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
-        labels: deque[Counter[str]] = deque(maxlen=RECENT)
-        went: deque[Dynamics] = deque(maxlen=RECENT)
+        latest: deque[ClosedStep] = deque(maxlen=RECENT)
         entropies = dict(self._entropies)
         for step in state.steps():
             steps += 1
-            groups = step.groups
-            labels.append(label_counts(groups))
-            went.append(dynamics(groups))
+            latest.append(step)
             self._versions.add(step, state.shown)
             entropies |= self._entropy()
-            if (mean := _mean(step)) is not None:
-                rewards.append((step.step, mean))
+            if (reward := step_reward(step)) is not None:
+                rewards.append((step.step, reward))
+            self._see(step)
         if state.rewound:
             self._rewards.clear()
             self._labels.clear()
@@ -142,8 +144,10 @@ class Progress:
             self._versions.forget(state.last_step)
             entropies = {}
         self._rewards += rewards
-        self._labels += labels
-        self._dynamics += went
+        for step in latest:
+            groups = step.groups
+            self._labels.append(label_counts(groups))
+            self._dynamics.append(dynamics(groups))
         self._entropies = deque((entropies | self._entropy()).items(), maxlen=RECENT)
         played = sum(self._dynamics, Dynamics())
         if steps or state.merged or state.rewound:
@@ -186,11 +190,23 @@ class Progress:
             seconds_per_step=self._pace(),
         )
 
+    def positions(self) -> dict[str, int]:
+        """The attempt, and the seq up to which each log was read."""
+        return {
+            "attempt": self.state.attempt,
+            **{
+                name: tail.seq
+                for name, tail in zip(("observations", "pool", "expanded"), self.state.tails(), strict=True)
+            },
+            "seeds": self._seeds.seq,
+            "rejected": self._rejected.seq,
+        }
+
     def notes(self) -> list[str]:
         """Reasons why no variants may come, for the user."""
         notes = list(self.run.manifest["warnings"])
         step, considered = self.step, self._considered
-        if considered > step and self._state.attempt > 1:
+        if considered > step and self.state.attempt > 1:
             notes.append(
                 f"the trainer was set back to step {step}; the daemon picks again after step {considered}, the last "
                 "one it has considered"
@@ -239,7 +255,7 @@ class Progress:
 
     def _entropy(self) -> dict[int, float]:
         """The entropy of the latest update that was read, by its step."""
-        update = self._state.update
+        update = self.state.update
         return {update["step"]: update["entropy"]} if update and "entropy" in update else {}
 
     def _follow_daemon(self) -> None:
@@ -288,7 +304,16 @@ def outcome(finished: dict[str, Any]) -> str:
     return "accepted" if finished.get("accepted") else "discarded"
 
 
-def _mean(step: ClosedStep) -> float | None:
+def step_reward(step: ClosedStep) -> float | None:
     """The mean progress reward of a step's groups."""
-    means = [found.mean for group in step.groups if (found := moments(group, "progress")) is not None]
+    means = [found.mean for record in step.records if (found := progress_moments(record)) is not None]
     return sum(means) / len(means) if means else None
+
+
+def progress_moments(record: Record) -> Moments | None:
+    """`rods.rules.zones.moments` of the progress in a group's record; of nearly every group without making one."""
+    rollouts = record["rollouts"]
+    if (sums := plain_sums(rollouts)) is None:
+        return moments(Group.from_json(record), "progress")
+    entry = (0, len(rollouts), *sums)
+    return Moments(mean([entry]), variance([entry]))

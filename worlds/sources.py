@@ -1,5 +1,5 @@
-"""Where the tasks that a run is given come from: `[data] tasks` is `desk`, `desk-small`, `desk-regions`, `bfcl`, `none`
-or a JSONL file."""
+"""Where tasks come from. Those that a run is given: `[data] tasks` is one of `DESK` or `PERSONAS`, `bfcl`, `none` or a
+JSONL file. Those that are drawn: over the tools of `[source] repository`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rods.config import Config, Data
-from rods.environments.base import Environment, reference
+from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.simulation.generating import DrawnTask, Generator, draw_task
-from rods.simulation.roles import system_prompt
-from rods.simulation.tools import ToolRepository, from_environment
-from rods.tasks import AnyTask, EnvironmentRef, Limits, OpenTask, Persona, Rubric, read_tasks
+from rods.simulation.generating import Generator, draw_task, open_task
+from rods.simulation.world import RepositoryEnvironment
+from rods.tasks import AnyTask, read_tasks
 
 if TYPE_CHECKING:
     from worlds.desk.generator import Size
 
 DESK: dict[str, Size | Literal["regions"]] = {"desk": "full", "desk-small": "small", "desk-regions": "regions"}
+PERSONAS = {"desk-personas": False, "desk-personas-mute": True}  # whether the users of the originals know nothing
 DESK_TRAIN = DESK_HELD_OUT = 200  # what desk writes when the configuration names no number
 
 
@@ -33,11 +33,14 @@ def load_tasks(data: Data, folder: Path, *, train_needed: bool = True) -> list[A
     """
     tasks: Sequence[AnyTask] = ()
     where = data.tasks
-    if data.tasks in DESK:
+    if data.tasks in DESK or data.tasks in PERSONAS:
         from worlds import desk
 
         numbers = data.train or DESK_TRAIN, data.held_out or DESK_HELD_OUT
-        tasks = desk.generate(data.random_seed, *numbers, DESK[data.tasks])
+        if data.tasks in DESK:
+            tasks = desk.generate(data.random_seed, *numbers, DESK[data.tasks])
+        else:
+            tasks = desk.generate_personas(data.random_seed, *numbers, mute=PERSONAS[data.tasks])
     elif data.tasks == "bfcl":
         from worlds import bfcl
 
@@ -59,30 +62,19 @@ def load_tasks(data: Data, folder: Path, *, train_needed: bool = True) -> list[A
     return train[: data.train or None] + held_out[: data.held_out or None]
 
 
-def drawn_from(environment: Environment) -> ToolRepository:
-    """The tools that tasks of an environment are drawn over: its repository, or its own tools."""
-    repository: ToolRepository | None = getattr(environment, "repository", None)
-    return from_environment(environment) if repository is None else repository
+def drawn_from(name: str, environments: Environments) -> RepositoryEnvironment:
+    """The environment whose tools tasks are drawn over. Raises UserError where it is none of tool documents."""
+    environment = environments.load(name)
+    if not isinstance(environment, RepositoryEnvironment):
+        remedy = "use `repository`, or `folder/`, a folder of tool documents of your own (docs/trustee.md)"
+        raise UserError(f"{name!r} has no tool repository to draw tasks from", where="source.repository", remedy=remedy)
+    return environment
 
 
 def procedural_generator(config: Config, environments: Environments) -> Generator:
     """Draws the tasks of a run without a model. Raises UserError where the repository cannot be read."""
-    environment, random_seed = environments.load(config.source.repository), config.random_seeds.drawn
-    repository, named = drawn_from(environment), reference(environment)
+    environment, random_seed = drawn_from(config.source.repository, environments), config.random_seeds.drawn
+    repository, named = environment.repository, reference(environment)
     return lambda wanted: [
-        _open_task(draw_task(repository, one.levels, random_seed, one.step, one.slot), named) for one in wanted
+        open_task(draw_task(repository, one.levels, random_seed, one.step, one.slot), named) for one in wanted
     ]
-
-
-def _open_task(drawn: DrawnTask, environment: EnvironmentRef) -> OpenTask:
-    user, tool_turns, replies = drawn.levels.caps
-    return OpenTask(
-        environment,
-        "base",
-        Persona(drawn.intent, drawn.first_query, drawn.knows, drawn.manner, user, drawn.further),
-        Rubric(drawn.criteria, drawn.calls),
-        drawn.tools,
-        provenance={"origin": "drawn", "levels": drawn.levels.as_json(), "category": drawn.category},
-        system=system_prompt(drawn.levels),
-        limits=Limits(tool_turns, replies),
-    )

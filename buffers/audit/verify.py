@@ -25,10 +25,10 @@ from buffers.log.tail import read, read_raw
 from buffers.run import runfolder
 from buffers.run.run import Run, extensions_of
 from rods import dialects
+from rods.conversations import Rubric
 from rods.episode.diagnosis import diagnose
-from rods.episode.drivers import Job, played_again
+from rods.episode.drivers import played_again
 from rods.episode.engine import Trace
-from rods.episode.goals import goal_of
 from rods.errors import CorruptLogError
 from rods.gates import replay as ground_truth_faults
 from rods.gates.feedback import GroundTruthValues, failing, feedback_faults
@@ -37,7 +37,8 @@ from rods.observations import Group
 from rods.rules.curriculum import stage_rules
 from rods.rules.difficulty import levels
 from rods.simulation.generating import Wanted
-from rods.tasks import AnyTask, OpenTask, Rubric, Task
+from rods.simulation.verifying import unjudged
+from rods.tasks import AnyTask, OpenTask, Task
 from worlds.sources import procedural_generator
 
 __all__ = ["Findings", "verify"]
@@ -140,10 +141,12 @@ def _differs(run: Run, task: OpenTask, step: ClosedStep, group: Group, rollout: 
     if (recorded.resolved, recorded.expected) != (trace.resolved, trace.expected):
         yield f"it resolved {recorded.resolved} of {recorded.expected}, its trace {trace.resolved} of {trace.expected}"
     environment = run.environments.load(task.environment.name)
-    if trace.end == "infrastructure" or isinstance(task.goal, Rubric) or not environment.features.deterministic:
+    if trace.end == "infrastructure" or not environment.features.deterministic:
         return
+    if isinstance(task.goal, Rubric) and unjudged(task.goal):
+        return  # a trainer of one's own has judged it
     dialect = dialects.load(run.config.policy.dialect, stage_rules(run.config.curriculum, step.stage).prompt)
-    job = Job(task, environment, dialect, goal_of(environment, task), max_steps=run.config.rollouts.max_steps)
+    job = run.players.job(task, dialect, max_steps=run.config.rollouts.max_steps)
     before, after = trace.as_json(), played_again(job, trace).as_json()
     for part in ("outcome", "turns", "end", *(["messages"] if group.interface == "identity" else [])):
         if before.get(part) != after.get(part):

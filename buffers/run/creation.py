@@ -37,7 +37,7 @@ from rods.gates import Reason, replay, unjudgeable
 from rods.rules.curriculum import writes
 from rods.rules.selection import reachable_maximum
 from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Task, task_lines
-from worlds.sources import load_tasks
+from worlds.sources import drawn_from, load_tasks
 
 FEW = 4  # rollouts on which no variant should be judged
 
@@ -94,7 +94,7 @@ def create_run(path: Path, config: Config, tasks: Sequence[AnyTask], parent: Map
 
 def _environments(config: Config, tasks: Sequence[AnyTask], environments: Environments) -> set[EnvironmentRef]:
     """Those of the tasks, and that of the tasks that will be drawn."""
-    drawn = {reference(environments.load(config.source.repository))} if config.source.drawn else set()
+    drawn = {reference(drawn_from(config.source.repository, environments))} if config.source.drawn else set()
     return {task.environment for task in tasks} | drawn
 
 

@@ -28,6 +28,7 @@ from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_conf
 from rods.environments.loading import Environments
 from rods.errors import CorruptLogError, RefusedError, UserError
 from rods.files import read_regular
+from rods.players import Players
 from rods.tasks import AnyTask, read_tasks
 
 # What is read of the manifest: its type, and that of its values.
@@ -50,6 +51,11 @@ class Run:
     @property
     def name(self) -> str:
         return self.path.name
+
+    @cached_property
+    def players(self) -> Players:
+        """Who plays and judges its tasks."""
+        return Players(self.environments)
 
     @cached_property
     def training(self) -> dict[str, AnyTask]:

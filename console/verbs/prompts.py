@@ -16,7 +16,8 @@ from cyclopts import Parameter
 
 from buffers.run.run import Run
 from console.output import RunFolder, print_json, print_lines
-from console.verbs.inspect import TaskId, task_history
+from console.task_history import task_history
+from console.verbs.inspect import TaskId
 from daemon.rehearsal import WHEN, Rehearsal, rehearse
 from prompts import load
 from rods.commands import Json

@@ -21,7 +21,8 @@ class Section(BaseModel):
 class Data(Section):
     """Which tasks a run starts with."""
 
-    # `desk`, `desk-small`, `desk-regions`, `bfcl`, a JSONL file (beside the configuration's); `none`: all are drawn
+    # `desk`, `desk-small`, `desk-regions`, `desk-personas` (users are played), `desk-personas-mute` (in training they
+    # know nothing: a control), `bfcl`, a JSONL file (beside the configuration's), or `none`: all tasks are drawn
     tasks: str = "desk"
     train: int = Field(0, ge=0)  # how many training tasks are taken from the front; 0: all
     held_out: int = Field(0, ge=0)  # how many held-out tasks are taken; 0: all
@@ -44,7 +45,7 @@ class TaskSource(Section):
 
     drawn: float = Field(0.0, ge=0, le=1)  # share of a batch's slots whose tasks are drawn; the pool has the others
     epoch_steps: int = Field(20, ge=1)  # drawn = 1: steps from one merge to the next
-    repository: str = "repository"  # whose tools: the project's own, `folder/` of tool documents, or any environment
+    repository: str = "repository"  # whose tools: `repository`, the project's own, or `folder/` of tool documents
 
 
 # What makes a drawn task more or less difficult (001 §2.3.1; rods/rules/difficulty.py).

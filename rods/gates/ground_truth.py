@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from rods.config import Gates
+from rods.conversations import Checks
 from rods.environments.base import Environment, Results, checks, reference
 from rods.errors import InfrastructureError
 from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED
 from rods.gates.records import Reason
-from rods.tasks import AnyTask, Checks, OpenTask, Task
+from rods.tasks import AnyTask, OpenTask, Task
 
 DIGEST = "sha256:"
 

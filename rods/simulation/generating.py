@@ -18,18 +18,21 @@ from datetime import date
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from prompts import load
 from rods.analysis.sampling import Sampler
 from rods.analysis.says import Text, leaves
 from rods.analysis.schemas import fits, limits
 from rods.calls import Call
-from rods.canonical import keyed_random
+from rods.canonical import content_id, keyed_random
+from rods.conversations import Limits, Persona, Rubric
 from rods.environments.base import Parameter, Tool
 from rods.errors import UserError
 from rods.rules.difficulty import Levels
 from rods.simulation.tools import SimulatedTool, ToolRepository
-from rods.tasks import AnyTask
+from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split
 
 PHRASES = Path(__file__).parent / "phrases.toml"
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
@@ -115,6 +118,43 @@ def draw_task(repository: ToolRepository, levels: Levels, random_seed: int, step
     what = f"{TRIES} drawings gave no tool whose arguments can be drawn"
     remedy = 'give parameters "examples", an "enum", or a pattern such as ^[A-Z]{2}-[0-9]{4}$'
     raise UserError(what, where="the tool repository", remedy=remedy)
+
+
+def open_task(
+    drawn: DrawnTask,
+    environment: EnvironmentRef,
+    *,
+    split: Split = "train",
+    provenance: Mapping[str, Any] = MappingProxyType({}),
+) -> OpenTask:
+    """The task of a run. Its rubric names the criteria that count and has the expected calls; its limits are the caps
+    of its levels. A user whose first query hides something has one text more than these, and the policy one reply: to
+    ask and to be told. The random seed of its world follows from what was drawn."""
+    turns, tool_turns, replies = drawn.levels.caps
+    asked = int(bool(drawn.hidden))
+    known = {"levels": drawn.levels.as_json(), "category": drawn.category, "hidden": list(drawn.hidden)}
+    return OpenTask(
+        environment=environment,
+        type="base",
+        user=Persona(drawn.intent, drawn.first_query, drawn.knows, drawn.manner, turns + asked, drawn.further),
+        goal=Rubric(drawn.criteria, drawn.calls),
+        tools=drawn.tools,
+        state={"random_seed": int(content_id(drawn.as_json())[:8], 16)},
+        split=split,
+        provenance={**known, **provenance},
+        system=system_prompt(drawn.levels),
+        limits=Limits(tool_turns, replies + asked),
+    )
+
+
+def system_prompt(levels: Levels) -> str:
+    """What the policy's system prompt says at this level, from a few paragraphs to one sentence (§2.3.1)."""
+    return said(f"system_{levels.system}")
+
+
+def said(section: str) -> str:
+    """What a level or a criterion is in words."""
+    return load("simulation_levels").sections[section]
 
 
 def _offered(repository: ToolRepository, count: int, rng: random.Random) -> list[SimulatedTool]:

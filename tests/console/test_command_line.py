@@ -19,6 +19,7 @@ EXPECTED = {
     "up": (["RUN"], ["--config", "--json"]),
     "status": (["RUN"], ["--json"]),
     "inspect": (["RUN", "TASK"], ["--interface", "--json"]),
+    "dash": (["RUNS"], ["--host", "--port", "--export"]),
     "prompts": (["RUN", "SEED"], ["--tagged", "--json"]),
     "cost": (["RUN"], ["--json"]),
     "report": (["RUN"], ["--json"]),

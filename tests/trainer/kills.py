@@ -88,7 +88,7 @@ POLICIES: dict[Policy, dict[str, Any]] = {
         "operation.steps_per_second": 15.0,
     },
 }
-POLICIES["drawn"] = POLICIES["simulated"] | {"source.drawn": 0.5, "source.repository": "desk"}
+POLICIES["drawn"] = POLICIES["simulated"] | {"source.drawn": 0.5}
 
 
 @dataclass

@@ -31,7 +31,6 @@ from worlds.sources import procedural_generator
 STEPS = 9
 SHARED: dict[str, Any] = {
     "source.drawn": 0.5,
-    "source.repository": "desk",
     "data.tasks": "desk-small",
     "data.train": 12,
     "data.held_out": 4,
@@ -41,7 +40,6 @@ SHARED: dict[str, Any] = {
 }
 ALONE: dict[str, Any] = {
     "source.drawn": 1.0,
-    "source.repository": "desk",
     "source.epoch_steps": 2,
     "data.tasks": "none",
     "data.train": 0,
@@ -87,14 +85,14 @@ def test_a_batch_has_tasks_of_the_pool_and_behind_them_drawn_ones(shared: Path) 
     # No step meets a drawn task again: no window is kept of it, but it is found.
     assert not set(known.values()) & set(state.tracker.tasks)
     task = state.task(known[STEPS, 7])
-    assert task.split == "train" and task.environment.hash == Run.open(shared).manifest["environments"]["desk"]
+    assert task.split == "train" and task.environment.hash == Run.open(shared).manifest["environments"]["repository"]
 
 
 def test_difficulty_follows_what_drawn_tasks_earn_and_everybody_tells_it(
     shared: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = Run.open(shared)
-    state, at = RunState(run), 1
+    state, at = RunState(run), 1  # the difficulty that is due
     course = {step: difficulty for step, _, difficulty, _ in drawn(shared)}
     for step in state.steps():
         assert course[step.step] == at
@@ -108,7 +106,7 @@ def test_difficulty_follows_what_drawn_tasks_earn_and_everybody_tells_it(
     assert state.gauges()["difficulty/next"] == at and state.gauges()["difficulty/calls"] == 1
     assert rods(["status", str(shared)]) == EXIT_OK
     assert f"4 in step {STEPS}, difficulty {course[STEPS]} (tools " in capsys.readouterr().out
-    step, slot, difficulty, task = drawn(shared)[-1]
+    _, slot, difficulty, task = drawn(shared)[-1]
     assert rods(["inspect", str(shared), task]) == EXIT_OK
     said = capsys.readouterr().out
     assert "base, drawn, train" in said and f"drawn (slot {slot}, difficulty {difficulty}, mean " in said

@@ -1,0 +1,176 @@
+"""Follows one run for the page: `Progress` and, beside it, the history in columns.
+
+Reads on when it is asked to (`refresh`), writes nothing, takes no lock of the run. All else here is read by the views.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buffers.log.records import Record
+from buffers.run.heartbeat import read_heartbeat
+from buffers.run.runfolder import EXPANDED, POOL, usage
+from buffers.state import ClosedStep, RunState
+from buffers.usage import Spent
+from console.dash.columns import Columns
+from console.progress import Progress, ProgressSample, progress_moments, step_reward
+from rods.observations import FORMAT_REWARDS, Group
+from rods.rules.zones import ZONES, Moments, group_signal, zone_of
+
+FRESH = 0.5  # seconds for which what was read is fresh
+DECISIONS = ("injected", "retired", "revived")  # what moves a task into the pool or out of it
+PROCESSES = ("trainer", "daemon")
+
+
+class Follower:
+    """One run, from its folder. `lock` guards everything; views hold it through `fresh`."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises UserError where `path` is no run folder."""
+        self.path = path
+        self.lock = threading.RLock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Everything as before the first look."""
+        self.ids: list[str] = []  # of tasks, by their number in the columns
+        self.numbers: dict[str, int] = {}
+        self.steps = Columns(seq="i8", step="i4", epoch="i4", reward="f8", **dict.fromkeys(ZONES, "i4"), time="f8")
+        self.groups = Columns(seq="i8", step="i4", task="i4", mean="f8", variance="f8", zone="i1", retest="i1")
+        self.decisions = Columns(seq="i8", step="i4", task="i4", kind="i1")
+        self.epochs = Columns(seq="i8", epoch="i4", step="i4", stage="i4", originals="i4", generated="i4")
+        self.variants = Columns(seq="i8", step="i4", task="i4", seed="i4", generation="i4")
+        self.rules: dict[int, str] = {}  # row of `decisions` → its rule
+        self.refused: dict[int, tuple[int, str]] = {}  # seq of a variant in the expanded log → step and rule
+        self.spent: dict[tuple[str, str], Spent] = {}  # calls of models, by endpoint and stage
+        self.progress = Progress(self.path, self._see)
+        self.run = self.progress.run
+        self.originals = len(self.run.training)
+        for task_id in self.run.training:
+            self.number(task_id)
+        self._pool, self._expanded = self.state.follow(POOL), self.state.follow(EXPANDED)
+        self._usage = self.state.follow(usage("daemon"))
+        self._read = float("-inf")
+        self.sample: ProgressSample | None = None
+
+    @property
+    def state(self) -> RunState:
+        return self.progress.state
+
+    @property
+    def attempt(self) -> int:
+        return self.state.attempt
+
+    @contextmanager
+    def fresh(self) -> Iterator[ProgressSample]:
+        """Holds the lock, with everything read. Raises CorruptLogError for a damaged log."""
+        with self.lock:
+            if self.sample is None or time.monotonic() - self._read > FRESH:
+                self.sample = self._refresh()
+                self._read = time.monotonic()
+            yield self.sample
+
+    def positions(self) -> dict[str, int]:
+        """What the stream carries: the attempt, the seq read of each log, the counters of the heartbeats."""
+        with self.fresh():
+            found = self.progress.positions()
+            found["pool"], found["expanded"], found["usage"] = self._pool.seq, self._expanded.seq, self._usage.seq
+        beats = {name: read_heartbeat(self.path, name).get("counter", 0) for name in PROCESSES}
+        return {**found, **beats}
+
+    def number(self, task_id: str) -> int:
+        """The task's number in the columns; the originals have the first."""
+        found = self.numbers.get(task_id)
+        if found is None:
+            found = self.numbers[task_id] = len(self.ids)
+            self.ids.append(task_id)
+        return found
+
+    def last_rows(self, table: Columns, step: int) -> NDArray[np.int64]:
+        """By task number: the last row of `table` (groups or decisions) of a step up to `step`; -1 where there is
+        none."""
+        found = np.full(len(self.ids), -1, np.int64)
+        rows = table.behind("step", step)
+        found[table["task"][:rows]] = np.arange(rows)  # of a number that stands there twice the last row counts
+        return found
+
+    def active_at(self, step: int) -> NDArray[np.int64]:
+        """The numbers of the tasks in the pool while step `step` was rolled out: merges after it do not count."""
+        active = np.zeros(len(self.ids), bool)
+        active[: self.originals] = True
+        last = self.last_rows(self.decisions, step if step >= self.state.last_step else step - 1)
+        decided = last >= 0
+        kinds = self.decisions["kind"][last[decided]]
+        active[decided] = np.isin(kinds, (DECISIONS.index("injected"), DECISIONS.index("revived")))
+        return np.flatnonzero(active)
+
+    def _refresh(self) -> ProgressSample:
+        sample = self.progress.poll()
+        if self.state.rewound:  # rare; so what stands here is what a reader who comes now would find
+            self._begin()
+            sample = self.progress.poll()
+        for record in self._pool.poll():
+            if self.state.observations.lineage.keeps(record["attempt"], record["step"]):
+                self._decide(record)
+        for record in self._expanded.poll():
+            self._stage(record)
+        for call in self._usage.poll():
+            self.spent.setdefault((call["backbone"], call["stage"]), Spent()).add(call)
+        return sample
+
+    def _see(self, step: ClosedStep) -> None:
+        zones = [0] * len(ZONES)
+        for record in step.records:
+            if (found := self._measured(record)) is None:
+                continue
+            moments, zone = found
+            zones[zone] += 1
+            task, retest = self.number(record["task"]), record.get("role") == "retest"
+            self.groups.append(record["seq"], step.step, task, *moments, zone, retest)
+        reward = step_reward(step)
+        shown = float("nan") if reward is None else reward
+        self.steps.append(step.record["seq"], step.step, step.epoch, shown, *zones, step.record["time"])
+
+    def _measured(self, record: Record) -> tuple[Moments, int] | None:
+        """Moments and zone (an index of ZONES) of a group's record; None where it counts for no zone."""
+        config = self.run.config
+        if record["reward"]["kind"] in FORMAT_REWARDS or record.get("head"):
+            return None
+        if config.selection.boundary == "progress" and all(one["end"] == "finished" for one in record["rollouts"]):
+            moments = progress_moments(record)
+        else:
+            signal = group_signal(Group.from_json(record), config.selection.boundary)
+            if signal.truncated:
+                return Moments(float("nan"), float("nan")), ZONES.index("truncated")
+            moments = signal.moments
+        return None if moments is None else (moments, ZONES.index(zone_of(moments.mean, config.zones)))
+
+    def _decide(self, record: Record) -> None:
+        if record["kind"] == "epoch":
+            counts = record["counts"]
+            numbers = record["epoch"], record["step"], record["stage"], counts["originals"], counts["generated"]
+            self.epochs.append(record["seq"], *numbers)
+            return
+        if record["kind"] == "refused":  # perhaps for a task that is in the pool already
+            self.refused[record["expanded"]] = record["step"], record["rule"]
+            return
+        if "rule" in record:
+            self.rules[len(self.decisions)] = record["rule"]
+        kind = DECISIONS.index(record["kind"])
+        self.decisions.append(record["seq"], record["step"], self.number(record["task"]), kind)
+
+    def _stage(self, record: Record) -> None:
+        content: Any = record["task"]
+        if not isinstance(content, dict) or not isinstance(content.get("id"), str):
+            return  # a merge refuses it with its reason
+        seed = self.number(str(record["pick"]).partition("-")[2])
+        generation = content.get("provenance", {}).get("generation", 1)
+        self.variants.append(record["seq"], record["step"], self.number(content["id"]), seed, generation)

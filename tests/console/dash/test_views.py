@@ -1,0 +1,141 @@
+"""What the page is told: the numbers of the other readers, by cursors that mean the same to every server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from buffers.run.creation import create_run
+from buffers.run.run import Run
+from buffers.run.runfolder import OBSERVATIONS, POOL
+from buffers.state import RunState, read_state
+from console.dash.export import export_page
+from console.dash.server import Registry
+from console.report.history import read_history
+from rods.errors import RodsError, UserError
+from rods.rules.zones import ZONES
+from tests.console.conftest import rods
+from tests.console.test_verbs import said_json
+
+
+def ask(path: Path, view: str, **query: object) -> Any:
+    """The answer of a server that has just been started."""
+    registry = Registry([path])
+    return json.loads(json.dumps(registry.answer("latest", view, {key: str(value) for key, value in query.items()})))
+
+
+def test_status_is_what_rods_status_says(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = said_json(capsys, "status", finished_run)
+    found = ask(finished_run, "status")
+    del told["run"]
+    assert {name: found[name] for name in told} == told
+    assert found["condition"] == "finished"
+
+
+def test_steps_and_groups_are_those_of_the_report(finished_run: Path) -> None:
+    history = read_history(finished_run)
+    columns = ask(finished_run, "steps")["columns"]
+    assert columns["step"] == list(range(1, 15))
+    for index, zone in enumerate(ZONES):
+        counted = Counter(history.groups.step[history.groups.zone == index].tolist())
+        assert columns[zone] == [counted[step] for step in columns["step"]]
+    dots = ask(finished_run, "groups", after="1.0")["dots"]
+    assert [dot[0] for dot in dots] == history.groups.task.tolist()
+    assert np.allclose([dot[1] for dot in dots], history.groups.mean)
+
+
+def test_a_cursor_goes_on_where_it_stood_whoever_answers(finished_run: Path) -> None:
+    registry = Registry([finished_run])
+    whole = registry.answer("latest", "groups", {"after": "1.0"})
+    seen = [record["seq"] for record in read_state(Run.open(finished_run)).records(OBSERVATIONS)]
+    half = registry.answer("latest", "groups", {"after": f"1.{seen[len(seen) // 2]}"})
+    assert half["dots"] == whole["dots"][-len(half["dots"]) :]
+    assert 0 < len(half["dots"]) < len(whole["dots"])
+    assert ask(finished_run, "groups", after=whole["cursor"]) == {**json.loads(json.dumps(whole)), "dots": []}
+    with pytest.raises(UserError, match="no cursor"):
+        ask(finished_run, "groups", after="yesterday")
+
+
+def test_a_rewind_resets_every_cursor_and_takes_back_its_steps(run_copy: Path) -> None:
+    registry = Registry([run_copy])
+    before = registry.answer("latest", "steps", {})
+    follower = registry.follower("latest")
+    done = rods("observe", run_copy, "--from-step", "9")
+    assert done.returncode == 0, done.stderr
+    follower._read = float("-inf")
+    after = registry.answer("latest", "steps", {"after": before["cursor"]})
+    assert after["reset"]
+    assert after["columns"]["step"] == list(range(1, 10))
+    assert max(after["epochs"]["step"]) <= 9
+    assert ask(run_copy, "boundary") == json.loads(json.dumps(registry.answer("latest", "boundary", {})))
+
+
+@pytest.mark.parametrize("step", [1, 5, 9, 13, 14])
+def test_the_boundary_of_an_old_step_is_what_stood_then(finished_run: Path, step: int) -> None:
+    """Against the tracker and the pool, folded up to that step."""
+    state = RunState(Run.open(finished_run))
+    zones: dict[str, str | None] = {}
+    for closed in state.steps():
+        if closed.step == step:
+            zones = {task: state.tracker.zone(task) for task in state.tracker.tasks}
+    epoch = state.epoch if step == 14 else state.epoch_of(step)
+    active = state.pool_at(epoch).active
+    found = ask(finished_run, "boundary", step=step)
+    assert {dot[0]: dot[3] for dot in found["dots"]} == {task: zone for task, zone in zones.items() if task in active}
+    assert found["active"] == len(active)
+    if step == 14:
+        assert {zone: sum(dot[3] == zone for dot in found["dots"]) for zone in ZONES} == state.zones()
+
+
+def test_the_pool_lists_every_variant_with_its_life(finished_run: Path) -> None:
+    found = ask(finished_run, "pool")
+    history = read_history(finished_run)
+    assert {one["task"]: one["seed"] for one in found["variants"]} == {
+        task: variant.seed for task, variant in history.variants.items()
+    }
+    active = read_state(Run.open(finished_run)).active
+    inside = {one["task"] for one in found["variants"] if one["state"] in ("injected", "revived")}
+    assert inside == {task for task in active if task in history.variants}
+    retired = ask(finished_run, "pool", state="retired")
+    assert len(retired["variants"]) == found["counts"].get("retired", 0)
+
+
+def test_a_run_says_which_it_is(finished_run: Path, run_copy: Path, tmp_path: Path) -> None:
+    done = Run.open(finished_run)
+    fresh = create_run(tmp_path / "fresh", done.config, done.tasks)
+    assert ask(fresh.path, "status")["condition"] == "empty"
+    assert ask(fresh.path, "steps")["columns"]["step"] == []
+    assert ask(fresh.path, "boundary")["dots"] == []
+    log = run_copy / POOL
+    log.write_bytes(log.read_bytes().replace(b'"epoch":0', b'"epoch":7', 1))
+    with pytest.raises(RodsError, match=r"pool\.jsonl"):
+        ask(run_copy, "status")
+
+
+def test_runs_are_found_below_a_folder_and_told_apart(finished_run: Path, tmp_path: Path) -> None:
+    for place in ("a/run", "b/run"):
+        shutil.copytree(finished_run, tmp_path / place)
+    registry = Registry([tmp_path / "a", tmp_path / "b" / "run"])
+    assert set(registry.names()) == {"run", "run~2"}
+    with pytest.raises(UserError, match="no such run"):
+        registry.answer("other", "status", {})
+    with pytest.raises(UserError, match="is no folder"):
+        Registry([tmp_path / "missing"])
+
+
+def test_nothing_is_written_into_a_run(run_copy: Path, tmp_path: Path) -> None:
+    def seen() -> dict[str, tuple[int, int]]:
+        return {
+            str(file): (file.stat().st_mtime_ns, file.stat().st_size) for file in run_copy.rglob("*") if file.is_file()
+        }
+
+    before = seen()
+    page = export_page(Registry([run_copy]), tmp_path / "page")
+    assert seen() == before
+    assert 'src="/' not in page.read_text()
