@@ -164,9 +164,10 @@ class Tracker:
         self._memory = bytearray(memory + bytes(max(0, len(self._memory) - len(memory))))
 
     def apply(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Folds records; all but those of kind `group` change nothing."""
+        """Folds records; all but those of kind `group` change nothing, nor do drawn tasks, which no later step
+        meets."""
         for record in records:
-            if record["kind"] == "group":
+            if record["kind"] == "group" and record.get("role") != "drawn":
                 self._apply(record)
 
     @property
