@@ -7,18 +7,21 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
+from bench.fixtures.llm_stub import Script, Stub
 from buffers.audit.verify import verify
 from buffers.log.tail import read
 from buffers.run.runfolder import EXPANDED, POOL
+from console.main import run as rods
 from rods.config import DifficultyRules
 from rods.environments.base import reference
 from rods.gates.drawn import shape_of
 from rods.rules.difficulty import levels
 from rods.simulation.generating import draw_task, open_task
 from rods.tasks import AnyTask, OpenTask, Split, task_lines
-from tests.daemon.runs import rejected
+from tests.daemon.runs import VALUES, Daemon, Trainer, idle, make_run, rejected, seeds, until
 from tests.environments import load
 from tests.test_loop import pools, run_to_end
 from worlds.repository import shipped
@@ -79,3 +82,28 @@ def test_every_decision_and_every_witness_is_derived_again(loop: Path) -> None:
 
 def test_kills_change_no_pool_of_drawn_tasks(loop: Path, tmp_path: Path) -> None:
     assert pools(finished(tmp_path / "again", kills=2)) == pools(loop)
+
+
+def test_a_model_writes_them_within_the_limits_of_other_variants(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub:
+        operation = {"endpoints": [{"model": "stub", "urls": [stub.url]}], "budgets": {"requests": 9}}
+        changes = {"pipeline": {"author": "llm"}, "selection": {"groups": [["base"]], "seeds_per_step": 6}}
+        run = make_run(tmp_path / "run", {**changes, "operation": {**VALUES["operation"], **operation}}, originals())
+        with Trainer(run) as trainer, Daemon(run.path) as daemon:
+            for _ in range(3):
+                trainer.play(1)
+                until(lambda: idle(run.path, trainer.step) or "budget_spent" in reasons(run.path))
+            code, _, _ = daemon.stop()
+    staged = [record["task"] for record in read(run.path / EXPANDED)]
+    assert code == 0 and staged and {one["provenance"]["model"] for one in staged} == {"stub"}
+    assert "budget_spent" in reasons(run.path)
+    assert rods(["cost", str(run.path), "--json"]) == 0
+    found = orjson.loads(capsys.readouterr().out)
+    assert list(found["stages"]) == ["simulated_task"] and found["accepted"] == len(staged) and found["calls"] == 9
+    assert verify(run.path, replay=True).ok
+
+
+def reasons(path: Path) -> set[str]:
+    return {record["why"] for record in seeds(path, "finished") if "why" in record}
