@@ -25,6 +25,7 @@ from rods.config.identity import (
     Rollouts,
     Section,
     Selection,
+    Simulation,
     Training,
     Zones,
 )
@@ -56,6 +57,7 @@ class Config(Section):
     roles: Roles = Roles()
     gates: Gates = Gates()
     feedback: Feedback = Feedback()
+    simulation: Simulation = Simulation()
     operation: Operation = Operation()
 
     @model_validator(mode="after")
