@@ -55,7 +55,8 @@ class Run:
     @cached_property
     def players(self) -> Players:
         """Who plays and judges its tasks."""
-        return Players(self.environments)
+        config = self.config
+        return Players(self.environments, config.simulation, config.roles, config.random_seeds.rollouts)
 
     @cached_property
     def training(self) -> dict[str, AnyTask]:

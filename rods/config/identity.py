@@ -294,7 +294,7 @@ Player = Literal["procedural", "model"]
 Information = Literal["intent", "persona", "expected"]  # of a drawn task, that a policy is not told (001 §4.2)
 
 
-class Simulation(Section):
+class SimulationSettings(Section):
     """Who plays what nothing executes: personas, and tasks with a rubric (001 §2.2; docs/trustee.md). Models that play
     stand under [[operation.players]]."""
 
@@ -303,10 +303,9 @@ class Simulation(Section):
     verifier: Player = "procedural"  # of tasks with a rubric; procedural: rules over the calls that were made
     generator: Player = "procedural"  # who thinks up drawn tasks
     ledger: bool = True  # tools=model: answers that contradict earlier ones are refused; false: the paper's stateless
-    # what each role of a model is told of the task (001 eq. 7, 8, 10); what is left out stands in no request
-    tools_told: tuple[Information, ...] = ("intent",)
-    user_told: tuple[Information, ...] = ("intent", "persona")
-    verifier_told: tuple[Information, ...] = ("intent", "persona", "expected")
+    tools_told: tuple[Information, ...] = ("intent",)  # what a model that plays tools is told of the task (001 eq. 7)
+    user_told: tuple[Information, ...] = ("intent", "persona")  # and the user (eq. 8)
+    verifier_told: tuple[Information, ...] = ("intent", "persona", "expected")  # and the verifier (eq. 10)
     tries: int = Field(4, ge=1)  # how often a question is asked until its answer can be used
     conversation: int = Field(16_000, ge=500)  # characters of the conversation in a question; older ones are left out
 
@@ -316,7 +315,7 @@ class Simulation(Section):
         return tuple(name for name in ("tools", "user", "verifier", "generator") if getattr(self, name) == "model")
 
     @model_validator(mode="after")
-    def _known(self) -> Simulation:
+    def _known(self) -> SimulationSettings:
         for name in ("tools", "user", "verifier"):
             may: tuple[str, ...] = type(self).model_fields[f"{name}_told"].default
             if beyond := [one for one in getattr(self, f"{name}_told") if one not in may]:

@@ -25,7 +25,7 @@ from rods.config.identity import (
     Rollouts,
     Section,
     Selection,
-    Simulation,
+    SimulationSettings,
     Training,
     Zones,
 )
@@ -57,7 +57,7 @@ class Config(Section):
     roles: Roles = Roles()
     gates: Gates = Gates()
     feedback: Feedback = Feedback()
-    simulation: Simulation = Simulation()
+    simulation: SimulationSettings = SimulationSettings()
     operation: Operation = Operation()
 
     @model_validator(mode="after")
