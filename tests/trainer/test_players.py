@@ -17,6 +17,7 @@ from buffers.state import read_state
 from buffers.usage import costs
 from console.main import run as rods
 from rods.config import parse_config
+from rods.conversations import Persona
 from rods.episode.drivers import run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.errors import UserError
@@ -26,9 +27,8 @@ from trainer.batches import jobs
 from trainer.simulated import SimulatedPolicy
 from trainer.training_run import TrainingRun
 
-TASKS = [task for task in drawn() if task.provenance["hidden"] and "further" not in task.as_json()["user"]["persona"]][
-    :2
-]
+PLAIN = [task for task in drawn() if isinstance(task.user, Persona) and not task.user.further]
+TASKS = [task for task in PLAIN if task.provenance["hidden"]][:2]
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,7 @@ def stub(server: Stub, bodies: Path) -> Stub:
 
 @contextmanager
 def models(stub: Stub, budget: Budget | None = None, **settings: Any) -> Iterator[Players]:
-    times = {"read_seconds": 0.3, "retry_seconds": 0.2, "patience_seconds": 0.2}
+    times: dict[str, Any] = {"read_seconds": 0.3, "retry_seconds": 0.2, "patience_seconds": 0.2}
     endpoint = Endpoint(model="stub", urls=(stub.url,), **times)
     players = Players(ENVIRONMENTS, SimulationSettings(**{**ALL, **settings}))
     with Line(lambda: Client([endpoint], budget=budget)) as players.line:
@@ -130,7 +130,8 @@ def test_what_a_role_is_not_told_stands_in_none_of_its_requests(stub: Stub, bodi
     told = {"tools": {"intent"}, "user": {"intent", "persona"}, "verifier": {"intent", "persona", "expected"}}
     for hidden in (None, "intent", "persona", "expected"):
         left = [name for name in ("intent", "persona", "expected") if name in told[BRIEF[role]] and name != hidden]
-        with models(stub, **{f"{BRIEF[role]}_told": tuple(left)}) as players:
+        told_so: dict[str, Any] = {f"{BRIEF[role]}_told": tuple(left)}
+        with models(stub, **told_so) as players:
             bodies.write_bytes(b"")
             assert play(players, task, replies).end == "finished"
         requests = asked(bodies)[role]
