@@ -6,11 +6,14 @@
 
 from rods.config.identity import (
     CUES,
+    DIMENSIONS,
     ERROR_HINTS,
     GUIDELINES,
     Component,
     Curriculum,
     Data,
+    DifficultyRules,
+    Dimension,
     Feedback,
     Gates,
     Information,
@@ -23,6 +26,7 @@ from rods.config.identity import (
     Selection,
     SimulationSettings,
     Stage,
+    TaskSource,
     Training,
     Zones,
 )
@@ -32,6 +36,7 @@ from rods.config.whole import PRESETS, PROTOCOL, Config, identity_diff, parse_co
 
 __all__ = [
     "CUES",
+    "DIMENSIONS",
     "ERROR_HINTS",
     "GUIDELINES",
     "PRESETS",
@@ -41,6 +46,8 @@ __all__ = [
     "Config",
     "Curriculum",
     "Data",
+    "DifficultyRules",
+    "Dimension",
     "Endpoint",
     "Feedback",
     "Gates",
@@ -58,6 +65,7 @@ __all__ = [
     "Selection",
     "SimulationSettings",
     "Stage",
+    "TaskSource",
     "Training",
     "Zones",
     "addresses",

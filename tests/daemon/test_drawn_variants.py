@@ -12,9 +12,10 @@ import pytest
 from buffers.audit.verify import verify
 from buffers.log.tail import read
 from buffers.run.runfolder import EXPANDED, POOL
+from rods.config import DifficultyRules
 from rods.environments.base import reference
 from rods.gates.drawn import shape_of
-from rods.rules.difficulty import DifficultyRules, levels
+from rods.rules.difficulty import levels
 from rods.simulation.generating import draw_task, open_task
 from rods.tasks import AnyTask, OpenTask, Split, task_lines
 from tests.daemon.runs import rejected
