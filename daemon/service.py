@@ -19,6 +19,7 @@ import structlog
 
 from buffers.daemon_log import DaemonLog
 from buffers.run.run import Run
+from daemon import metrics
 from daemon.candidates import Rejection, VariantJob
 from daemon.feedback import Correcting
 from daemon.filling import BARREN, Filling, choose
@@ -64,7 +65,7 @@ class Service:
         try:
             async with self.writers:
                 self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
-                async with asyncio.TaskGroup() as group:
+                async with metrics.serving(self), asyncio.TaskGroup() as group:
                     tasks = [
                         group.create_task(self._watch(stop)),
                         group.create_task(self._fill() if self.static else self._work()),
