@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import orjson
@@ -30,7 +30,9 @@ from rods.episode.drivers import played_again
 from rods.episode.engine import Trace
 from rods.errors import CorruptLogError
 from rods.gates import replay as ground_truth_faults
+from rods.gates.drawn import replayed_drawn
 from rods.gates.feedback import GroundTruthValues, failing, feedback_faults
+from rods.gates.records import Reason
 from rods.interfaces.approved import failure_id
 from rods.observations import Group
 from rods.rules.curriculum import stage_rules
@@ -74,13 +76,28 @@ def verify(path: Path, replay: bool = False) -> Findings:
         if replay:
             for task_id, seq in history.pool.injected.items():
                 task = history.staging.task(seq)
-                findings.count("variants replayed")
-                for fault in ground_truth_faults(run.environments.load(task.environment.name), task):
+                for fault in _variant_faults(run, task, findings):
                     findings.problem(f"variant {task_id}", str(fault))
             _check_traces(run, history, findings)
     except CorruptLogError as error:
         findings.problem("log", str(error))
     return findings
+
+
+def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Reason]:
+    """What is wrong with an injected variant when its ground truth, or its witness conversation, is run again. A world
+    that somebody outside plays is not asked: it answers otherwise each time."""
+    environment = run.environments.load(task.environment.name)
+    if isinstance(task, Task):
+        findings.count("variants replayed")
+        return ground_truth_faults(environment, task)
+    assert isinstance(task, OpenTask)
+    job = run.playing(task)
+    if job.waits or not environment.features.deterministic:
+        findings.count("variants that are not played again")
+        return ()
+    findings.count("variants replayed")
+    return replayed_drawn(environment, task, job)
 
 
 def _check_traces(run: Run, history: Rederivation, findings: Findings) -> None:

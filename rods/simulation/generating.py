@@ -12,8 +12,9 @@ from __future__ import annotations
 import random
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
 from functools import cache
 from itertools import chain
@@ -30,9 +31,9 @@ from rods.canonical import content_id, keyed_random
 from rods.conversations import Limits, Persona, Rubric
 from rods.environments.base import Parameter, Tool
 from rods.errors import UserError
-from rods.rules.difficulty import Levels
+from rods.rules.difficulty import DIMENSIONS, Levels
 from rods.simulation.tools import SimulatedTool, ToolRepository
-from rods.tasks import EnvironmentRef, OpenTask, Split
+from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split, Task
 
 PHRASES = Path(__file__).parent / "phrases.toml"
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
@@ -107,6 +108,27 @@ def draw_task(repository: ToolRepository, levels: Levels, random_seed: int, step
     raise UserError(what, where="the tool repository", remedy=remedy)
 
 
+def draw_like(
+    repository: ToolRepository, levels: Levels, tools: Sequence[str], calls: int, rng: random.Random, *, same: bool
+) -> DrawnTask | None:
+    """A task at `levels` over as many tools of each category as there are among `tools`: others, as far as there are
+    (`same`: just these), of which so many calls are expected; None where these tools cannot be called so often. Raises
+    KeyError for a tool that the repository lacks."""
+    offered = [repository.tools[name] for name in tools] if same else others(repository, tools, rng)
+    found = _calls(offered, calls, rng)
+    return _with_user(repository, levels, offered, found, rng) if len(found) == calls else None
+
+
+def others(repository: ToolRepository, tools: Sequence[str], rng: random.Random) -> list[SimulatedTool]:
+    """As many tools of each category as there are among `tools`; these themselves only where there are too few
+    others."""
+    found: list[SimulatedTool] = []
+    for category, count in Counter(repository.tools[name].tool.group for name in tools).items():
+        within = rng.sample(repository.of(category), len(repository.of(category)))
+        found += sorted(within, key=lambda one: one.tool.name in tools)[:count]
+    return found
+
+
 def open_task(
     drawn: DrawnTask,
     environment: EnvironmentRef,
@@ -132,6 +154,22 @@ def open_task(
         system=system_prompt(drawn.levels),
         limits=Limits(tool_turns, replies + asked),
     )
+
+
+def levels_of(task: AnyTask) -> Levels | None:
+    """The levels that a task was drawn with; None where it was not drawn: its user is none that is played, nothing says
+    which calls are expected, or its provenance holds no levels."""
+    if not isinstance(task, OpenTask) or not isinstance(task.user, Persona) or not isinstance(task.goal, Rubric):
+        return None
+    kept = task.provenance.get("levels")
+    if not task.goal.calls or not isinstance(kept, dict) or kept.keys() != {field.name for field in fields(Levels)}:
+        return None
+    return Levels(**kept) if all(type(kept[name]) is int for name in DIMENSIONS) else None
+
+
+def varied(task: AnyTask) -> bool:
+    """Whether variants can be written of `task`: it has a script with ground truth, or was drawn."""
+    return isinstance(task, Task) or levels_of(task) is not None
 
 
 def system_prompt(levels: Levels) -> str:

@@ -75,7 +75,9 @@ def ask_for_task(
     are not asked about."""
     document = {
         "type": "array",
-        "items": {"anyOf": [obj({"name": {"const": tool.name}, "arguments": _arguments(tool)}) for tool in tools]},
+        "items": {
+            "anyOf": [obj({"name": {"const": tool.name}, "arguments": arguments_schema(tool)}) for tool in tools]
+        },
         "minItems": 1,
         "maxItems": levels.calls,
     }
@@ -233,13 +235,14 @@ def _calls_of(records: Any, tools: Sequence[Tool], most: int) -> tuple[Call, ...
             raise Unreadable(f"calls: {error}") from None
         if call.name not in by_name:
             raise Unreadable(f"there is no tool {call.name[:80]!r}")
-        if fault := Checker(_arguments(by_name[call.name])).fault(dict(call.arguments)):
+        if fault := Checker(arguments_schema(by_name[call.name])).fault(dict(call.arguments)):
             raise Unreadable(f"the arguments of {call.name}: {fault}")
         found.append(call)
     return tuple(found)
 
 
-def _arguments(tool: Tool) -> dict[str, Any]:
+def arguments_schema(tool: Tool) -> dict[str, Any]:
+    """The JSON Schema of a call's arguments, with the bounds that are checked but not shown."""
     optional = frozenset(each.name for each in tool.parameters if not each.required)
     return obj({each.name: limits(each) for each in tool.parameters}, optional)
 

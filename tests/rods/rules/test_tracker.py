@@ -108,6 +108,25 @@ def test_format_rewards_have_windows_of_their_own_and_no_zone() -> None:
     assert (window.reward, window.mean, window.zone) == ("format", 0.25, None)
 
 
+def test_a_value_of_ones_own_opens_another_window_and_begins_anew_after_what_turns_gave() -> None:
+    value = {"kind": "value", "range": [-1.0, 1.0]}
+    half = record(2, played([500_000] * 4, 1_000_000), reward=value)
+    cut = record(3, [*played([0] * 3, 1_000_000), (0, 1_000_000, "infrastructure")], reward=value)
+    rubric = record(4, played([2, 1], 2), reward={"kind": "rubric", "range": [-1.0, 1.0]})
+    tracker = fold(record(1, played([5, 5])), half, cut)
+    window = tracker.window("t")
+    assert window is not None
+    assert (window.reward, window.mean, window.count, window.best) == ("value", 0.285714285714, 2, 0.5)
+    assert (tracker.zone("t"), tracker.standing("t", 0).groups) == ("too_hard", 2), "the mastered group is another's"
+    tracker.apply([rubric])
+    window = tracker.window("t")
+    assert window is not None and (window.reward, window.mean, window.count) == ("progress", 0.875, 2)
+    again = Tracker(ZONES)
+    again.load(tracker.state())
+    again.apply([half])
+    assert [(one.reward, one.groups) for one in again.windows("t")] == [("progress", 2), ("value", 3)]
+
+
 def test_the_boundary_can_be_read_from_binary_success() -> None:
     groups = record(1, played([5, 5, 5, 4]))
     window = fold(groups, reward="binary").window("t")
