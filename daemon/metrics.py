@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from buffers.daemon_log import outcome
 from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS, usage
+from buffers.state import RunState
 from rods.errors import UserError
-
-if TYPE_CHECKING:
-    from daemon.service import Service
 
 Labels = tuple[tuple[str, str], ...]
 HELP: Mapping[str, tuple[str, str]] = {
@@ -43,11 +40,10 @@ HELP: Mapping[str, tuple[str, str]] = {
 
 
 class Metrics:
-    """The metrics of one daemon. `text` may be asked for by several at once."""
+    """The metrics of one daemon, whose own gauges `own` gives by name. `text` may be asked for by several at once."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
-        state = service.watch.state
+    def __init__(self, state: RunState, own: Callable[[], Mapping[str, int]]) -> None:
+        self.state, self.own = state, own
         self._tails = {name: state.follow(name) for name in (SEEDS, EXPANDED, REJECTED, usage("daemon"))}
         self._totals: Counter[tuple[str, Labels]] = Counter()
         self._reading = asyncio.Lock()
@@ -85,13 +81,10 @@ class Metrics:
         self._totals[metric, tuple(labels.items())] += by  # type: ignore[assignment]
 
     def _gauges(self) -> Iterator[tuple[tuple[str, Labels], float]]:
-        service, state = self.service, self.service.watch.state
-        yield ("rods_step", ()), service.watch.newest
-        yield ("rods_epoch", ()), state.epoch
-        yield ("rods_considered_step", ()), service.log.state.last_considered
-        yield ("rods_queued_seeds", ()), len(service.queue)
-        yield ("rods_seeds_in_flight", ()), service.in_flight
-        for name, value in state.gauges().items():
+        yield ("rods_epoch", ()), self.state.epoch
+        for name, value in self.own().items():
+            yield (name, ()), value
+        for name, value in self.state.gauges().items():
             room, _, label = name.partition("/")
             if room == "staging":
                 yield ("rods_staged_variants", ()), value
@@ -100,14 +93,15 @@ class Metrics:
 
 
 @asynccontextmanager
-async def serving(service: Service) -> AsyncIterator[None]:
+async def serving(state: RunState, own: Callable[[], Mapping[str, int]]) -> AsyncIterator[None]:
     """Answers `GET /metrics` at `operation.metrics_host` and `metrics_port` meanwhile; does nothing where that is 0.
     Raises UserError where the port is taken."""
-    host, port = service.config.operation.metrics_host, service.config.operation.metrics_port
+    operation = state.run.config.operation
+    host, port = operation.metrics_host, operation.metrics_port
     if not port:
         yield
         return
-    metrics = Metrics(service)
+    metrics = Metrics(state, own)
 
     async def answer(request: web.Request) -> web.Response:
         headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
