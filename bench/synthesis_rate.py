@@ -30,14 +30,14 @@ from daemon.candidates import Rejection, VariantJob
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
 from rods import dialects
-from rods.config import Config, parse_config
+from rods.config import Config, DifficultyRules, parse_config
 from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.gates import held_out_index
 from rods.observations import Group, Rollout
 from rods.players import Players
-from rods.rules.difficulty import DifficultyRules, levels
+from rods.rules.difficulty import levels
 from rods.rules.order import batch
 from rods.simulation.generating import draw_task, open_task
 from rods.tasks import AnyTask, EnvironmentRef, Split

@@ -10,11 +10,12 @@ K).
 A window belongs to (task, kind of reward, lineage of the interface). An interface whose version changes often belongs
 to one lineage, which its groups name beside the version (002 §3.3); where a group names none, its version is its
 lineage. Groups scored by a format reward have windows but no zone. All other groups are read as progress, whatever the
-trainer trained on: every rollout reports what its task's goal came to. Not so a `value`, a number that a trainer of
-one's own gives the whole rollout: it stands in the place of progress, in a window of its own, so that a trainer that
-changes from one to the other begins anew. Where binary success finds the boundary instead (an ablation, 004 Appendix
-R), it has a window of its own, which alone has a zone; what retirement reads stays progress. So have the advantage
-estimates that a trainer reports of its rollouts: their variance is another probe (004 Appendix K).
+trainer trained on: every rollout reports the turns, or the checks, that it came to. Not so a `rubric`, by which
+somebody judges the whole, and a `value`, a number that a trainer of one's own gives it: they stand in the place of
+progress, in windows of their own, so that a trainer that changes from one to another begins anew. Where binary success
+finds the boundary instead (an ablation, 004 Appendix R), it has a window of its own, which alone has a zone; what
+retirement reads stays progress. So have the advantage estimates that a trainer reports of its rollouts: their variance
+is another probe (004 Appendix K).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ SIZE = ENTRY.itemsize
 END = itemgetter("end")
 PACK = struct.Struct("<iiddq").pack_into
 ADVANTAGE = "advantage"  # the kind of the windows of advantage estimates
-VALUE = "value"  # the kind of those that stand in the place of progress
+IN_PLACE = frozenset({"rubric", "value"})  # the kinds of windows that stand in the place of progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +164,10 @@ class Tracker:
         self._memory = bytearray(memory + bytes(max(0, len(self._memory) - len(memory))))
 
     def apply(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Folds records; all but those of kind `group` change nothing."""
+        """Folds records; all but those of kind `group` change nothing, nor do drawn tasks, which no later step
+        meets."""
         for record in records:
-            if record["kind"] == "group":
+            if record["kind"] == "group" and record.get("role") != "drawn":
                 self._apply(record)
 
     @property
@@ -224,7 +226,7 @@ class Tracker:
         kind = record["reward"]["kind"]
         if "advantage" in rollouts[0]:
             self._count_advantages(record)
-        progress = VALUE if kind == VALUE else "progress"
+        progress = kind if kind in IN_PLACE else "progress"
         if self._progress is self._current and kind not in FORMAT_REWARDS and self._count_plain(record, progress):
             return
         ends = list(map(END, rollouts))
@@ -278,7 +280,7 @@ class Tracker:
         kind = row.key[1]
         played = [rollout for rollout in record["rollouts"] if rollout["end"] not in INVALID_ENDS]
         sums: tuple[float, float, int]
-        if kind == "progress" or kind == VALUE:
+        if kind == "progress" or kind in IN_PLACE:
             sums = count_sums([one["resolved"] for one in played], [one["expected"] for one in played])
         elif kind == "binary":
             sums = count_sums([one["binary"] for one in played], [1] * len(played))
@@ -311,7 +313,7 @@ class Tracker:
         return entries[start:] + entries[:start]
 
     def _zone(self, row: _Row, entries: list[Entry]) -> Zone | None:
-        if row.key[1] != self.reward and (row.key[1] != VALUE or self.reward != "progress"):
+        if row.key[1] != self.reward and (row.key[1] not in IN_PLACE or self.reward != "progress"):
             return None
         if row.truncated:
             return "truncated"

@@ -13,14 +13,14 @@ import random
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from prompts import load
 from rods.analysis.sampling import Sampler
@@ -28,10 +28,11 @@ from rods.analysis.says import Text, leaves
 from rods.analysis.schemas import fits, limits
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
+from rods.config import DIMENSIONS
 from rods.conversations import Limits, Persona, Rubric
 from rods.environments.base import Parameter, Tool
 from rods.errors import UserError
-from rods.rules.difficulty import DIMENSIONS, Levels
+from rods.rules.difficulty import Levels
 from rods.simulation.tools import SimulatedTool, ToolRepository
 from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split, Task
 
@@ -81,6 +82,19 @@ class DrawnTask:
             "manner": self.manner,
             "criteria": list(self.criteria),
         }
+
+
+class Wanted(NamedTuple):
+    """A task that is to be drawn for a slot of a step."""
+
+    step: int
+    slot: int
+    difficulty: int
+    levels: Levels
+
+
+# Draws tasks, one each, in order. May raise InfrastructureError where somebody who was asked does not answer.
+Generator = Callable[[Sequence[Wanted]], Sequence[AnyTask]]
 
 
 @dataclass(frozen=True, slots=True)
