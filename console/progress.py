@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from buffers.daemon_log import outcome
 from buffers.log.records import Record
 from buffers.run.heartbeat import judge, read_heartbeat
 from buffers.run.locks import owner
@@ -295,13 +296,6 @@ class Progress:
             return None
         (begin, first), (end, last) = self._clock[0], self._clock[-1]
         return (end - begin) / (last - first) if last > first else None
-
-
-def outcome(finished: dict[str, Any]) -> str:
-    """The outcome of a pick: accepted, discarded or dropped_stale."""
-    if finished.get("dropped_stale"):
-        return "dropped_stale"
-    return "accepted" if finished.get("accepted") else "discarded"
 
 
 def step_reward(step: ClosedStep) -> float | None:

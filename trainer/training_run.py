@@ -22,6 +22,7 @@ import structlog
 from buffers.checkpoints import Checkpoint, Checkpoints, Position
 from buffers.ends import check_trainers
 from buffers.merging.merger import Epoch
+from buffers.playing import playing
 from buffers.run.run import Run
 from buffers.run.runfolder import trace_file
 from buffers.trainer_log import TrainerLog
@@ -82,6 +83,7 @@ class TrainingRun:
         self.stopping: Stopping | None = None
         self._asked_to_stop = asked_to_stop
         self.log = TrainerLog(run)
+        self._playing = playing(run, "trainer")
         try:
             check_trainers(run, self.log.state.observations)
         except RefusedError:
@@ -107,12 +109,20 @@ class TrainingRun:
         self.tell("starting")
 
     def __enter__(self) -> TrainingRun:
+        try:
+            self._playing.__enter__()
+        except BaseException:
+            self.log.close()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.log.close()
+        try:
+            self._playing.__exit__(kind, error, trace)
+        finally:
+            self.log.close()
 
     def tell(self, state: str, **fields: Any) -> None:
         """Writes into the heartbeat file what the trainer is doing (`tell("warm start", done=0.35)`)."""

@@ -160,10 +160,11 @@ def _differs(run: Run, task: OpenTask, step: ClosedStep, group: Group, rollout: 
     environment = run.environments.load(task.environment.name)
     if trace.end == "infrastructure" or not environment.features.deterministic:
         return
-    if isinstance(task.goal, Rubric) and unjudged(task.goal):
+    by_rule = isinstance(task.goal, Rubric) and run.config.simulation.verifier == "procedural"
+    if by_rule and isinstance(task.goal, Rubric) and unjudged(task.goal):
         return  # a trainer of one's own has judged it
     dialect = dialects.load(run.config.policy.dialect, stage_rules(run.config.curriculum, step.stage).prompt)
-    job = run.players.job(task, dialect, max_steps=run.config.rollouts.max_steps)
+    job = run.players.again(task, dialect, trace, max_steps=run.config.rollouts.max_steps)
     before, after = trace.as_json(), played_again(job, trace).as_json()
     for part in ("outcome", "turns", "end", *(["messages"] if group.interface == "identity" else [])):
         if before.get(part) != after.get(part):

@@ -57,7 +57,8 @@ class Run:
     @cached_property
     def players(self) -> Players:
         """Who plays and judges its tasks."""
-        return Players(self.environments)
+        config = self.config
+        return Players(self.environments, config.simulation, config.roles, config.random_seeds.rollouts)
 
     def playing(self, task: AnyTask) -> Job:
         """An episode of `task` as it is scored, and as gates play it: with the prompt of the last stage."""
