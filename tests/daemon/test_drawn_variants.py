@@ -14,6 +14,7 @@ from bench.fixtures.llm_stub import Script, Stub
 from buffers.audit.verify import verify
 from buffers.log.tail import read
 from buffers.run.runfolder import EXPANDED, POOL
+from buffers.usage import costs
 from console.main import run as rods
 from rods.config import DifficultyRules
 from rods.environments.base import reference
@@ -27,6 +28,9 @@ from tests.test_loop import pools, run_to_end
 from worlds.repository import shipped
 
 TRAINING, HELD_OUT = 16, 8
+FULL = {"staging_epochs": 0.0}  # never pauses
+ERRANDS = "bench.fixtures.llm_stub.roles:answer"
+VERIFIER = "You judge how an assistant that calls tools"
 
 
 def originals() -> list[OpenTask]:
@@ -87,7 +91,7 @@ def test_kills_change_no_pool_of_drawn_tasks(loop: Path, tmp_path: Path) -> None
 def test_a_model_writes_them_within_the_limits_of_other_variants(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub:
+    with Stub(Script(answer=ERRANDS)) as stub:
         operation = {"endpoints": [{"model": "stub", "urls": [stub.url]}], "budgets": {"requests": 9}}
         changes = {"pipeline": {"author": "llm"}, "selection": {"groups": [["base"]], "seeds_per_step": 6}}
         run = make_run(tmp_path / "run", {**changes, "operation": {**VALUES["operation"], **operation}}, originals())
@@ -107,3 +111,30 @@ def test_a_model_writes_them_within_the_limits_of_other_variants(
 
 def reasons(path: Path) -> set[str]:
     return {record["why"] for record in seeds(path, "finished") if "why" in record}
+
+
+def test_models_play_the_witnesses_where_they_play_the_run(tmp_path: Path) -> None:
+    """Their calls are on record as those of models that play; a verifier that only babbles is no task's fault."""
+    with Stub(Script(answer=ERRANDS)) as stub:
+        operation = {"endpoints": [{"model": "stub", "urls": [stub.url], "retry_seconds": 1.0}]}
+        changes = {
+            "simulation": dict.fromkeys(("tools", "user", "verifier"), "model"),
+            "pipeline": {"attempts": 1},
+            "pool": FULL,
+        }
+        run = make_run(tmp_path / "run", {**changes, "operation": {**VALUES["operation"], **operation}}, originals())
+        with Trainer(run) as trainer, Daemon(run.path) as daemon:
+            for _ in range(5):
+                trainer.play(1)
+                until(lambda: idle(run.path, trainer.step))
+            stub.use(Script(answer=ERRANDS, rules=[(VERIFIER, "not_json")]))
+            for _ in range(4):
+                trainer.play(1)
+                until(lambda: idle(run.path, trainer.step))
+            code, _, _ = daemon.stop()
+    assert code == 0 and list(read(run.path / EXPANDED))
+    played = costs(run.path).played
+    assert set(played) == {"simulated_tool", "simulated_user", "simulated_verifier"}
+    assert {record["error"] for record in rejected(run.path)} >= {"infrastructure"}
+    report = verify(run.path, replay=True)
+    assert report.ok and report.counts["variants that are not played again"] > 0

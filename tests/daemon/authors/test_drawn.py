@@ -15,9 +15,11 @@ from daemon.pipeline import Pipeline
 from rods.composing.records import ComposeError
 from rods.config import parse_config
 from rods.environments.base import reference
+from rods.episode.drivers import Job
+from rods.errors import UserError
 from rods.gates import SimilarityIndex
-from rods.gates.drawn import shape_of
-from rods.llm import Usage
+from rods.gates.drawn import Playing, shape_of
+from rods.llm import BudgetSpent, Usage
 from rods.rules.difficulty import Levels
 from rods.simulation.generating import draw_task, levels_of, open_task
 from rods.tasks import OpenTask
@@ -90,10 +92,13 @@ async def test_a_task_that_cannot_be_read_as_one_is_asked_for_again_and_given_up
 
 
 async def written(
-    who: DrawnAuthor, admit: Callable[[OpenTask], list[str]] = lambda _: [], **sections: Any
+    who: DrawnAuthor,
+    admit: Callable[[OpenTask], list[str]] = lambda _: [],
+    play: Playing = playing,
+    **sections: Any,
 ) -> tuple[OpenTask | str, list[Rejection]]:
     rejections: list[Rejection] = []
-    pipeline = Pipeline(parse_config(sections, where="test"), SimilarityIndex(), THREADS, playing)
+    pipeline = Pipeline(parse_config(sections, where="test"), SimilarityIndex(), THREADS, play)
     job = VariantJob("1-x", 0, seed(), seed(), 1)
     return await pipeline.write(job, who, WORLD, admit, rejections.append), rejections
 
@@ -128,3 +133,11 @@ async def test_a_near_duplicate_is_refused_at_admission_and_drawn_anew() -> None
     assert [(one.stage, one.error) for one in rejections] == [("admission", "duplicates")]
     unasked, _ = await written(ProceduralDrawer(THREADS), lambda _: ["never"], gates={"duplicates": False})
     assert isinstance(unasked, OpenTask)
+
+
+async def test_a_spent_budget_of_those_who_play_ends_the_variant() -> None:
+    def broke(task: OpenTask) -> Job:
+        raise UserError("the budget is spent", where="operation.player_budgets") from BudgetSpent("run", "spent")
+
+    found, rejections = await written(ProceduralDrawer(THREADS), play=broke)
+    assert found == "budget_spent" and [(one.stage, one.error) for one in rejections] == [("judge", "budget_spent")]
