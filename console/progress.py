@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from buffers.log.records import Record
+from buffers.log.tail import Tail
 from buffers.run.heartbeat import judge, read_heartbeat
 from buffers.run.locks import owner
 from buffers.run.run import Run
@@ -94,9 +95,12 @@ class ProgressSample:
 
 class Progress:
     """Follows one run. `step` is the last live step of the last poll. `see` is called with each live step as it is
-    read; after a start that dropped steps with those that follow the ones left."""
+    read, and the moments of its groups' progress; after a start that dropped steps with those that follow the ones
+    left."""
 
-    def __init__(self, path: Path, see: Callable[[ClosedStep], None] = lambda step: None) -> None:
+    def __init__(
+        self, path: Path, see: Callable[[ClosedStep, list[Moments | None]], None] = lambda step, moments: None
+    ) -> None:
         self._see = see
         self.run = Run.open(path)
         self.state = RunState(self.run)
@@ -130,9 +134,10 @@ class Progress:
             latest.append(step)
             self._versions.add(step, state.shown)
             entropies |= self._entropy()
-            if (reward := step_reward(step)) is not None:
+            found = [progress_moments(record) for record in step.records]
+            if (reward := step_reward(found)) is not None:
                 rewards.append((step.step, reward))
-            self._see(step)
+            self._see(step, found)
         if state.rewound:
             self._rewards.clear()
             self._labels.clear()
@@ -185,6 +190,14 @@ class Progress:
             finished=finished,
             seconds_per_step=self._pace(),
         )
+
+    def tails(self) -> list[Tail]:
+        """All logs that are followed."""
+        return [*self.state.tails(), self._seeds, self._rejected]
+
+    def resume(self) -> None:
+        """Begins to measure the pace anew: for who goes on in another process."""
+        self._clock.clear()
 
     def positions(self) -> dict[str, int]:
         """The attempt, and the seq up to which each log was read."""
@@ -300,9 +313,9 @@ def outcome(finished: dict[str, Any]) -> str:
     return "accepted" if finished.get("accepted") else "discarded"
 
 
-def step_reward(step: ClosedStep) -> float | None:
+def step_reward(progress: list[Moments | None]) -> float | None:
     """The mean progress reward of a step's groups."""
-    means = [found.mean for record in step.records if (found := progress_moments(record)) is not None]
+    means = [found.mean for found in progress if found is not None]
     return sum(means) / len(means) if means else None
 
 

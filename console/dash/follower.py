@@ -16,16 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buffers.log.records import Record
+from buffers.log.tail import Tail
 from buffers.run.heartbeat import read_heartbeat
 from buffers.run.runfolder import EXPANDED, POOL, usage
 from buffers.state import ClosedStep, RunState
 from buffers.usage import Spent
 from console.dash.columns import Columns
-from console.progress import Progress, ProgressSample, progress_moments, step_reward
+from console.dash.keeping import keep, kept, stand
+from console.progress import Progress, ProgressSample, step_reward
 from rods.observations import FORMAT_REWARDS, Group
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of
 
 FRESH = 0.5  # seconds for which what was read is fresh
+WORTH = 2.0  # seconds of reading that are worth keeping
 DECISIONS = ("injected", "retired", "revived")  # what moves a task into the pool or out of it
 PROCESSES = ("trainer", "daemon")
 
@@ -37,7 +40,33 @@ class Follower:
         """Raises UserError where `path` is no run folder."""
         self.path = path
         self.lock = threading.RLock()
+        self._spent = 0.0  # seconds of reading since it was kept
         self._begin()
+
+    @staticmethod
+    def open(path: Path) -> Follower:
+        """As it was kept of the run at `path`, if it was; else one that has read nothing. Raises as the constructor."""
+        found = kept(path)
+        return found if isinstance(found, Follower) and stand(found.tails()) else Follower(path)
+
+    def keep(self) -> None:
+        """Keeps what was read, where reading it took long enough."""
+        with self.lock:
+            if self._spent > WORTH:
+                keep(self.path, self, self.tails())
+                self._spent = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.lock, self._read, self._spent = threading.RLock(), float("-inf"), 0.0
+        self.progress.resume()
+
+    def tails(self) -> list[Tail]:
+        """All logs that are followed."""
+        return [*self.progress.tails(), self._pool, self._expanded, self._usage]
 
     def _begin(self) -> None:
         """Everything as before the first look."""
@@ -74,8 +103,11 @@ class Follower:
         """Holds the lock, with everything read. Raises CorruptLogError for a damaged log."""
         with self.lock:
             if self.sample is None or time.monotonic() - self._read > FRESH:
+                began = time.process_time()
                 self.sample = self._refresh()
+                self._spent += time.process_time() - began
                 self._read = time.monotonic()
+                self.keep()
             yield self.sample
 
     def positions(self) -> dict[str, int]:
@@ -126,26 +158,27 @@ class Follower:
             self.spent.setdefault((call["backbone"], call["stage"]), Spent()).add(call)
         return sample
 
-    def _see(self, step: ClosedStep) -> None:
+    def _see(self, step: ClosedStep, progress: list[Moments | None]) -> None:
         zones = [0] * len(ZONES)
-        for record in step.records:
-            if (found := self._measured(record)) is None:
+        for record, known in zip(step.records, progress, strict=True):
+            if (found := self._measured(record, known)) is None:
                 continue
             moments, zone = found
             zones[zone] += 1
             task, retest = self.number(record["task"]), record.get("role") == "retest"
             self.groups.append(record["seq"], step.step, task, *moments, zone, retest)
-        reward = step_reward(step)
+        reward = step_reward(progress)
         shown = float("nan") if reward is None else reward
         self.steps.append(step.record["seq"], step.step, step.epoch, shown, *zones, step.record["time"])
 
-    def _measured(self, record: Record) -> tuple[Moments, int] | None:
-        """Moments and zone (an index of ZONES) of a group's record; None where it counts for no zone."""
+    def _measured(self, record: Record, progress: Moments | None) -> tuple[Moments, int] | None:
+        """Moments and zone (an index of ZONES) of a group's record; None where it counts for no zone. `progress`: the
+        moments of its progress."""
         config = self.run.config
         if record["reward"]["kind"] in FORMAT_REWARDS or record.get("head"):
             return None
         if config.selection.boundary == "progress" and all(one["end"] == "finished" for one in record["rollouts"]):
-            moments = progress_moments(record)
+            moments = progress
         else:
             signal = group_signal(Group.from_json(record), config.selection.boundary)
             if signal.truncated:
