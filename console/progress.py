@@ -109,7 +109,7 @@ class Progress:
         self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
         self._dynamics: deque[Dynamics] = deque(maxlen=RECENT)
         self._entropies: deque[tuple[int, float]] = deque(maxlen=RECENT)  # by step
-        self._versions = InterfaceVersions(self.run.config)
+        self.versions = InterfaceVersions(self.run.config)
         self._outcomes: Counter[str] = Counter()
         self._discards: Counter[str] = Counter()
         self._picked = self._accepted = self._failures = self._considered = 0
@@ -132,7 +132,7 @@ class Progress:
         for step in state.steps():
             steps += 1
             latest.append(step)
-            self._versions.add(step, state.shown)
+            self.versions.add(step, state.shown)
             entropies |= self._entropy()
             found = [progress_moments(record) for record in step.records]
             if (reward := step_reward(found)) is not None:
@@ -143,7 +143,7 @@ class Progress:
             self._labels.clear()
             self._dynamics.clear()
             self._clock.clear()
-            self._versions.forget(state.last_step)
+            self.versions.forget(state.last_step)
             entropies = {}
         self._rewards += rewards
         for step in latest:
@@ -171,7 +171,7 @@ class Progress:
             calling=played.calling_share,
             replies=played.replies_a_turn,
             entropy=fmean(entropy for _, entropy in self._entropies) if self._entropies else None,
-            interface=self._versions.found[-1] if self._versions.evolves and self._versions.found else None,
+            interface=self.versions.found[-1] if self.versions.evolves and self.versions.found else None,
             zones=self._zones,
             originals=len(state.active) - generated,
             generated=generated,
@@ -268,7 +268,7 @@ class Progress:
         return {update["step"]: update["entropy"]} if update and "entropy" in update else {}
 
     def _follow_daemon(self) -> None:
-        for record in self._seeds.poll():
+        for record in self._seeds.records():
             if record["kind"] == "picked":
                 self._picked += 1
             elif record["kind"] == "considered":
@@ -282,7 +282,7 @@ class Progress:
                     self._barren = 0 if record.get("accepted") else self._barren + 1
         if not self._barren:
             self._failed.clear()
-        for record in self._rejected.poll():
+        for record in self._rejected.records():
             self._failures += 1
             failure = f"{record['stage']}: {record['error']}"
             self._failed[failure] += 1

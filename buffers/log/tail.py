@@ -16,7 +16,18 @@ from zlib import crc32
 import orjson
 
 from buffers.log.parts import LOOKS, line_before, segments
-from buffers.log.records import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Damage, Record, check_newline, is_record, parsed
+from buffers.log.records import (
+    CLOSED_BY,
+    CLOSING,
+    LOST,
+    OPEN,
+    TRAILER,
+    Damage,
+    Record,
+    check_newline,
+    is_record,
+    parsed,
+)
 from rods.files import open_regular
 
 BLOCK = 1 << 15  # bytes read at once: a block's records stay in the processor's cache

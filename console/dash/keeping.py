@@ -1,8 +1,8 @@
 """What the page has read of a run, kept in the user's cache between its starts, so that a long run opens fast.
 
-A pickle of the follower, in one file a run under `$RODS_CACHE/page`. It only saves time, may be deleted, and is believed
-only where the same code reads the same logs on: closed parts as they were (sizes and times of change), and in each log
-that is followed the last record that was read, with its checksum, where it was. All else is read anew.
+A pickle of the follower, in one file a run under `$RODS_CACHE/page`. It only saves time, may be deleted, and is
+believed only where the same code reads the same logs on: closed parts as they were (sizes and times of change), and in
+each log that is followed the last record that was read, with its checksum, where it was. All else is read anew.
 """
 
 from __future__ import annotations
