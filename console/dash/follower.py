@@ -177,12 +177,15 @@ class Follower:
             self._begin()
             sample = self.progress.poll()
         self._update()
-        for record in self._pool.records():
-            if self.state.observations.lineage.keeps(record["attempt"], record["step"]):
-                self._decide(record)
-        for record in self._expanded.records():
-            self._stage(record)
-        for call in self._usage.records():
+        _, pool, expanded = self.state.tails()
+        if pool.seq != self._pool.seq:
+            for record in self._pool.records():
+                if self.state.observations.lineage.keeps(record["attempt"], record["step"]):
+                    self._decide(record)
+        if expanded.seq != self._expanded.seq:  # a log of many files, which are listed at each look
+            for record in self._expanded.records():
+                self._stage(record)
+        for call in self._usage.records() if self._usage.path.exists() else ():  # where models are asked
             self.spent.setdefault((call["backbone"], call["stage"]), Spent()).add(call)
         return sample
 

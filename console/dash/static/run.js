@@ -1,7 +1,7 @@
 // The run at a glance: alive or not, what it earns, where its tasks stand, what it costs, what went wrong.
 
 import { chart } from "chart";
-import { el, figure, legend, num, shown, table, ZONES } from "dom";
+import { el, figure, legend, listing, num, shown, ZONES } from "dom";
 import { ask, path } from "source";
 
 const OBSERVATIONS = "observations.jsonl";
@@ -9,7 +9,7 @@ const COLOURS = ["boundary", "too_hard", "mastered", "second", "truncated"];
 const columns = (...names) => Object.fromEntries(names.map((name) => [name, []]));
 
 export function view(root, { run }) {
-  const top = el("div");
+  const top = el("div"), below = el("div", { class: "two" });
   const reward = chart({ title: "Reward", unit: "mean progress of a step's tasks, 0 to 1",
     source: `${OBSERVATIONS}: resolved turns over expected turns`, range: [0, 1], series: [{ label: "reward", colour: "boundary" }] });
   const zones = chart({ title: "Zones", unit: "share of a step's tasks", range: [0, 1],
@@ -21,7 +21,7 @@ export function view(root, { run }) {
   const entropy = chart({ title: "Entropy", unit: "nats a token of the policy that made the rollouts", source: `${OBSERVATIONS}: update records`,
     series: [{ label: "entropy", colour: "too_hard" }] });
   const labels = el("div");
-  root.append(top, el("div", { class: "charts" }, reward.node, zones.node, pool.node, labels, norm.node, entropy.node));
+  root.append(top, el("div", { class: "charts" }, reward.node, zones.node, pool.node, labels, norm.node, entropy.node), below);
   const steps = columns("step", "reward", ...ZONES), epochs = columns("step", "originals", "generated");
   const updates = new Map(), turns = new Map(); // by step
   let cursor = "", merged = 0, drawnLabels = "", became = null;
@@ -72,7 +72,9 @@ export function view(root, { run }) {
   }
 
   async function figures() {
-    top.replaceChildren(...told(await ask(path(run, "status"))));
+    const now = await ask(path(run, "status"));
+    top.replaceChildren(...told(now));
+    below.replaceChildren(...listed(now));
   }
 
   return {
@@ -112,22 +114,19 @@ function told(now) {
       count("rejected", "attempts that failed", "rejected.jsonl")),
     legend(ZONES.map((name) => [name])),
   ];
-  const turns = Object.values(now.labels).reduce((sum, count) => sum + count, 0);
-  if (turns)
-    parts.push(el("h2", {}, "What became of turns, over the last ten steps"), el("div", { title: `${OBSERVATIONS}: labels of rollouts` },
-      table(["label", "turns", "share"], Object.entries(now.labels).sort((a, b) => b[1] - a[1]).map(([name, count]) => [name.replaceAll("_", " "), count, `${num(100 * count / turns, 1)} %`]))));
-  if (now.interface)
-    parts.push(el("h2", {}, "Versions of what the policy is shown, the latest first"), el("div", { title: `${OBSERVATIONS}: interface and evolved` },
-      table(["from step", "stage", "version", "more", "less", "why"], now.versions.toReversed().map((one) =>
-        [num(one.step), one.stage, shown(one.version), said(one.added), said(one.removed), shown(one.reason)]))));
   if (now.simulated) now.notes.unshift("Simulated policy: this run shows how the loop works and is no evidence that the method helps.");
   parts.push(...now.notes.map((note) => el("p", { class: "note" }, shown(note))));
-  if (now.spent.length)
-    parts.push(el("h2", {}, "Calls of language models"), el("div", { title: "usage.daemon.jsonl" },
-      table(["endpoint", "stage", "calls", "failed", "tokens in", "tokens out", "seconds, summed"],
-        now.spent.map((one) => [shown(one.endpoint), shown(one.stage), one.calls, one.failed, one.tokens_in, one.tokens_out, Math.round(one.seconds)]))));
-  if (now.errors.length)
-    parts.push(el("h2", {}, "Last warnings and errors"), el("div", { title: "logs/trainer.jsonl, logs/daemon.jsonl" },
-      table(["time", "process", "level", "event"], now.errors.map((event) => [event.timestamp, event.process, event.level, shown(event.event)]))));
   return parts;
+}
+
+function listed(now) {
+  const turns = Object.values(now.labels).reduce((sum, count) => sum + count, 0);
+  return [
+    listing("What became of turns, over the last ten steps", `${OBSERVATIONS}: labels of rollouts`, ["label", "turns", "share"],
+      Object.entries(now.labels).sort((a, b) => b[1] - a[1]).map(([name, count]) => [name.replaceAll("_", " "), count, `${num(100 * count / turns, 1)} %`])),
+    listing("Versions of what the policy is shown, the latest first", `${OBSERVATIONS}: interface and evolved`, ["from step", "stage", "version", "more", "less", "why"],
+      now.versions.toReversed().map((one) => [num(one.step), one.stage, shown(one.version), said(one.added), said(one.removed), shown(one.reason)])),
+    listing("Last warnings and errors", "logs/trainer.jsonl, logs/daemon.jsonl", ["time", "process", "level", "event"],
+      now.errors.map((event) => [event.timestamp, event.process, event.level, shown(event.event)])),
+  ].filter(Boolean);
 }
