@@ -71,7 +71,9 @@ class Follower:
         """Everything as before the first look."""
         self.ids: list[str] = []  # of tasks, by their number in the columns
         self.numbers: dict[str, int] = {}
-        self.steps = Columns(seq="i8", step="i4", epoch="i4", reward="f8", **dict.fromkeys(ZONES, "i4"), time="f8")
+        self.steps = Columns(
+            seq="i8", step="i4", epoch="i4", reward="f8", **dict.fromkeys(ZONES, "i4"), difficulty="f8", time="f8"
+        )
         self.groups = Columns(seq="i8", step="i4", task="i4", mean="f8", variance="f8", zone="i1")
         self.decisions = Columns(seq="i8", step="i4", task="i4", kind="i1", rule="i1")
         self.epochs = Columns(seq="i8", epoch="i4", step="i4", stage="i4", originals="i4", generated="i4")
@@ -202,7 +204,9 @@ class Follower:
             self.groups.append(record["seq"], step.step, task, *moments, zone)
         reward = step_reward(progress)
         shown = float("nan") if reward is None else reward
-        self.steps.append(step.record["seq"], step.step, step.epoch, shown, *zones, step.record["time"])
+        faced = self.state.difficulty.faced
+        drawn = faced.difficulty if faced is not None and faced.step == step.step else float("nan")
+        self.steps.append(step.record["seq"], step.step, step.epoch, shown, *zones, drawn, step.record["time"])
 
         told = Counter(
             label for record in step.records for one in record["rollouts"] for label in one.get("labels", ())

@@ -80,7 +80,7 @@ def steps(one: Follower, query: Query) -> dict[str, Any]:
         return {
             "cursor": _cursor(one, one.steps),
             "reset": reset,
-            "columns": _thinned(one.steps, start, ("step", "epoch", "reward", *ZONES, "time")),
+            "columns": _thinned(one.steps, start, ("step", "epoch", "reward", *ZONES, "difficulty", "time")),
             "updates": _thinned(one.updates, one.updates.behind("seq", behind), ("step", "entropy", "norm")),
             "labels": _thinned(one.labels, one.labels.behind("seq", behind), ("step", *LABELS)),
             "epochs": _thinned(

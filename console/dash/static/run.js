@@ -20,9 +20,11 @@ export function view(root, { run }) {
     series: [{ label: "norm", colour: "second" }] });
   const entropy = chart({ title: "Entropy", unit: "nats a token of the policy that made the rollouts", source: `${OBSERVATIONS}: update records`,
     series: [{ label: "entropy", colour: "too_hard" }] });
+  const hard = chart({ title: "Difficulty of drawn tasks", unit: "1 to 100", range: [0, 100], source: `${OBSERVATIONS}: folded from the groups of drawn tasks`,
+    series: [{ label: "difficulty", colour: "boundary" }] });
   const labels = el("div");
-  root.append(top, el("div", { class: "charts" }, reward.node, zones.node, pool.node, labels, norm.node, entropy.node), below);
-  const steps = columns("step", "reward", ...ZONES), epochs = columns("step", "originals", "generated");
+  root.append(top, el("div", { class: "charts" }, reward.node, zones.node, pool.node, labels, norm.node, entropy.node, hard.node), below);
+  const steps = columns("step", "reward", "difficulty", ...ZONES), epochs = columns("step", "originals", "generated");
   const updates = new Map(), turns = new Map(); // by step
   let cursor = "", merged = 0, drawnLabels = "", became = null;
 
@@ -50,6 +52,8 @@ export function view(root, { run }) {
       curve.node.hidden = !told.length;
       if (told.length) curve.draw(told.map(([step]) => step), [told.map(([, values]) => values[place])]);
     });
+    hard.node.hidden = !steps.difficulty.some((value) => value != null);
+    if (!hard.node.hidden) hard.draw(steps.step, [steps.difficulty]);
     drawLabels();
   }
 
@@ -101,6 +105,7 @@ function told(now) {
       figure("reward", num(now.reward, 3), `last step; ${num(now.recent, 3)} over the last ten`, `${OBSERVATIONS}: mean progress of the step's groups`),
       now.calling == null ? null : figure("turns_with_a_call", `${num(100 * now.calling)} %`, `${num(now.replies, 2)} replies a turn; over the last ten steps`, `${OBSERVATIONS}: calling and replies of rollouts`),
       now.entropy == null ? null : figure("entropy", num(now.entropy, 3), "nats a token; over the last ten steps", `${OBSERVATIONS}: update records`),
+      now.difficulty == null ? null : figure("difficulty", num(now.difficulty.next), "of the next drawn tasks, 1 to 100", `${OBSERVATIONS}: folded from the groups of drawn tasks`),
       ...ZONES.map((zone) => figure(zone, num(now.zones[zone] ?? 0), "active tasks", `${OBSERVATIONS}: zone of each active task's latest group`)),
       count("originals", "tasks in the pool", "pool.jsonl"),
       count("generated", "variants in the pool", "pool.jsonl"),
