@@ -17,12 +17,11 @@ import orjson
 
 from buffers.daemon_log import outcome
 from buffers.log.records import Record
-from buffers.log.tail import Tail
 from buffers.run.heartbeat import judge, read_heartbeat
 from buffers.run.locks import owner
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
-from buffers.state import ClosedStep, RunState
+from buffers.state import ClosedStep, RunState, Tail
 from console.versions import InterfaceVersion, InterfaceVersions
 from rods.observations import Dynamics, Group, dynamics, label_counts
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buffers.log.records import Record
-from buffers.log.tail import Tail
 from buffers.run.heartbeat import read_heartbeat
 from buffers.run.runfolder import EXPANDED, POOL, usage
-from buffers.state import ClosedStep, RunState
+from buffers.state import ClosedStep, RunState, Tail
 from buffers.usage import Spent
 from console.dash.columns import Columns, Latest
 from console.dash.keeping import keep, kept, stand

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from zlib import crc32
 
-from buffers.log.tail import Tail
 from buffers.run.run import Run
 from buffers.run.runfolder import MANIFEST
+from buffers.state import Tail
 from rods.errors import RodsError
 from rods.files import user_cache
 
