@@ -24,8 +24,10 @@ from buffers.log.tail import read
 from buffers.log.writer import LogWriter
 from buffers.run import runfolder
 from buffers.run.heartbeat import ProcessLocation
+from rods import dialects
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
 from rods.environments.loading import Environments
+from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
 from rods.files import read_regular
 from rods.players import Players
@@ -55,7 +57,13 @@ class Run:
     @cached_property
     def players(self) -> Players:
         """Who plays and judges its tasks."""
-        return Players(self.environments)
+        config = self.config
+        return Players(self.environments, config.simulation, config.roles, config.random_seeds.rollouts)
+
+    def playing(self, task: AnyTask) -> Job:
+        """An episode of `task` as it is scored, and as gates play it: with the prompt of the last stage."""
+        dialect = dialects.load(self.config.policy.dialect, self.config.curriculum.stages[-1].prompt)
+        return self.players.job(task, dialect, max_steps=self.config.rollouts.max_steps)
 
     @cached_property
     def training(self) -> dict[str, AnyTask]:

@@ -85,6 +85,7 @@ def _list_line(one: dict[str, Any]) -> str:
 def _lines(found: TaskHistory) -> list[str]:
     task = found.task
     made = "original" if len(found.lineage) == 1 and "seed" not in task.provenance else "variant"
+    made = "drawn" if any(event["event"] == "drawn" for event in found.history) else made
     lines = [f"{task.id}  {task.type}, {made}, {task.split}, environment {task.environment.name}"]
     if len(found.lineage) > 1:
         lines.append("lineage   " + " → ".join(one.id for one in found.lineage))

@@ -187,9 +187,7 @@ class Ledger:
         try:
             things = {(str(kind), key): _Thing(dict(known), *flags) for kind, key, known, *flags in state["things"]}
             whole = {str(kind): [dict(one) for one in filters] for kind, filters in state["whole"].items()}
-            looked_up = {
-                asked.encode(): ToolAnswer(one[0], one[1], one[2]) for asked, one in state["looked_up"].items()
-            }
+            looked_up = {asked.encode(): ToolAnswer(*answer) for asked, *answer in state["looked_up"]}
         except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             raise ValueError(f"the ledger is none: {type(error).__name__}: {error}") from error
         self._things, self._whole, self._looked_up = copy.deepcopy((things, whole, looked_up))

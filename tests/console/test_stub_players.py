@@ -12,7 +12,8 @@ from console.stub_model import StubModel
 from rods import dialects
 from rods.answers import Unreadable
 from rods.calls import Call
-from rods.rules.difficulty import DifficultyRules, levels
+from rods.config import DifficultyRules
+from rods.rules.difficulty import levels
 from rods.simulation import roles
 from rods.simulation.generating import DrawnTask, draw_task
 from rods.simulation.ledger import Ledger, ToolAnswer

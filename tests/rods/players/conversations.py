@@ -7,12 +7,13 @@ from functools import cache
 
 from rods import dialects
 from rods.calls import Call
+from rods.config import DifficultyRules
 from rods.conversations import Persona, Rubric
 from rods.environments.base import reference
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply, Trace
 from rods.players import Players
-from rods.rules.difficulty import DifficultyRules, Levels, levels
+from rods.rules.difficulty import Levels, levels
 from rods.simulation.generating import draw_task, open_task
 from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS

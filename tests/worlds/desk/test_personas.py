@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rods import dialects
 from rods.calls import Call
-from rods.composing.catalogue import catalogue_for
-from rods.conversations import Checks, Persona
+from rods.config import Data
+from rods.conversations import Persona
 from rods.environments.base import checks
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply, Trace
@@ -21,10 +21,10 @@ from rods.gates.ground_truth import unjudgeable
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask
 from tests.environments import load
-from trainer.nano.teacher import Teacher
 from worlds import desk
-from worlds.desk import personas, pools
+from worlds.desk import pools
 from worlds.desk.checks import brought
+from worlds.sources import load_tasks
 
 DESK, COMPACT = load("desk"), dialects.load("compact")
 BEFORE = {
@@ -201,19 +201,7 @@ def test_mute_users_know_nothing_and_are_the_same_in_all_else(tasks: list[OpenTa
         assert replace(one, user=other.user, id="") == other
 
 
-def test_the_teacher_asks_and_a_careless_one_guesses_or_spoils_the_rest() -> None:
-    world = catalogue_for(DESK)
-    fresh = desk.fresh_tasks(5, "shown", ("miss_param",), "asked")
-    scripted = [next(fresh)[0] for _ in range(40)]
-    resolved = {}
-    for carelessness in (0.0, 0.5, 1.0):
-        teacher = Teacher(world, DESK, COMPACT, carelessness, played=True)
-        traces = teacher.demonstrate(scripted, random.Random(0))
-        assert all(step.error is None for trace in traces for turn in trace.turns for step in turn.steps)
-        asks = [len(trace.turns) == 2 for trace in traces]
-        assert all(asks) if carelessness == 0 else not any(asks) if carelessness == 1 else 10 < sum(asks) < 30
-        resolved[carelessness] = sum(trace.binary for trace in traces)
-    assert resolved[0.0] == 40 and 0 < resolved[0.5] < 20 and resolved[1.0] <= 4
-    assert [personas.played(task).goal for task in scripted] == [
-        Checks(personas.played(task).goal_calls) for task in scripted
-    ]
+def test_a_run_takes_them_by_name(tasks: list[OpenTask]) -> None:
+    for name, mute in (("desk-personas", False), ("desk-personas-mute", True)):
+        data = Data(tasks=name, train=3, held_out=2, random_seed=3)
+        assert load_tasks(data, Path()) == desk.generate_personas(3, 3, 2, mute=mute)
