@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rods.config import Endpoint, Roles, SimulationSettings
+from rods.config import Endpoint, Role, Roles, SimulationSettings
 from rods.environments.base import Instance
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedOutcome, NeedText, Outcome, Reply
@@ -27,9 +27,9 @@ from tests.rods.players.conversations import DONE, TAGS, expected, one_drawn
 
 SMALL = Levels(tools=1, calls=1, turns=1, system=3, persona=1, ambiguity=0, criteria=2)
 BRIEF = Roles(
-    simulated_tool={"reason": 60, "tokens": 300},
-    simulated_user={"reason": 60, "tokens": 120},
-    simulated_verifier={"reason": 60, "tokens": 160},
+    simulated_tool=Role(reason=60, tokens=300),
+    simulated_user=Role(reason=60, tokens=120),
+    simulated_verifier=Role(reason=60, tokens=160),
 )
 ASK = TAGS.answer("Is there anything that I should know?")
 
