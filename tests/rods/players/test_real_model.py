@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from rods.calls import Call
 from rods.config import Endpoint, Role, Roles, SimulationSettings
 from rods.environments.base import Instance
 from rods.episode.drivers import Job, run_lockstep
@@ -54,19 +55,20 @@ def test_conversations_that_a_small_model_plays_end_in_every_way_and_are_judged(
 ) -> None:
     tasks = [one_drawn(SMALL, 5, step) for step in range(5)]
     calls = [TAGS.write(expected(task)) for task in tasks]
+    refused = [TAGS.write([Call(task.tools[0], {"nothing": 1})]) for task in tasks]  # for this nobody is asked
     served_well = [(number, [Reply(calls[number]), Reply(DONE)], "finished") for number in range(4)]
     policies: list[tuple[int, Sequence[Reply], str]] = [
         *served_well,  # and the model that plays the user ends, or goes on
         (4, [Reply(ASK), Reply(calls[4]), Reply(ASK)], "finished"),
         (0, [], "finished"),  # no call: judged without anybody
         (1, [Reply("<tool_call>["), Reply(DONE)], "finished"),  # malformed: so is this
-        (2, [Reply(calls[2])] * 9, "step_limit"),
-        (3, [Reply(calls[3]), Reply("I am", "length")], "length"),
-        (4, [Reply(calls[4]), Reply("", "context")], "context"),
+        (2, [Reply(refused[2])] * 9, "step_limit"),
+        (3, [Reply(refused[3]), Reply("I am", "length")], "length"),
+        (4, [Reply(refused[4]), Reply("", "context")], "context"),
         (0, [Reply("", "infrastructure")], "infrastructure"),
     ]
     used: list[Usage] = []
-    settings = SimulationSettings(tools="model", user="model", verifier="model")
+    settings = SimulationSettings(tools="model", user="model", verifier="model", tries=8)
     players = Players(ENVIRONMENTS, settings, BRIEF)
     gone = Players(ENVIRONMENTS, settings, BRIEF)
     served = served.model_copy(update={"thinking_tokens": 0})  # no thoughts, no more room for an answer that was cut
