@@ -37,7 +37,7 @@ from rods.rules.order import batch as slots_of_batch
 from rods.simulation.generating import Generator
 from rods.tasks import Task
 from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
-from worlds.sources import procedural_generator
+from worlds.sources import generator
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
 
@@ -210,7 +210,7 @@ class TrainingRun:
         indices = range(self.config.pool_slots, self.config.training.batch_tasks)
         if indices:
             if self._generate is None:
-                self._generate = procedural_generator(self.config, self.run.environments)
+                self._generate = generator(self.config, self.run.players)
             tasks = self.log.draw(self.step + 1, indices, self._generate)
             yield from (BatchSlot(index, task, "drawn") for index, task in zip(indices, tasks, strict=True))
 

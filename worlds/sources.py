@@ -18,6 +18,7 @@ from rods.simulation.world import RepositoryEnvironment
 from rods.tasks import AnyTask, OpenTask, read_tasks
 
 if TYPE_CHECKING:
+    from rods.players import Players
     from worlds.desk.generator import Size
 
 DESK: dict[str, Size | Literal["regions"]] = {"desk": "full", "desk-small": "small", "desk-regions": "regions"}
@@ -73,9 +74,11 @@ def drawn_from(name: str, environments: Environments) -> RepositoryEnvironment:
     return environment
 
 
-def procedural_generator(config: Config, environments: Environments) -> Generator:
-    """Draws the tasks of a run without a model. Raises UserError where the repository cannot be read."""
-    environment, random_seed = drawn_from(config.source.repository, environments), config.random_seeds.drawn
+def generator(config: Config, players: Players) -> Generator:
+    """Who draws the tasks of a run. Raises UserError where the repository cannot be read."""
+    environment, random_seed = drawn_from(config.source.repository, players.environments), config.random_seeds.drawn
+    if config.simulation.generator == "model":
+        return players.generator(environment, random_seed)
     repository, named = environment.repository, reference(environment)
     return lambda wanted: [
         open_task(draw_task(repository, one.levels, random_seed, one.step, one.slot), named) for one in wanted

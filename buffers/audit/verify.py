@@ -41,7 +41,7 @@ from rods.rules.difficulty import levels
 from rods.simulation.generating import Wanted
 from rods.simulation.verifying import unjudged
 from rods.tasks import AnyTask, OpenTask, Task
-from worlds.sources import procedural_generator
+from worlds.sources import generator
 
 __all__ = ["Findings", "verify"]
 LOGS = (
@@ -261,7 +261,8 @@ def _check_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
     whether the generator without a model draws the same task again. That steps were made of them is checked where
     steps are (buffers.audit.rederive)."""
     config, places = run.config, set[Place]()
-    again = procedural_generator(config, run.environments) if replay and config.source.drawn else None
+    by_rule = config.simulation.generator == "procedural"  # what a model thought up stands in the record alone
+    again = generator(config, run.players) if replay and by_rule and config.source.drawn else None
     for record in read(run.path / runfolder.DRAWN):
         where = f"{runfolder.DRAWN}, record {record['seq']}"
         findings.count("drawn tasks")

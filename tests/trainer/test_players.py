@@ -57,7 +57,7 @@ def trained(run: Run, steps: int = 2) -> None:
             batch = training.next_batch()
             given = jobs(batch, run.config, run.players)
             told = {task.id: witness(task) for task in TASKS}
-            left = [iter([DONE] if place % 2 else told[job.task.id]) for place, job in enumerate(given)]
+            left = [iter([DONE] if place % 2 else told.get(job.task.id, [DONE])) for place, job in enumerate(given)]
 
             def complete(waiting: Sequence[tuple[int, NeedText]], left: list = left) -> list[Reply]:
                 return [Reply(next(left[place], DONE)) for place, _ in waiting]
@@ -99,6 +99,18 @@ def test_a_run_of_drawn_tasks_is_steered_paid_and_derived_again(
     assert played["simulated_verifier"].calls == 4 and played["simulated_tool"].tokens_in > 0
     assert "models that play" in shown and "simulated_verifier" in shown
     assert {call["account"] for call in read(run.path / "usage.trainer.jsonl")} == {task.id for task in TASKS}
+
+
+def test_tasks_that_a_model_thinks_up_are_drawn_played_and_judged(tmp_path: Path, stub: Stub) -> None:
+    every = dict.fromkeys(("tools", "user", "verifier", "generator"), "model")
+    operation = {"players": [{"model": "stub", "urls": [stub.url]}], "trace_every": 1}
+    run = made(tmp_path, simulation=every, operation=operation, source={"drawn": 0.5})
+    trained(run)
+    drawn_here = [record["task"]["id"] for record in read(run.path / "drawn.jsonl")]
+    assert len(set(drawn_here)) == 2
+    found = verify(run.path, replay=True)
+    assert not found.problems and found.counts["drawn tasks"] == 2
+    assert costs(run.path).played["simulated_task"].calls >= 2
 
 
 def test_budgets_hold_over_all_starts_of_a_run(tmp_path: Path, stub: Stub) -> None:
