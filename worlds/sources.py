@@ -3,7 +3,8 @@ JSONL file. Those that are drawn: over the tools of `[source] repository`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -13,7 +14,7 @@ from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.rules.difficulty import levels
-from rods.simulation.generating import Generator, draw_task, open_task
+from rods.simulation.generating import Drawing, Generator, Wanted, draw_task, open_task
 from rods.simulation.world import RepositoryEnvironment
 from rods.tasks import AnyTask, OpenTask, read_tasks
 
@@ -73,13 +74,20 @@ def drawn_from(name: str, environments: Environments) -> RepositoryEnvironment:
     return environment
 
 
-def procedural_generator(config: Config, environments: Environments) -> Generator:
-    """Draws the tasks of a run without a model. Raises UserError where the repository cannot be read."""
+def drawing(config: Config, environments: Environments, generate: Generator = draw_task) -> Drawing:
+    """Draws the tasks of a run's steps; a model thinks them up side by side. Raises UserError where the repository
+    cannot be read."""
     environment, random_seed = drawn_from(config.source.repository, environments), config.random_seeds.drawn
-    repository, named = environment.repository, reference(environment)
-    return lambda wanted: [
-        open_task(draw_task(repository, one.levels, random_seed, one.step, one.slot), named) for one in wanted
-    ]
+    named = reference(environment)
+
+    def drawn(one: Wanted) -> AnyTask:
+        return open_task(generate(environment.repository, one.levels, random_seed, one.step, one.slot), named)
+
+    def drawn_together(wanted: Sequence[Wanted]) -> Iterator[AnyTask]:
+        with ThreadPoolExecutor(len(wanted)) as threads:
+            yield from threads.map(drawn, wanted)
+
+    return drawn_together if "generator" in config.simulation.by_model else lambda wanted: map(drawn, wanted)
 
 
 def draw_tasks(

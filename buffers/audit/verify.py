@@ -41,7 +41,7 @@ from rods.rules.difficulty import levels
 from rods.simulation.generating import Wanted
 from rods.simulation.verifying import unjudged
 from rods.tasks import AnyTask, OpenTask, Task
-from worlds.sources import procedural_generator
+from worlds.sources import drawing
 
 __all__ = ["Findings", "verify"]
 LOGS = (
@@ -261,7 +261,8 @@ def _check_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
     whether the generator without a model draws the same task again. That steps were made of them is checked where
     steps are (buffers.audit.rederive)."""
     config, places = run.config, set[Place]()
-    again = procedural_generator(config, run.environments) if replay and config.source.drawn else None
+    by_model = "generator" in config.simulation.by_model
+    again = drawing(config, run.environments) if replay and config.source.drawn and not by_model else None
     for record in read(run.path / runfolder.DRAWN):
         where = f"{runfolder.DRAWN}, record {record['seq']}"
         findings.count("drawn tasks")
@@ -277,7 +278,7 @@ def _check_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
             continue
         if task.provenance.get("levels") != wanted.levels.as_json():
             findings.problem(where, f"its levels are not those of difficulty {difficulty}")
-        elif again is not None and again([wanted])[0].id != task.id:
+        elif again is not None and next(iter(again([wanted]))).id != task.id:
             findings.problem(where, "the generator draws another task there")
 
 

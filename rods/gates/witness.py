@@ -31,7 +31,7 @@ _MARKS = re.compile(r"(?:\s*<[^<>]*>)+|[?<>\s]+")  # a question mark would ask t
 
 def witness(job: Job, calls: Sequence[Call]) -> Trace:
     """The conversation in which `calls` are made. Raises InfrastructureError where one of its players broke."""
-    policy = _Witness(job, calls)
+    policy = Witness(job, calls)
     trace = run_lockstep([job], lambda waiting: [policy.reply(need) for _, need in waiting])[0]
     if trace.outcome is None:
         what = f"the witness conversation of task {job.task.id} broke off: its world, user or verifier did not answer"
@@ -65,16 +65,16 @@ def told(value: Any, heard: Text) -> bool:
     return value is None or isinstance(value, bool) or value == "" or heard.tells(value)
 
 
-class _Witness:
-    """The policy of one conversation."""
+class Witness:
+    """The policy of one conversation. Without `asks` it asks the user nothing."""
 
-    def __init__(self, job: Job, calls: Sequence[Call]) -> None:
+    def __init__(self, job: Job, calls: Sequence[Call], *, asks: bool = True) -> None:
         task = job.task
         assert isinstance(task, OpenTask) and isinstance(task.user, Persona)
         self.dialect, self.user, self.left = job.dialect, task.user, list(calls)
         later = Text.of(" | ".join(task.user.further))
         self.hidden = [one for one, words in task.user.knows.items() if not later.tells(words)]  # never said unasked
-        self.asked: set[str] = set()  # topics
+        self.asked = set[str]() if asks else set(self.hidden)  # topics
         self.questions = 0
         self.called = False  # whether the last reply was a call
         self.report: list[str] = []  # results that the user was not told of

@@ -24,15 +24,13 @@ from rods.interfaces.base import IDENTITY, Interface
 from rods.players.line import Line
 from rods.players.models import ModelGenerator, Models, ModelUser, ModelVerifier, ModelWorld
 from rods.players.recorded import RecordedOutcome, RecordedUser, RecordedWorld
-from rods.rules.difficulty import Levels
-from rods.simulation.generating import DrawnTask, draw_task
-from rods.simulation.tools import SimulatedTool, ToolRepository, from_environment
+from rods.simulation.generating import Generator, draw_task
+from rods.simulation.tools import SimulatedTool, from_environment
 from rods.simulation.verifying import Conversation, judged, unjudged
 from rods.simulation.world import RepositoryEnvironment
 from rods.tasks import AnyTask, OpenTask
 
 PROCEDURAL = SimulationSettings()
-Generator = Callable[[ToolRepository, Levels, int, int, int], DrawnTask]  # levels, random seed, step, slot
 
 
 class Players:

@@ -20,13 +20,13 @@ from buffers.state import RunState, read_state
 from buffers.trainer_log import TrainerLog
 from console.main import run as rods
 from rods.config import parse_config
-from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, RefusedError, UserError
+from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, InfrastructureError, RefusedError, UserError
 from rods.simulation.generating import Wanted
 from rods.tasks import AnyTask
 from tests.buffers.world import group
 from tests.trainer.runs import live_steps, write_config
 from trainer.main import run as rods_train
-from worlds.sources import procedural_generator
+from worlds.sources import drawing
 
 STEPS = 9
 SHARED: dict[str, Any] = {
@@ -124,6 +124,39 @@ def test_a_run_without_a_pool_opens_an_epoch_every_so_many_steps(tmp_path: Path)
     assert len(drawn(run)) == 5 * 8 and verify(run, replay=True).ok
 
 
+def test_conversations_of_drawn_tasks_are_really_played(tmp_path: Path) -> None:
+    """By a policy that is told what is expected, and is as good as its skill: its traces come to the same when they are
+    played again, and a better one earns more."""
+    told: dict[str, Any] = {"policy.plays": True, "policy.dialect": "tags", "curriculum.stages": [{"reward": "rubric"}]}
+    told |= ALONE | {"training.steps": 2, "operation.trace_every": 1}
+    earned = []
+    for name, skill in (("poor", -0.2), ("good", 1.0)):
+        (tmp_path / name).mkdir()
+        run = played(tmp_path / name, told, **{"policy.skill": skill})
+        found = verify(run, replay=True)
+        assert found.ok and found.counts["episodes played again"] == 2 * 8 * 4, list(found.lines())
+        groups = [group for _, _, groups in live_steps(run) for group in groups]
+        assert {tuple(group["reward"]["range"]) for group in groups} == {(-1.0, 1.0)}
+        earned.append([one["reward"] for group in groups for one in group["rollouts"]])
+    poor, good = (sum(one) / len(one) for one in earned)
+    assert poor < -0.3 and good > 0.9
+
+
+def test_what_a_generator_made_is_kept_where_the_rest_cannot_be_had(copied: Path) -> None:
+    run = Run.open(copied)
+
+    def failing(wanted: Any) -> Any:
+        yield from drawing(run.config, run.environments)(wanted[:2])
+        raise InfrastructureError("the model is gone")
+
+    with TrainerLog(run) as log:
+        log.start(STEPS)
+        with pytest.raises(InfrastructureError, match="gone"):
+            log.draw(STEPS + 1, range(4, 8), failing)
+        assert [one[:2] for one in drawn(copied)[-2:]] == [(STEPS + 1, 4), (STEPS + 1, 5)]
+        assert len(drawn(copied)) == STEPS * 4 + 2
+
+
 def test_a_start_that_goes_back_takes_the_same_tasks_and_draws_none_again(shared: Path, tmp_path: Path) -> None:
     run = played(tmp_path, SHARED, **{"operation.step_limit": 5})  # two steps behind its checkpoint
     (latest,) = (run / "checkpoints").glob("step_00000005.*")
@@ -141,7 +174,7 @@ def test_another_difficulty_is_drawn_for_anew_and_an_earlier_one_taken_again(cop
 
     def generate(wanted: Any) -> Any:
         asked.extend(wanted)
-        return procedural_generator(run.config, run.environments)(wanted)
+        return drawing(run.config, run.environments)(wanted)
 
     def again(log: TrainerLog, from_step: int) -> list[AnyTask]:
         log.start(from_step)
@@ -172,7 +205,7 @@ def test_a_task_is_on_the_disk_before_it_is_handed_out(copied: Path, monkeypatch
         log.start(STEPS)
         log.merge(3, 1)
         monkeypatch.setattr("os.fdatasync", lambda descriptor: synced.append(len(drawn(copied))))
-        log.draw(STEPS + 1, range(4, 8), procedural_generator(run.config, run.environments))
+        log.draw(STEPS + 1, range(4, 8), drawing(run.config, run.environments))
     assert synced[-1] == STEPS * 4 + 4
 
 
