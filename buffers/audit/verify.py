@@ -98,7 +98,7 @@ def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Rea
         findings.count("variants replayed")
         return ground_truth_faults(environment, task)
     assert isinstance(task, OpenTask)
-    job = run.playing(task)
+    job = run.episode(task)
     if job.waits or not environment.features.deterministic:
         findings.count("variants that are not played again")
         return ()
