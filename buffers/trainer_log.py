@@ -25,7 +25,7 @@ from buffers.state import RunState
 from rods.errors import RefusedError, UserError
 from rods.observations import Group, Update
 from rods.rules.difficulty import levels
-from rods.simulation.generating import Drawing, Wanted
+from rods.simulation.generating import Generator, Wanted
 from rods.tasks import AnyTask
 
 PROCESS = "trainer"
@@ -170,10 +170,10 @@ class TrainerLog:
                 self._updates = []
                 self.state.observations.catch_up()
 
-    def draw(self, step: int, slots: Sequence[int], generate: Drawing) -> list[AnyTask]:
+    def draw(self, step: int, slots: Sequence[int], generate: Generator) -> list[AnyTask]:
         """The drawn tasks of `slots` (of the batch, from 0) of the step that is next, at the difficulty that the steps
         before it give. What is on record is taken from there, what is not is generated and on the disk when this
-        returns, or raises what `generate` does."""
+        returns."""
         if not self._started or step != self.last_step + 1:
             raise RefusedError(
                 f"tasks are drawn for step {self.last_step + 1} of a started attempt, not for step {step}",
@@ -187,18 +187,18 @@ class TrainerLog:
             for slot in slots
             if (step, slot, difficulty) not in known.seqs
         ]
-        records: list[Record] = []
-        try:
-            for one, task in zip(wanted, generate(wanted) if wanted else (), strict=True):
-                records.append(record("drawn", step=step, slot=one.slot, difficulty=difficulty, task=task.as_json()))
-        finally:  # what was made has its price, also where the rest cannot be had
-            if records:
-                with self.held():
-                    if self._drawing is None:
-                        part_bytes = config.operation.log_part_bytes
-                        self._drawing = LogWriter(self.run.path / DRAWN, part_bytes=part_bytes)
-                    self._drawing.append(records)
-                    known.poll()
+        if wanted:
+            made = generate(wanted)
+            records = [
+                record("drawn", step=step, slot=one.slot, difficulty=difficulty, task=task.as_json())
+                for one, task in zip(wanted, made, strict=True)
+            ]
+            with self.held():
+                if self._drawing is None:
+                    part_bytes = config.operation.log_part_bytes
+                    self._drawing = LogWriter(self.run.path / DRAWN, part_bytes=part_bytes)
+                self._drawing.append(records)
+                known.poll()
         return [known.at((step, slot, difficulty)) for slot in slots]
 
     def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None) -> Epoch:

@@ -34,10 +34,10 @@ from rods.rules import curriculum
 from rods.rules.curriculum import Course
 from rods.rules.order import EpochSlot, epoch_steps, head_start
 from rods.rules.order import batch as slots_of_batch
-from rods.simulation.generating import Drawing
+from rods.simulation.generating import Generator
 from rods.tasks import Task
 from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
-from worlds.sources import drawing
+from worlds.sources import generator
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
 
@@ -98,7 +98,7 @@ class TrainingRun:
         self._course = Course() if self.resumed is None else _course(self.resumed)
         self._epoch: Epoch | None = None
         self._policy: Policy | None = None
-        self._generate: Drawing | None = None  # of drawn tasks, made when the first is wanted
+        self._generate: Generator | None = None  # of drawn tasks, made when the first is wanted
         self._outstanding: Batch | None = None
         self._labels: Counter[str] = Counter()  # of the last step
         self._dynamics = Dynamics()  # of the last step, too
@@ -210,7 +210,7 @@ class TrainingRun:
         indices = range(self.config.pool_slots, self.config.training.batch_tasks)
         if indices:
             if self._generate is None:
-                self._generate = drawing(self.config, self.run.environments, self.run.players.generator())
+                self._generate = generator(self.config, self.run.players)
             tasks = self.log.draw(self.step + 1, indices, self._generate)
             yield from (BatchSlot(index, task, "drawn") for index, task in zip(indices, tasks, strict=True))
 

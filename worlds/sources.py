@@ -3,8 +3,7 @@ JSONL file. Those that are drawn: over the tools of `[source] repository`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,11 +13,12 @@ from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.rules.difficulty import levels
-from rods.simulation.generating import Drawing, Generator, Wanted, draw_task, open_task
+from rods.simulation.generating import Generator, draw_task, open_task
 from rods.simulation.world import RepositoryEnvironment
 from rods.tasks import AnyTask, OpenTask, read_tasks
 
 if TYPE_CHECKING:
+    from rods.players import Players
     from worlds.desk.generator import Size
 
 DESK: dict[str, Size | Literal["regions"]] = {"desk": "full", "desk-small": "small", "desk-regions": "regions"}
@@ -74,20 +74,15 @@ def drawn_from(name: str, environments: Environments) -> RepositoryEnvironment:
     return environment
 
 
-def drawing(config: Config, environments: Environments, generate: Generator = draw_task) -> Drawing:
-    """Draws the tasks of a run's steps; a model thinks them up side by side. Raises UserError where the repository
-    cannot be read."""
-    environment, random_seed = drawn_from(config.source.repository, environments), config.random_seeds.drawn
-    named = reference(environment)
-
-    def drawn(one: Wanted) -> AnyTask:
-        return open_task(generate(environment.repository, one.levels, random_seed, one.step, one.slot), named)
-
-    def drawn_together(wanted: Sequence[Wanted]) -> Iterator[AnyTask]:
-        with ThreadPoolExecutor(len(wanted)) as threads:
-            yield from threads.map(drawn, wanted)
-
-    return drawn_together if "generator" in config.simulation.by_model else lambda wanted: map(drawn, wanted)
+def generator(config: Config, players: Players) -> Generator:
+    """Who draws the tasks of a run. Raises UserError where the repository cannot be read."""
+    environment, random_seed = drawn_from(config.source.repository, players.environments), config.random_seeds.drawn
+    if config.simulation.generator == "model":
+        return players.generator(environment, random_seed)
+    repository, named = environment.repository, reference(environment)
+    return lambda wanted: [
+        open_task(draw_task(repository, one.levels, random_seed, one.step, one.slot), named) for one in wanted
+    ]
 
 
 def draw_tasks(

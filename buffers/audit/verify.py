@@ -41,7 +41,7 @@ from rods.rules.difficulty import levels
 from rods.simulation.generating import Wanted
 from rods.simulation.verifying import unjudged
 from rods.tasks import AnyTask, OpenTask, Task
-from worlds.sources import drawing
+from worlds.sources import generator
 
 __all__ = ["Findings", "verify"]
 LOGS = (
@@ -98,7 +98,7 @@ def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Rea
         findings.count("variants replayed")
         return ground_truth_faults(environment, task)
     assert isinstance(task, OpenTask)
-    job = run.playing(task)
+    job = run.episode(task)
     if job.waits or not environment.features.deterministic:
         findings.count("variants that are not played again")
         return ()
@@ -261,8 +261,8 @@ def _check_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
     whether the generator without a model draws the same task again. That steps were made of them is checked where
     steps are (buffers.audit.rederive)."""
     config, places = run.config, set[Place]()
-    by_model = "generator" in config.simulation.by_model
-    again = drawing(config, run.environments) if replay and config.source.drawn and not by_model else None
+    by_rule = config.simulation.generator == "procedural"  # what a model thought up stands in the record alone
+    again = generator(config, run.players) if replay and by_rule and config.source.drawn else None
     for record in read(run.path / runfolder.DRAWN):
         where = f"{runfolder.DRAWN}, record {record['seq']}"
         findings.count("drawn tasks")

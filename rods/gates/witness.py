@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from rods.analysis.sampling import Sampler
@@ -21,6 +22,7 @@ from rods.conversations import Persona
 from rods.environments.base import Result, Tool
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
+from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError
 from rods.tasks import OpenTask
 
@@ -31,12 +33,19 @@ _MARKS = re.compile(r"(?:\s*<[^<>]*>)+|[?<>\s]+")  # a question mark would ask t
 
 def witness(job: Job, calls: Sequence[Call]) -> Trace:
     """The conversation in which `calls` are made. Raises InfrastructureError where one of its players broke."""
-    policy = Witness(job, calls)
-    trace = run_lockstep([job], lambda waiting: [policy.reply(need) for _, need in waiting])[0]
-    if trace.outcome is None:
-        what = f"the witness conversation of task {job.task.id} broke off: its world, user or verifier did not answer"
+    return witnesses([(job, calls)])[0]
+
+
+def witnesses(plays: Sequence[tuple[Job, Sequence[Call]]]) -> list[Trace]:
+    """The conversations in which these calls are made, all at once where their players wait for somebody else. Raises
+    InfrastructureError where one of the players broke."""
+    jobs, policies = [job for job, _ in plays], [Witness(job, calls) for job, calls in plays]
+    with outside() if any(job.waits for job in jobs) else nullcontext():
+        traces = run_lockstep(jobs, lambda waiting: [policies[index].reply(need) for index, need in waiting])
+    if any(trace.outcome is None for trace in traces):
+        what = f"a witness conversation of task {traces[0].task} broke off: its world, user or verifier did not answer"
         raise InfrastructureError(what)
-    return trace
+    return traces
 
 
 def results_of(trace: Trace) -> tuple[Result, ...]:

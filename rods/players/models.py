@@ -7,8 +7,9 @@ failed. What a question is asked with, its random seeds included, follows from t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 from rods.answers import Unreadable
@@ -17,21 +18,21 @@ from rods.calls import Call
 from rods.canonical import content_id, keyed_random
 from rods.config import Information, Roles, SimulationSettings
 from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
-from rods.environments.base import Instance, Result, Tool
+from rods.environments.base import Instance, Result, Tool, reference
 from rods.episode.engine import Exchange, Message, NeedCalls, NeedOutcome, Outcome
 from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.llm import Account, BudgetSpent, Client
 from rods.players.line import Line
-from rods.rules.difficulty import Levels
 from rods.simulation import roles
-from rods.simulation.generating import DrawnTask, offered
+from rods.simulation.generating import DrawnTask, Wanted, offered, open_task
 from rods.simulation.ledger import Ledger, ToolAnswer
 from rods.simulation.roles import TOLD, Role, Simulation, without_asking
-from rods.simulation.tools import ToolRepository
 from rods.simulation.world import RepositoryEnvironment
 from rods.tasks import OpenTask
 
 T = TypeVar("T")
+Check = Callable[[T], Sequence[str]]
+OFFERS = 3  # sets of tools that a model is offered for a task
 CUT = "(what was said before is left out)"
 
 
@@ -53,17 +54,23 @@ class Brief:
         return Brief(" ".join(task.user.texts), "", {}, task.goal_calls, criteria)
 
 
+class Unusable(InfrastructureError):
+    """A model has answered, and no try can be used."""
+
+
 class Models:
     """What all of them share: the line, the settings of `[simulation]` and `[roles]`, and the random seed."""
 
     def __init__(self, line: Line, settings: SimulationSettings, roles: Roles, random_seed: int) -> None:
         self.line, self.settings, self.roles, self.random_seed = line, settings, roles, random_seed
 
-    def answer(
-        self, account: str, question: Simulation[T], check: Callable[[T], Sequence[str]] = lambda answer: ()
-    ) -> T:
+    def answer(self, account: str, question: Simulation[T], check: Check[T] = lambda answer: ()) -> T:
         """What the model says to `question`; with what `check` says against it, it is asked again. Raises
         InfrastructureError where no try can be used, and UserError where a budget is spent."""
+        return self.line.ask(lambda client: self.put(client, account, question, check))
+
+    async def put(self, client: Client, account: str, question: Simulation[T], check: Check[T]) -> T:
+        """The same, in the client's loop."""
         fields = {name: text for name, text in question.fields.items() if name != "problem"}
         key = content_id([question.role, account, fields])
 
@@ -73,9 +80,9 @@ class Models:
                 raise Unreadable("; ".join(objections))
             return meant
 
-        async def put(client: Client) -> T:
-            backbone = client.draw(keyed_random(self.random_seed, "player", account))
-            asker = Questioner(client, backbone, Account(account), self.settings.tries, roles=self.roles)
+        backbone = client.draw(keyed_random(self.random_seed, "player", account))
+        asker = Questioner(client, backbone, Account(account), self.settings.tries, roles=self.roles)
+        try:
             return await asker.put(
                 question.role,
                 stage=question.role,
@@ -86,12 +93,9 @@ class Models:
                 random_seed=lambda number: keyed_random(self.random_seed, key, number).getrandbits(31),
                 mend="mend" if "problem" in question.fields else "",
             )
-
-        try:
-            return self.line.ask(put)
         except Unanswered as failed:
             what = f"{question.role} gave no answer that can be used in {self.settings.tries} tries: {failed.why}"
-            raise InfrastructureError(what) from failed
+            raise Unusable(what) from failed
         except BudgetSpent as spent:
             remedy = "raise it and start the same command again"
             raise UserError(str(spent).partition(" → ")[0], where="operation.player_budgets", remedy=remedy) from spent
@@ -200,15 +204,40 @@ class ModelVerifier:
 
 
 class ModelGenerator:
-    """Thinks up drawn tasks, as `rods.simulation.generating.draw_task` does without a model: category and tools are
-    drawn, the rest is the model's."""
+    """A `rods.simulation.generating.Generator`: category and tools are drawn as without a model, the rest is the
+    model's. All tasks of a step are asked for together."""
 
-    def __init__(self, models: Models) -> None:
-        self.models = models
+    def __init__(self, models: Models, environment: RepositoryEnvironment, random_seed: int) -> None:
+        self.models, self.repository, self.random_seed = models, environment.repository, random_seed
+        self.named = reference(environment)
 
-    def __call__(self, repository: ToolRepository, levels: Levels, random_seed: int, step: int, slot: int) -> DrawnTask:
-        """Raises InfrastructureError where no task can be had."""
-        rng = keyed_random(random_seed, "drawn task", step, slot, 0)
-        tools = [one.tool for one in offered(repository, levels.tools, rng)]
-        drawn = self.models.answer(f"task {step} {slot}", roles.ask_for_task(repository, tools, levels))
-        return replace(drawn, levels=levels)
+    def __call__(self, wanted: Sequence[Wanted]) -> list[OpenTask]:
+        """Raises InfrastructureError where a task cannot be had."""
+        return self.models.line.ask(lambda client: self._every(client, wanted))
+
+    async def _every(self, client: Client, wanted: Sequence[Wanted]) -> list[OpenTask]:
+        made = await asyncio.gather(*(self._task(client, one) for one in wanted), return_exceptions=True)
+        for each in made:
+            if isinstance(each, BaseException):
+                raise each
+        return [each for each in made if isinstance(each, OpenTask)]
+
+    async def _task(self, client: Client, one: Wanted) -> OpenTask:
+        """Over other tools where the model finds nothing for these."""
+        for attempt in range(OFFERS):
+            rng = keyed_random(self.random_seed, "drawn task", one.step, one.slot, attempt)
+            tools = [each.tool for each in offered(self.repository, one.levels.tools, rng)]
+            account = f"step {one.step} slot {one.slot}"
+            question = roles.ask_for_task(self.repository, tools, one.levels)
+            try:
+                return open_task(await self.models.put(client, account, question, self._fault), self.named)
+            except Unusable as error:
+                last = error
+        raise last
+
+    def _fault(self, drawn: DrawnTask) -> list[str]:
+        try:
+            open_task(drawn, self.named)
+        except ValueError as error:
+            return [str(error)]
+        return []

@@ -24,7 +24,7 @@ from rods.interfaces.base import IDENTITY, Interface
 from rods.players.line import Line
 from rods.players.models import ModelGenerator, Models, ModelUser, ModelVerifier, ModelWorld
 from rods.players.recorded import RecordedOutcome, RecordedUser, RecordedWorld
-from rods.simulation.generating import Generator, draw_task
+from rods.simulation.generating import Generator
 from rods.simulation.tools import SimulatedTool, from_environment
 from rods.simulation.verifying import Conversation, judged, unjudged
 from rods.simulation.world import RepositoryEnvironment
@@ -86,9 +86,9 @@ class Players:
         possible += ["tools", "verifier"] if isinstance(task.goal, Rubric) else []
         return frozenset(possible).intersection(self.settings.by_model)
 
-    def generator(self) -> Generator:
-        """Who thinks up drawn tasks."""
-        return ModelGenerator(self.models()) if self.settings.generator == "model" else draw_task
+    def generator(self, environment: RepositoryEnvironment, random_seed: int) -> Generator:
+        """The model that thinks up tasks over the tools of `environment`. Raises UserError as `models`."""
+        return ModelGenerator(self.models(), environment, random_seed)
 
     def models(self) -> Models:
         """Raises UserError where nobody has opened a line to them."""

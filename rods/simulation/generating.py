@@ -13,7 +13,7 @@ import random
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from functools import cache
@@ -93,10 +93,8 @@ class Wanted(NamedTuple):
     levels: Levels
 
 
-# Thinks up a task over a repository, at levels, for (random seed, step, slot): `draw_task`, or a model, which may raise
-# InfrastructureError.
-Generator = Callable[[ToolRepository, Levels, int, int, int], DrawnTask]
-Drawing = Callable[[Sequence[Wanted]], Iterable[AnyTask]]  # the tasks that are wanted, one each, in order
+# Draws tasks, one each, in order. May raise InfrastructureError where somebody who was asked does not answer.
+Generator = Callable[[Sequence[Wanted]], Sequence[AnyTask]]
 
 
 @dataclass(frozen=True, slots=True)

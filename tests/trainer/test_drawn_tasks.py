@@ -20,13 +20,13 @@ from buffers.state import RunState, read_state
 from buffers.trainer_log import TrainerLog
 from console.main import run as rods
 from rods.config import parse_config
-from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, InfrastructureError, RefusedError, UserError
+from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, RefusedError, UserError
 from rods.simulation.generating import Wanted
 from rods.tasks import AnyTask
 from tests.buffers.world import group
 from tests.trainer.runs import live_steps, write_config
 from trainer.main import run as rods_train
-from worlds.sources import drawing
+from worlds.sources import generator
 
 STEPS = 9
 SHARED: dict[str, Any] = {
@@ -142,21 +142,6 @@ def test_conversations_of_drawn_tasks_are_really_played(tmp_path: Path) -> None:
     assert poor < -0.3 and good > 0.9
 
 
-def test_what_a_generator_made_is_kept_where_the_rest_cannot_be_had(copied: Path) -> None:
-    run = Run.open(copied)
-
-    def failing(wanted: Any) -> Any:
-        yield from drawing(run.config, run.environments)(wanted[:2])
-        raise InfrastructureError("the model is gone")
-
-    with TrainerLog(run) as log:
-        log.start(STEPS)
-        with pytest.raises(InfrastructureError, match="gone"):
-            log.draw(STEPS + 1, range(4, 8), failing)
-        assert [one[:2] for one in drawn(copied)[-2:]] == [(STEPS + 1, 4), (STEPS + 1, 5)]
-        assert len(drawn(copied)) == STEPS * 4 + 2
-
-
 def test_a_start_that_goes_back_takes_the_same_tasks_and_draws_none_again(shared: Path, tmp_path: Path) -> None:
     run = played(tmp_path, SHARED, **{"operation.step_limit": 5})  # two steps behind its checkpoint
     (latest,) = (run / "checkpoints").glob("step_00000005.*")
@@ -174,7 +159,7 @@ def test_another_difficulty_is_drawn_for_anew_and_an_earlier_one_taken_again(cop
 
     def generate(wanted: Any) -> Any:
         asked.extend(wanted)
-        return drawing(run.config, run.environments)(wanted)
+        return generator(run.config, run.players)(wanted)
 
     def again(log: TrainerLog, from_step: int) -> list[AnyTask]:
         log.start(from_step)
@@ -205,7 +190,7 @@ def test_a_task_is_on_the_disk_before_it_is_handed_out(copied: Path, monkeypatch
         log.start(STEPS)
         log.merge(3, 1)
         monkeypatch.setattr("os.fdatasync", lambda descriptor: synced.append(len(drawn(copied))))
-        log.draw(STEPS + 1, range(4, 8), drawing(run.config, run.environments))
+        log.draw(STEPS + 1, range(4, 8), generator(run.config, run.players))
     assert synced[-1] == STEPS * 4 + 4
 
 

@@ -11,6 +11,7 @@ import pytest
 from bench.fixtures.llm_stub import Script, Stub
 from buffers.audit.verify import verify
 from buffers.log.tail import read
+from buffers.playing import playing
 from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.state import read_state
@@ -56,7 +57,7 @@ def trained(run: Run, steps: int = 2) -> None:
             batch = training.next_batch()
             given = jobs(batch, run.config, run.players)
             told = {task.id: witness(task) for task in TASKS}
-            left = [iter([DONE] if place % 2 else told[job.task.id]) for place, job in enumerate(given)]
+            left = [iter([DONE] if place % 2 else told.get(job.task.id, [DONE])) for place, job in enumerate(given)]
 
             def complete(waiting: Sequence[tuple[int, NeedText]], left: list = left) -> list[Reply]:
                 return [Reply(next(left[place], DONE)) for place, _ in waiting]
@@ -66,6 +67,15 @@ def trained(run: Run, steps: int = 2) -> None:
             kept = [{"slot": place // 2, "rollout": place % 2, **one.as_json()} for place, one in enumerate(traces)]
             training.record(batch, batches.groups(batch, played, run.config, run.environments), kept)
             training.after_update()
+
+
+def test_players_that_are_gone_are_waited_for_no_longer_than_for_failed_attempts(tmp_path: Path, stub: Stub) -> None:
+    """An endpoint waits for ever by default, which is right for an author, not for an episode."""
+    endpoints = {"players": [{"model": "stub", "urls": [stub.url], "retry_seconds": 7.0}]}
+    run = made(tmp_path, simulation={"verifier": "model"}, operation=endpoints)
+    with playing(run, "trainer"):
+        assert run.players.line is not None
+        assert [endpoint.patience_seconds for endpoint in run.players.line.client.settings] == [7.0]
 
 
 @pytest.mark.parametrize("who", ["procedural", "model"])
@@ -89,6 +99,18 @@ def test_a_run_of_drawn_tasks_is_steered_paid_and_derived_again(
     assert played["simulated_verifier"].calls == 4 and played["simulated_tool"].tokens_in > 0
     assert "models that play" in shown and "simulated_verifier" in shown
     assert {call["account"] for call in read(run.path / "usage.trainer.jsonl")} == {task.id for task in TASKS}
+
+
+def test_tasks_that_a_model_thinks_up_are_drawn_played_and_judged(tmp_path: Path, stub: Stub) -> None:
+    every = dict.fromkeys(("tools", "user", "verifier", "generator"), "model")
+    operation = {"players": [{"model": "stub", "urls": [stub.url]}], "trace_every": 1}
+    run = made(tmp_path, simulation=every, operation=operation, source={"drawn": 0.5})
+    trained(run)
+    drawn_here = [record["task"]["id"] for record in read(run.path / "drawn.jsonl")]
+    assert len(set(drawn_here)) == 2
+    found = verify(run.path, replay=True)
+    assert not found.problems and found.counts["drawn tasks"] == 2
+    assert costs(run.path).played["simulated_task"].calls >= 2
 
 
 def test_budgets_hold_over_all_starts_of_a_run(tmp_path: Path, stub: Stub) -> None:

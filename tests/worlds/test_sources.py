@@ -18,7 +18,7 @@ from rods.rules.difficulty import levels
 from rods.simulation.generating import Wanted
 from rods.tasks import OpenTask, read_tasks
 from tests.trainer.runs import write_config
-from worlds.sources import draw_tasks, drawing
+from worlds.sources import draw_tasks, generator
 
 
 def test_drawn_files_hold_originals_that_a_run_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,7 +42,7 @@ def test_drawn_files_hold_originals_that_a_run_takes(tmp_path: Path, capsys: pyt
     assert len(run.training) == 30 and len(run.held_out) == 10
     # What a run draws with the same random seed is something else.
     own = [Wanted(step, 0, 40, levels(DifficultyRules(), 40, 0, step, 0)) for step in range(40)]
-    drawn = {task.id for task in drawing(run.config, run.environments)(own)}
+    drawn = {task.id for task in generator(run.config, run.players)(own)}
     assert not drawn & run.training.keys()
 
 

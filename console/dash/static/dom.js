@@ -12,7 +12,7 @@ function fill(node, attributes, children) {
     else if (value === true) node.setAttribute(name, "");
     else if (value !== false && value != null) node.setAttribute(name, value);
   }
-  node.append(...children.flat().filter((child) => child != null && child !== ""));
+  node.append(...children.flat(Infinity).filter((child) => child != null && child !== ""));
   return node;
 }
 
@@ -66,6 +66,10 @@ export function table(heads, rows) {
     el("thead", {}, el("tr", {}, heads.map(cell("th")))),
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cell("td")))))));
 }
+
+/** A table under a title; nothing where it has no rows. */
+export const listing = (title, source, heads, rows) =>
+  rows.length ? el("section", {}, el("h2", {}, title), el("div", { title: source }, table(heads, rows))) : null;
 
 /** A link to a view of a run. */
 export const link = (run, view, rest, text) => el("a", { href: address(run, view, rest) }, text);

@@ -20,11 +20,14 @@ from rods.conversations import Script as Scripted
 from rods.episode.drivers import played_again
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError, UserError
+from rods.gates import unjudgeable
 from rods.llm import Budget, Client
 from rods.players import Players
 from rods.players.line import Line
 from rods.rules.difficulty import Levels
+from rods.simulation.generating import Wanted
 from rods.simulation.ledger import Ledger, ToolAnswer
+from rods.simulation.world import RepositoryEnvironment
 from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS
 from tests.rods.players.conversations import DONE, TAGS, drawn, expected, one_drawn, play, played, witness
@@ -181,15 +184,26 @@ def test_a_budget_that_is_spent_stops_with_what_to_do(stub: Stub) -> None:
     assert stub.counts()["requests"] == 2
 
 
-def test_a_model_thinks_up_tasks(stub: Stub) -> None:
+def test_a_model_thinks_up_tasks_of_a_step_together(stub: Stub) -> None:
     given = Levels(tools=3, calls=2, turns=1, system=2, persona=1, ambiguity=1, criteria=2)
+    wanted = [Wanted(step, slot, 50, given) for step in (1, 2) for slot in (0, 1)]
+    stub.use(Script(answer=f"{ROLES}answer", latency=0.05))
+    world = ENVIRONMENTS.load("repository")
+    assert isinstance(world, RepositoryEnvironment)
     with models(stub, generator="model") as players:
-        draw = players.generator()
-        one, again, other = (draw(shipped(), given, 4, step, 0) for step in (1, 1, 2))
-        assert one == again != other and one.levels == given and 1 <= len(one.calls) <= 2 and len(one.tools) == 3
+        draw = players.generator(world, 4)
+        tasks, again = draw(wanted), draw(wanted[:1])
+        assert stub.counts()["most_in_flight"] == 4
+        assert tasks[0] == again[0] and len({task.id for task in tasks}) == 4
+        for task in tasks:
+            assert isinstance(task, OpenTask)
+            assert len(task.tools) == 3 and 1 <= len(task.goal_calls) <= 2
+            assert task.provenance["levels"] == given.as_json() and unjudgeable(world, task) == []
         stub.use(Script(answer=f"{ROLES}answer", faults={"not_json": 1.0}))
+        stub.forget()
         with pytest.raises(InfrastructureError, match="simulated_task gave no answer that can be used in 4 tries"):
-            draw(shipped(), given, 4, 3, 0)
+            draw(wanted[:1])
+        assert stub.counts()["requests"] == 12  # over three sets of tools
 
 
 def test_what_models_have_said_is_taken_from_the_trace_when_an_episode_is_played_again(stub: Stub) -> None:
