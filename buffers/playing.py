@@ -46,7 +46,8 @@ async def _client(run: Run, process: str, heartbeat: Heartbeat | None) -> AsyncI
         requests = log.requests + sum(call["requests"] for call in others)
         limits = Budgets(**operation.player_budgets.model_dump())
         budget = Budget(limits, tokens=tokens, requests=requests)
-        client = Client(operation.players or operation.endpoints, budget=budget, sink=log)
+        endpoints = [endpoint.giving_up for endpoint in operation.players or operation.endpoints]
+        client = Client(endpoints, budget=budget, sink=log)
         async with client, _noted(client, heartbeat):
             yield client
 

@@ -49,9 +49,9 @@ class Line:
             self._thread.shutdown(wait=False)
 
     def ask(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """What `question` comes to, which runs in the line's loop; blocks the calling thread until then. Raises what it
-        raises."""
-        with outside():  # the client has deadlines of its own
+        """What `question` comes to, which runs in the line's loop; blocks the calling thread until then, however long
+        the client has patience. Raises what it raises."""
+        with outside():
             return asyncio.run_coroutine_threadsafe(question(self.client), self._loop).result()
 
     async def _hold(self) -> None:
