@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -14,14 +15,16 @@ from typing import Any
 
 import orjson
 
+from buffers.daemon_log import outcome
+from buffers.log.records import Record
 from buffers.run.heartbeat import judge, read_heartbeat
 from buffers.run.locks import owner
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
-from buffers.state import ClosedStep, RunState
+from buffers.state import ClosedStep, RunState, Tail
 from console.versions import InterfaceVersion, InterfaceVersions
-from rods.observations import Dynamics, dynamics, label_counts
-from rods.rules.zones import moments
+from rods.observations import Dynamics, Group, dynamics, label_counts
+from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 
 RECENT = 10  # steps that the running mean of the reward covers
 EXAMPLE = 300  # characters of a failure that are shown
@@ -34,7 +37,8 @@ class ProgressSample:
     the last ten steps, and `labels` counts their turns by what became of them; `zones` counts active tasks by the zone
     of their latest group. `calling`: share of their turns with a call, `replies`: those that a turn took, `entropy`: of
     the policy in the updates, nats a token, all over the last ten steps. `interface`: the version that the last step
-    has shown, where versions follow the policy. Two samples are equal when nothing has happened between them."""
+    has shown, where versions follow the policy. `difficulty`: of drawn tasks (rods.rules.difficulty), where a run has
+    any. Two samples are equal when nothing has happened between them."""
 
     step: int
     steps: int
@@ -48,6 +52,7 @@ class ProgressSample:
     replies: float | None
     entropy: float | None
     interface: InterfaceVersion | None
+    difficulty: dict[str, Any] | None
     zones: dict[str, int]
     originals: int
     generated: int
@@ -83,28 +88,43 @@ class ProgressSample:
             return f"trainer: {self.preparing}"
         reward = "–" if self.reward is None else f"{self.reward:.3f}"
         zones = ", ".join(f"{count} {zone.replace('_', ' ')}" for zone, count in self.zones.items() if count) or "–"
+        drawn = "" if self.difficulty is None else f"  difficulty {self.difficulty['next']}"
         return (
-            f"step {self.step}/{self.steps}  epoch {self.epoch}  reward {reward}  zones: {zones}  "
+            f"step {self.step}/{self.steps}  epoch {self.epoch}  reward {reward}{drawn}  zones: {zones}  "
             f"staged {self.staged}  injected {self.injected}  retired {self.retired}  "
             f"pool {self.originals}+{self.generated}"
         )
 
 
-class Progress:
-    """Follows one run. `step` is the last live step of the last poll."""
+@dataclass(slots=True)
+class Failures:
+    """Candidates that failed alike: how many, and the seq of the latest in rejected.jsonl."""
 
-    def __init__(self, path: Path) -> None:
+    count: int = 0
+    latest: int = 0
+
+
+class Progress:
+    """Follows one run. `step` is the last live step of the last poll. `see` is called with each live step as it is
+    read, and the moments of its groups' progress; after a start that dropped steps with those that follow the ones
+    left."""
+
+    def __init__(
+        self, path: Path, see: Callable[[ClosedStep, list[Moments | None]], None] = lambda step, moments: None
+    ) -> None:
+        self._see = see
         self.run = Run.open(path)
-        self._state = RunState(self.run)
-        self._seeds, self._rejected = self._state.follow(SEEDS), self._state.follow(REJECTED)
+        self.state = RunState(self.run)
+        self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
         self._dynamics: deque[Dynamics] = deque(maxlen=RECENT)
         self._entropies: deque[tuple[int, float]] = deque(maxlen=RECENT)  # by step
-        self._versions = InterfaceVersions(self.run.config)
+        self.versions = InterfaceVersions(self.run.config)
         self._outcomes: Counter[str] = Counter()
         self._discards: Counter[str] = Counter()
-        self._picked = self._accepted = self._failures = self._considered = 0
+        self._picked = self._accepted = self._considered = 0
+        self.failures: dict[tuple[str, str], Failures] = {}  # by stage and error
         self._barren = 0  # finished picks since the last one that gave a variant
         self._failed: Counter[str] = Counter()  # attempts since then, by "stage: error"
         self._example: dict[str, str] = {}  # the latest evidence of each
@@ -113,34 +133,35 @@ class Progress:
 
     @property
     def step(self) -> int:
-        return self._state.last_step
+        return self.state.last_step
 
     def poll(self, *, finished: bool = False) -> ProgressSample:
         """Reads what is new. `finished` marks the last poll of all."""
-        state, steps = self._state, 0
+        state, steps = self.state, 0
         rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
-        labels: deque[Counter[str]] = deque(maxlen=RECENT)
-        went: deque[Dynamics] = deque(maxlen=RECENT)
+        latest: deque[ClosedStep] = deque(maxlen=RECENT)
         entropies = dict(self._entropies)
         for step in state.steps():
             steps += 1
-            groups = step.groups
-            labels.append(label_counts(groups))
-            went.append(dynamics(groups))
-            self._versions.add(step, state.shown)
+            latest.append(step)
+            self.versions.add(step, state.shown)
             entropies |= self._entropy()
-            if (mean := _mean(step)) is not None:
-                rewards.append((step.step, mean))
+            found = [progress_moments(record) for record in step.records]
+            if (reward := step_reward(found)) is not None:
+                rewards.append((step.step, reward))
+            self._see(step, found)
         if state.rewound:
             self._rewards.clear()
             self._labels.clear()
             self._dynamics.clear()
             self._clock.clear()
-            self._versions.forget(state.last_step)
+            self.versions.forget(state.last_step)
             entropies = {}
         self._rewards += rewards
-        self._labels += labels
-        self._dynamics += went
+        for step in latest:
+            groups = step.groups
+            self._labels.append(label_counts(groups))
+            self._dynamics.append(dynamics(groups))
         self._entropies = deque((entropies | self._entropy()).items(), maxlen=RECENT)
         played = sum(self._dynamics, Dynamics())
         if steps or state.merged or state.rewound:
@@ -162,7 +183,8 @@ class Progress:
             calling=played.calling_share,
             replies=played.replies_a_turn,
             entropy=fmean(entropy for _, entropy in self._entropies) if self._entropies else None,
-            interface=self._versions.found[-1] if self._versions.evolves and self._versions.found else None,
+            interface=self.versions.found[-1] if self.versions.evolves and self.versions.found else None,
+            difficulty=state.difficulty.as_json() if self.run.config.source.drawn else None,
             zones=self._zones,
             originals=len(state.active) - generated,
             generated=generated,
@@ -171,7 +193,7 @@ class Progress:
             outcomes=dict(self._outcomes),
             discards=dict(self._discards),
             accepted=self._accepted,
-            rejected=self._failures,
+            rejected=sum(kind.count for kind in self.failures.values()),
             staged=len(state.staging),
             injected=counts["injected"],
             refused=counts["refused"],
@@ -182,11 +204,31 @@ class Progress:
             seconds_per_step=self._pace(),
         )
 
+    def tails(self) -> list[Tail]:
+        """All logs that are followed."""
+        return [*self.state.tails(), self._seeds, self._rejected]
+
+    def resume(self) -> None:
+        """Begins to measure the pace anew: for who goes on in another process."""
+        self._clock.clear()
+
+    def positions(self) -> dict[str, int]:
+        """The attempt, and the seq up to which each log was read."""
+        return {
+            "attempt": self.state.attempt,
+            **{
+                name: tail.seq
+                for name, tail in zip(("observations", "pool", "expanded"), self.state.tails(), strict=True)
+            },
+            "seeds": self._seeds.seq,
+            "rejected": self._rejected.seq,
+        }
+
     def notes(self) -> list[str]:
         """Reasons why no variants may come, for the user."""
         notes = list(self.run.manifest["warnings"])
         step, considered = self.step, self._considered
-        if considered > step and self._state.attempt > 1:
+        if considered > step and self.state.attempt > 1:
             notes.append(
                 f"the trainer was set back to step {step}; the daemon picks again after step {considered}, the last "
                 "one it has considered"
@@ -235,11 +277,11 @@ class Progress:
 
     def _entropy(self) -> dict[int, float]:
         """The entropy of the latest update that was read, by its step."""
-        update = self._state.update
+        update = self.state.update
         return {update["step"]: update["entropy"]} if update and "entropy" in update else {}
 
     def _follow_daemon(self) -> None:
-        for record in self._seeds.poll():
+        for record in self._seeds.records():
             if record["kind"] == "picked":
                 self._picked += 1
             elif record["kind"] == "considered":
@@ -253,8 +295,9 @@ class Progress:
                     self._barren = 0 if record.get("accepted") else self._barren + 1
         if not self._barren:
             self._failed.clear()
-        for record in self._rejected.poll():
-            self._failures += 1
+        for record in self._rejected.records():
+            kind = self.failures.setdefault((record["stage"], record["error"]), Failures())
+            kind.count, kind.latest = kind.count + 1, record["seq"]
             failure = f"{record['stage']}: {record['error']}"
             self._failed[failure] += 1
             evidence = record["evidence"]
@@ -277,14 +320,16 @@ class Progress:
         return (end - begin) / (last - first) if last > first else None
 
 
-def outcome(finished: dict[str, Any]) -> str:
-    """The outcome of a pick: accepted, discarded or dropped_stale."""
-    if finished.get("dropped_stale"):
-        return "dropped_stale"
-    return "accepted" if finished.get("accepted") else "discarded"
-
-
-def _mean(step: ClosedStep) -> float | None:
+def step_reward(progress: list[Moments | None]) -> float | None:
     """The mean progress reward of a step's groups."""
-    means = [found.mean for group in step.groups if (found := moments(group, "progress")) is not None]
+    means = [found.mean for found in progress if found is not None]
     return sum(means) / len(means) if means else None
+
+
+def progress_moments(record: Record) -> Moments | None:
+    """`rods.rules.zones.moments` of the progress in a group's record; of nearly every group without making one."""
+    rollouts = record["rollouts"]
+    if (sums := plain_sums(rollouts)) is None:
+        return moments(Group.from_json(record), "progress")
+    entry = (0, len(rollouts), *sums)
+    return Moments(mean([entry]), variance([entry]))

@@ -1,10 +1,11 @@
-"""A stand-in for a language model that plays every role of the author, for any environment (`rods stub-endpoint`).
+"""A stand-in for a language model that plays every role of the author, for any environment, and those of simulated
+environments (console/stub_players.py): `rods stub-endpoint`.
 
 It is no model. A request of the daemon is read back into its template and fields and answered by rule: plans and
 values are drawn from what the request offers, words come from the phrase book of a named environment's catalogue or,
 without one, from what the request says of its tools; verdicts are good, but for a few. Chance hangs on the request
-alone, so the same question has the same answer. Nothing is shared with the code that asks but the templates and the way
-in which it shows calls. So the path from prompt to variant can be tried without a model; what comes of it is evidence
+alone, so the same question has the same answer. Nothing of the author is shared but the templates and the way in which
+it shows calls. So the path from prompt to variant can be tried without a model; what comes of it is evidence
 for nothing.
 """
 
@@ -15,12 +16,11 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import Any
 
-from prompts import FOLDER, Template, load
+from console.stub_players import StubPlayers
+from console.stub_requests import FIELD, Answer, Asked, chance_of, read, schema_of, written
 from rods.analysis.sampling import WORDS, Sampler
 from rods.analysis.says import Text
 from rods.analysis.schemas import Checker
@@ -37,7 +37,6 @@ STORY = "Somebody puts things in order before a short journey and wants nothing 
 VAGUE = ("one of mine", "the usual one", "the one we spoke of")
 ENDINGS = ("", "field", "wood", "ton")  # of new names, after WORDS
 
-FIELD = re.compile(r"\{(\w+)\}")
 PLACES = re.compile(r"^turn (\d+): (\[\[.*\]\])$", re.MULTILINE)
 FEEDS = re.compile(r"place (\d+) of turn (\d+) from place (\d+) of turn (\d+)")
 ARGUMENTS = re.compile(r'^\{"name":"(\w+)",.*?"arguments":(\{.*\})\}$', re.MULTILINE)
@@ -53,48 +52,9 @@ SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
 NAMED = re.compile(r"[A-Z][^\W\d_]+|[^\W\d_]+(?:['’]?[^\W\d_]* [^\W\d_]+)+")  # a name, or several words
 
 Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call
-Answer = dict[str, Any]  # an answer's fields
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A request: `template` by name, its `fields` as texts, the whole `question`, the `schema` of a constrained answer
-    or None for tags, and the chance that hangs on it."""
-
-    template: str
-    fields: dict[str, str]
-    question: str
-    schema: dict[str, Any] | None
-    chance: random.Random
-
-
-def read(request: Mapping[str, Any]) -> Asked | None:
-    """The body of a chat request. None for one that comes from no template of the project."""
-    messages = request.get("messages", [])
-    if len(messages) < 2 or messages[0]["role"] != "system":
-        return None
-    schema = _schema(request)
-    way = "tagged" if schema is None else "constrained"
-    question = messages[1]["content"]
-    for name, system, patterns in _known():
-        if system == messages[0]["content"] and (match := patterns[way].fullmatch(question)):
-            return Asked(name, match.groupdict(""), question, schema, _chance(request))
-    return None
-
-
-def written(fields: Answer, *, constrained: bool) -> str:
-    """`fields` as one JSON object, or each between tags of its name, a list element by element."""
-    reasoned = {"reason": "It follows from what is shown.", **fields}
-    if constrained:
-        return json.dumps(reasoned)
-    return "\n".join(
-        f"<{name}>{item if isinstance(item, str) else json.dumps(item)}</{name}>"
-        for name, value in reasoned.items()
-        for item in (value if isinstance(value, list) else [value])
-    )
-
-
-class StubModel:
+class StubModel(StubPlayers):
     """`environments` are those whose catalogues lend their phrases; all others are worded from their requests."""
 
     def __init__(self, environments: Sequence[Environment] = ()) -> None:
@@ -118,10 +78,10 @@ class StubModel:
         asked = read(request)
         if asked is not None:
             return written(getattr(self, ROLES[asked.template])(asked), constrained=asked.schema is not None)
-        schema = _schema(request)  # a check of the endpoint, for instance
+        schema = schema_of(request)  # a check of the endpoint, for instance
         if schema is None:
             return "This is no language model: it answers what the daemon asks, by rule."
-        return json.dumps(Sampler(_chance(request)).value("", schema))
+        return json.dumps(Sampler(chance_of(request)).value("", schema))
 
     # Stages I and II: functions for the places of a pattern, values for arguments, worlds and their repairs.
 
@@ -321,17 +281,11 @@ ROLES = {
     "miss_param_verify": "not_known",
     "feedback": "feedback",
     "feedback_judge": "judge_feedback",
+    "simulated_task": "errand",
+    "simulated_tool": "tool",
+    "simulated_user": "user",
+    "simulated_verifier": "verdict",
 }
-
-
-def _schema(request: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The JSON Schema that an answer is held to."""
-    wanted = request.get("response_format") or {}
-    return wanted["json_schema"]["schema"] if wanted.get("type") == "json_schema" else None
-
-
-def _chance(request: Mapping[str, Any]) -> random.Random:
-    return random.Random(json.dumps(request, sort_keys=True))
 
 
 def _state(asked: Asked) -> dict[str, Any]:
@@ -420,40 +374,3 @@ def _imperative(summary: str) -> str:
 
 def _words(value: Any) -> str:
     return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-@cache
-def _known() -> list[tuple[str, str, dict[str, re.Pattern[str]]]]:
-    """Every template for agents: name, system message, and what its question looks like in each way of answering."""
-    found = []
-    for file in sorted(FOLDER.glob("*.txt")):
-        template = load(file.stem)
-        if {"system", "user", "constrained", "tagged"} <= set(template.sections):
-            ways = {way: _pattern(template, way) for way in ("constrained", "tagged")}
-            found.append((template.name, _plain(template.sections["system"]), ways))
-    return found
-
-
-def _pattern(template: Template, way: str) -> re.Pattern[str]:
-    """The question as a pattern: the sections that may be left out stand between `user` and the way of answering."""
-    seen: set[str] = set()
-    text = _section(template.sections["user"], seen)
-    for name, section in template.sections.items():
-        if name not in ("system", "user", "tagged", "constrained"):
-            text += f"(?:\n\n{_section(section, seen)})?"
-    return re.compile(f"{text}\n\n{_section(template.sections[way], seen)}", re.DOTALL)
-
-
-def _section(text: str, seen: set[str]) -> str:
-    parts = []
-    for index, part in enumerate(FIELD.split(text)):
-        if index % 2 == 0:
-            parts.append(re.escape(_plain(part)))
-        else:
-            parts.append(f"(?P={part})" if part in seen else f"(?P<{part}>.*?)")
-            seen.add(part)
-    return "".join(parts)
-
-
-def _plain(text: str) -> str:
-    return text.replace("{{", "{").replace("}}", "}")

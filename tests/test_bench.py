@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench import nano_feedback, nano_loop
+from bench import nano_feedback, nano_loop, nano_personas
 from bench.__main__ import NOT_MEASUREMENTS
 from rods.config import identity_diff, parse_config
 
@@ -99,6 +99,13 @@ def test_a_condition_of_the_feedback_study_is_what_its_name_says() -> None:
         assert study.against(f"Environment Tuning without stage {gone}") == "Environment Tuning"
     assert {name: staged(name) for name in study.conditions} == known
     assert list(study.conditions) == list(known), "the table's order"
+
+
+def test_users_who_know_nothing_are_all_that_the_control_of_the_persona_study_changes() -> None:
+    study = nano_personas.STUDY
+    found = {name: identity(study, name) for name in study.conditions}
+    changed = identity_diff(found["asking"], found["mute users"])
+    assert changed == ["data.tasks: 'desk-personas' → 'desk-personas-mute'"]
 
 
 def test_runs_that_spent_more_than_others_are_named() -> None:
@@ -202,3 +209,9 @@ def test_a_study_runs_seed_by_seed_what_is_compared_with_its_anchor_and_then_the
     study.run_missing(2, (), trained)
     names = list(study.conditions)
     assert asked == [(name, seed) for part in (names[:9], names[9:]) for seed in (1, 2) for name in part]
+
+
+def test_the_page_shows_the_recorded_runs_of_the_persona_study() -> None:
+    lines = nano_personas.STUDY.recorded()
+    assert {name: len(of) for name, of in nano_loop.by_condition(lines).items()} == {"asking": 10, "mute users": 10}
+    assert "\n".join(nano_personas.table(lines, nano_personas.STUDY)) in page("nano.md")

@@ -24,9 +24,10 @@ import orjson
 
 from buffers.checkpoints import KEEP
 from buffers.run import runfolder
-from rods.config import Config
+from rods.config import Config, Endpoint
 from rods.errors import UserError
 from rods.files import read_regular
+from rods.rules.order import epoch_steps
 from rods.tasks import AnyTask
 
 FLOAT, HALF = 4, 2  # bytes
@@ -120,7 +121,8 @@ def plan(
         },
         "steps": {
             "steps": training.steps,
-            "steps_in_the_first_epoch": math.ceil(len(first) / training.batch_tasks),
+            "steps_in_the_first_epoch": epoch_steps(config, len(first)),
+            "drawn_tasks_a_step": config.drawn_slots,
             "stages": [_stage(stage.model_dump()) for stage in config.curriculum.stages],
             "rollouts_a_step": sequences,
             "rollouts": sequences * training.steps,
@@ -139,6 +141,7 @@ def plan(
         if shape
         else None,
         "variants_by": _writers(config),
+        **({"played_by": _players(config)} if config.simulation.by_model else {}),
         "disk_gb": _disk(config, shape),
         "warnings": list(warnings),
     }
@@ -186,7 +189,16 @@ def _writers(config: Config) -> list[str]:
         return ["nobody: static data"]
     if config.pipeline.author == "procedural":
         return ["recipes and phrase books"]
-    return [f"{one.model} at {', '.join(one.urls) or one.url_file}" for one in config.operation.endpoints]
+    return [_named(one) for one in config.operation.endpoints]
+
+
+def _players(config: Config) -> list[str]:
+    names, operation = ", ".join(config.simulation.by_model), config.operation
+    return [f"{names} by {_named(one)}" for one in operation.players or operation.endpoints]
+
+
+def _named(one: Endpoint) -> str:
+    return f"{one.model} at {', '.join(one.urls) or one.url_file}"
 
 
 def _said(value: Any) -> str:

@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -24,11 +24,16 @@ from buffers.log.tail import read
 from buffers.log.writer import LogWriter
 from buffers.run import runfolder
 from buffers.run.heartbeat import ProcessLocation
+from rods import dialects
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
 from rods.environments.loading import Environments
+from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
 from rods.files import read_regular
 from rods.tasks import AnyTask, read_tasks
+
+if TYPE_CHECKING:
+    from rods.players import Players
 
 # What is read of the manifest: its type, and that of its values.
 READ = {"identity": (dict, object), "tasks": (dict, (str, int)), "environments": (dict, str), "warnings": (list, str)}
@@ -50,6 +55,19 @@ class Run:
     @property
     def name(self) -> str:
         return self.path.name
+
+    @cached_property
+    def players(self) -> Players:
+        """Who plays and judges its tasks."""
+        from rods.players import Players  # with the client of language models, which few commands need
+
+        config = self.config
+        return Players(self.environments, config.simulation, config.roles, config.random_seeds.rollouts)
+
+    def episode(self, task: AnyTask) -> Job:
+        """An episode of `task` as it is scored, and as gates play it: with the prompt of the last stage."""
+        dialect = dialects.load(self.config.policy.dialect, self.config.curriculum.stages[-1].prompt)
+        return self.players.job(task, dialect, max_steps=self.config.rollouts.max_steps)
 
     @cached_property
     def training(self) -> dict[str, AnyTask]:

@@ -64,6 +64,13 @@ PLOTS: tuple[tuple[str, Draw, str, str], ...] = (
         "of sampling; the norm of the gradient before clipping.",
     ),
     (
+        "difficulty",
+        plots.difficulty,
+        "Difficulty of drawn tasks",
+        "Tasks that are drawn for a step are as difficult as the steps before allow: difficulty (1 to 100) rises after "
+        "a step whose drawn tasks earned more than the upper dotted line, and falls below the lower one.",
+    ),
+    (
         "variance_by_zone",
         plots.variance_by_zone,
         "Reward variance by zone",
@@ -226,12 +233,14 @@ def _scores(heldout: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _turns(task: AnyTask) -> list[tuple[str, str, list[str]]]:
-    """What a turn shows: its text, the names of the tools that return in it, and its calls."""
+    """What a turn shows: its text, the names of the tools that return in it, and its calls; with the first one of a
+    task that is judged at the end stand those that its goal names."""
+    calls = task.calls if isinstance(task, Task) else (task.goal_calls, *[()] * len(task.texts))
     return [
         (
             _short(text),
             ", ".join(task.held_out.get(turn, ())),
-            [_short(str(call)) for call in (task.calls[turn] if isinstance(task, Task) else ())],
+            [_short(str(call)) for call in calls[turn]],
         )
         for turn, text in enumerate(task.texts)
     ]

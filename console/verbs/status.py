@@ -33,6 +33,8 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     if now.reward is not None:
         print(f"  reward   {now.reward:.3f} in the last step, {now.recent:.3f} over the last ten")
         print("  zones    " + ", ".join(f"{count} {zone.replace('_', ' ')}" for zone, count in now.zones.items()))
+    if now.difficulty is not None:
+        print(f"  drawn    {_difficulty(**now.difficulty)}")
     if now.labels:
         print(f"  turns    {shares(now.labels)}; of {sum(now.labels.values()):,} over the last ten steps")
     went = [] if now.calling is None else [f"{now.calling:.0%} of turns with a call, {now.replies:.2f} replies a turn"]
@@ -53,6 +55,16 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
         print(f"  note     {plain(note)}")
 
 
+def _difficulty(next: int, last: dict[str, Any] | None = None) -> str:
+    """The line about drawn tasks: what the last step had, with the levels that its difficulty allowed, and what is
+    next."""
+    if last is None:
+        return f"none yet; the first at difficulty {next}"
+    earned = "no reward that counts" if last["mean"] is None else f"mean reward {last['mean']:+.3f}"
+    levels = ", ".join(f"{name} {level}" for name, level in last["levels"].items())
+    return f"{last['tasks']} in step {last['step']}, difficulty {last['difficulty']} ({levels}): {earned}; next {next}"
+
+
 def _process(facts: dict[str, Any]) -> str:
     """The line about trainer or daemon: whether it lives, where, since when."""
     life, state = facts["life"], f", {facts['state']}" if facts["state"] else ""
@@ -71,7 +83,7 @@ def _process(facts: dict[str, Any]) -> str:
 
 
 def _models(facts: dict[str, Any]) -> Iterator[str]:
-    """Endpoints and budget of a daemon that asks language models."""
+    """Endpoints and budget of a process that asks language models."""
     for one in facts.get("endpoints", ()):
         calls = f"{one['in_flight']} calls in flight (of at most {one['limit']}), {one['waiting']} waiting"
         down = f", down for {one['down_seconds']:.0f} s: {one['why']}" if one["why"] else ""

@@ -32,7 +32,8 @@ UrlFile = Annotated[
 
 
 def stub_endpoint(*, environment: Named = None, port: Port = 0, url_file: UrlFile = None) -> None:
-    """Play every role of a language model that writes variants, by rule, until Ctrl-C: to try the path without a model.
+    """Play every role of a language model, by rule, until Ctrl-C, to try things without one: of the author of variants,
+    and of simulated tools, users and verifiers.
 
     Prints the endpoint as the configuration wants it.
     """

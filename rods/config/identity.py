@@ -21,7 +21,9 @@ class Section(BaseModel):
 class Data(Section):
     """Which tasks a run starts with."""
 
-    tasks: str = "desk"  # `desk`, `desk-small`, `desk-regions`, `bfcl`, or a JSONL file (beside the configuration's)
+    # `desk`, `desk-small`, `desk-regions`, `desk-personas` (users are played), `desk-personas-mute` (in training they
+    # know nothing: a control), `bfcl`, a JSONL file (beside the configuration's), or `none`: all tasks are drawn
+    tasks: str = "desk"
     train: int = Field(0, ge=0)  # how many training tasks are taken from the front; 0: all
     held_out: int = Field(0, ge=0)  # how many held-out tasks are taken; 0: all
     random_seed: int = 7  # of generated data (desk)
@@ -33,7 +35,43 @@ class RandomSeeds(Section):
     order: int = 0  # the order of tasks in an epoch, re-tests
     rollouts: int = 0  # sampling of the policy
     daemon: int = 0  # the author's generator, random selection
+    drawn: int = 0  # tasks drawn for a step, and their levels
     policy: int = 0  # initial weights
+
+
+class TaskSource(Section):
+    """Which tasks fill the slots of a batch: those of the pool (004), tasks drawn for the step from a repository of
+    tool documents (001; docs/trustee.md), or shares of both."""
+
+    drawn: float = Field(0.0, ge=0, le=1)  # share of a batch's slots whose tasks are drawn; the pool has the others
+    epoch_steps: int = Field(20, ge=1)  # drawn = 1: steps from one merge to the next
+    repository: str = "repository"  # whose tools: `repository`, the project's own, or `folder/` of tool documents
+
+
+# What makes a drawn task more or less difficult (001 §2.3.1; rods/rules/difficulty.py).
+Dimension = Literal["tools", "calls", "turns", "system", "persona", "ambiguity", "criteria"]
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+
+
+class DifficultyRules(Section):
+    """How difficult drawn tasks are (001 §2.3, D): a number from 1 to 100 that follows the mean reward, −1 to 1, of the
+    last step's drawn tasks."""
+
+    adaptive: bool = True  # false: the highest level of everything, always (001 §4.3, "w/o curr.")
+    step: int = Field(3, ge=0)  # by how much it rises or falls (001 D.4)
+    up_above: float = Field(0.5, ge=-1, le=1)  # mean reward above which it rises (001 D.4)
+    down_below: float = Field(0.0, ge=-1, le=1)  # mean reward below which it falls (001 D.4)
+    # share of the tasks that draw tools, calls, turns, persona and ambiguity from their lowest to the current level
+    soft: float = Field(0.5, ge=0, le=1)
+    most_tools: int = Field(10, ge=1)  # tools that a task offers at the highest level (001 D.4)
+    # dimensions that stay at their highest level (the ablations of 001 §4.3)
+    hardest: tuple[Dimension, ...] = ()
+
+    @model_validator(mode="after")
+    def _thresholds(self) -> DifficultyRules:
+        if self.down_below > self.up_above:
+            raise ValueError(f"down_below ({self.down_below}) must not lie above up_above ({self.up_above})")
+        return self
 
 
 class PolicySettings(Section):
@@ -50,6 +88,9 @@ class PolicySettings(Section):
     warm_start_steps: int = Field(0, ge=0)  # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
     skill: float = 0.3  # kind=simulated: skill at the start; a task of this difficulty is resolved half the time
     growth: float = Field(0.002, ge=0)  # kind=simulated: skill gained in a step whose groups all disagree
+    # kind=simulated: conversations of drawn tasks are really played, each expected call made, and the user asked for
+    # what it leaves out, with the chance that skill gives; false: what they earn is drawn
+    plays: bool = False
 
     @model_validator(mode="after")
     def _named(self) -> PolicySettings:
@@ -288,6 +329,39 @@ class Feedback(Section):
     texts: int = Field(200, ge=0)  # kinds of failure that are asked about in a run, those first due; 0: none
 
 
+Player = Literal["procedural", "model"]
+Information = Literal["intent", "persona", "expected"]  # of a drawn task, that a policy is not told (001 §4.2)
+
+
+class SimulationSettings(Section):
+    """Who plays what nothing executes: personas, and tasks with a rubric (001 §2.2; docs/trustee.md). Models that play
+    stand under [[operation.players]]."""
+
+    tools: Player = "procedural"  # of tasks with a rubric; procedural: their environment answers, as for other tasks
+    user: Player = "procedural"  # of tasks with a persona
+    verifier: Player = "procedural"  # of tasks with a rubric; procedural: rules over the calls that were made
+    generator: Player = "procedural"  # who thinks up drawn tasks
+    ledger: bool = True  # tools=model: answers that contradict earlier ones are refused; false: the paper's stateless
+    tools_told: tuple[Information, ...] = ("intent",)  # what a model that plays tools is told of the task (001 eq. 7)
+    user_told: tuple[Information, ...] = ("intent", "persona")  # and the user (eq. 8)
+    verifier_told: tuple[Information, ...] = ("intent", "persona", "expected")  # and the verifier (eq. 10)
+    tries: int = Field(4, ge=1)  # how often a question is asked until its answer can be used
+    conversation: int = Field(16_000, ge=500)  # characters of the conversation in a question; older ones are left out
+
+    @property
+    def by_model(self) -> tuple[str, ...]:
+        """The roles that a model plays."""
+        return tuple(name for name in ("tools", "user", "verifier", "generator") if getattr(self, name) == "model")
+
+    @model_validator(mode="after")
+    def _known(self) -> SimulationSettings:
+        for name in ("tools", "user", "verifier"):
+            may: tuple[str, ...] = type(self).model_fields[f"{name}_told"].default
+            if beyond := [one for one in getattr(self, f"{name}_told") if one not in may]:
+                raise ValueError(f"{name}_told has {beyond[0]!r}, which that role is never told: {', '.join(may)}")
+        return self
+
+
 class Gates(Section):
     """Rules that a variant must pass (004 Appendix G)."""
 
@@ -308,3 +382,4 @@ class Gates(Section):
     profile_distance: float = Field(0.5, ge=0, le=1)  # at most, as a whole
     duplicates: bool = True  # near duplicates of pool and staging are refused
     contamination: bool = True  # matches of held-out tasks are refused
+    witness: bool = True  # of a drawn task: a conversation with all expected calls is approved, one without some is not

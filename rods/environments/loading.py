@@ -1,4 +1,5 @@
-"""Finds environments by name: `desk`, `bfcl`, or a user's own `package.module:factory` or `file.py:factory`."""
+"""Finds environments by name: `desk`, `bfcl`, `repository`, or a user's own: `package.module:factory`,
+`file.py:factory`, or `folder/`, a folder of tool documents (docs/trustee.md)."""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ from typing import TYPE_CHECKING, Self
 from rods.environments import addressed
 from rods.environments.base import Environment
 from rods.errors import UserError
-from rods.functions import made_by
+from rods.functions import made_by, named_function
 
 if TYPE_CHECKING:
     from rods.config import Sandbox
     from rods.environments.sandbox.environment import Sandboxed
 
-BUILT_IN = ("desk", "bfcl")  # "NAME" is short for "worlds.NAME:environment"
+BUILT_IN = ("desk", "bfcl", "repository")  # "NAME" is short for "worlds.NAME:environment"
 
 
 class Environments:
@@ -51,13 +52,17 @@ class Environments:
         self.close()
 
     def _make(self, name: str) -> Environment:
-        factory = f"worlds.{name}:environment" if name in BUILT_IN else name
         where = f"environment {name!r}"
+        if name.endswith("/"):
+            of_folder = named_function("worlds.repository:of_folder", where=where)
+            documented: Environment = of_folder(name)
+            return documented
+        factory = f"worlds.{name}:environment" if name in BUILT_IN else name
         if ":" not in factory:
             raise UserError(
                 "unknown environment",
                 where=where,
-                remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory' or 'file.py:factory'",
+                remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory', 'file.py:factory', 'folder/'",
             )
         if addressed.is_addressed(name):
             from rods.config import Sandbox

@@ -20,7 +20,7 @@ from buffers.log.records import Record, line
 from buffers.log.tail import read
 from buffers.run.run import Run
 from buffers.run.runfolder import DROPPED, FEEDBACK, POOL, usage
-from console import stub_model
+from console import stub_requests
 from console.main import run as rods
 from rods import interfaces
 from rods.errors import RefusedError, UserError
@@ -84,14 +84,14 @@ class Agents:
     def __call__(self, path: str, body: Any) -> tuple[int, Any]:
         if not path.endswith("/chat/completions"):
             return 200, {"object": "list", "data": [{"id": "stub", "object": "model", "max_model_len": 32_768}]}
-        asked = stub_model.read(body)
+        asked = stub_requests.read(body)
         if asked is None:  # what the client sends to see what the server can do
             return 200, completion('{"answer": "yes"}')
         self.asked.append((asked.template, asked.fields))
         told = self.answers(asked.template, asked.fields)
         if isinstance(told, int):
             return told, {"error": {"message": "broken", "code": told}}
-        text = told if isinstance(told, str) else stub_model.written(told, constrained=asked.schema is not None)
+        text = told if isinstance(told, str) else stub_requests.written(told, constrained=asked.schema is not None)
         return 200, completion(text)
 
     def count(self, template: str = "feedback") -> int:

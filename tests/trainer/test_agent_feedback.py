@@ -19,7 +19,7 @@ from buffers.log.tail import read
 from buffers.run.run import Run
 from buffers.run.runfolder import FEEDBACK, OBSERVATIONS, POOL
 from buffers.state import RunState
-from console import stub_model
+from console import stub_model, stub_requests
 from rods.errors import EXIT_OK
 from tests.daemon.runs import Daemon, until
 from tests.daemon.test_feedback import completion
@@ -51,7 +51,7 @@ class Agents:
             return 200, {"object": "list", "data": [{"id": "stub", "object": "model", "max_model_len": 32_768}]}
         if self.gone:
             return 503, {"error": {"message": "gone", "code": 503}}
-        asked = stub_model.read(body)
+        asked = stub_requests.read(body)
         if asked is not None:
             fields = asked.fields
             self.asked[asked.template, orjson.loads(fields["tool"])["name"], fields["pattern"]] += 1

@@ -1,0 +1,1 @@
+"""The page over run folders (`rods dash`, docs/decisions/page.md)."""

@@ -1,0 +1,70 @@
+"""Rows of numbers in one growing array: what the page remembers of a run's history."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEAST, WIDTH, BINS = 0.001, math.log(1.1), 160  # seconds, logarithm of a bin's width; up to 4,000 s
+
+
+class Columns:
+    """A table whose rows are only appended. `columns["step"]` is a view."""
+
+    def __init__(self, **types: str) -> None:
+        """`types`: numpy's type of each column, such as i4."""
+        self._rows = np.empty(256, np.dtype(list(types.items())))
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._rows[: self._length][name]
+
+    def append(self, *row: float) -> None:
+        if self._length == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._rows[self._length] = row
+        self._length += 1
+
+    def behind(self, name: str, value: float) -> int:
+        """The first row whose `name` is greater than `value`; the column must not fall."""
+        return bisect_right(self[name], value)  # numpy's own search would copy the column first
+
+
+class Latest:
+    """A row for each number from 0 on; -1 where none was set."""
+
+    def __init__(self) -> None:
+        self._rows = np.full(256, -1, np.int64)
+
+    def __setitem__(self, number: int, row: int) -> None:
+        while number >= len(self._rows):
+            self._rows = np.concatenate([self._rows, np.full_like(self._rows, -1)])
+        self._rows[number] = row
+
+    def rows(self, count: int) -> NDArray[np.int64]:
+        """Those of the first `count` numbers."""
+        if count > len(self._rows):
+            self[count] = -1
+        return self._rows[:count]
+
+
+class Spread:
+    """Seconds, counted in bins that end 10 % above one another: their quantiles, to that accuracy, in 1 kB."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(BINS, np.int64)
+
+    def add(self, seconds: float) -> None:
+        self._counts[min(BINS - 1, max(0, math.ceil(math.log(max(seconds, LEAST) / LEAST) / WIDTH)))] += 1
+
+    def quantile(self, share: float) -> float | None:
+        """The end of the bin below which `share` of them lie; None where there are none."""
+        total = np.cumsum(self._counts)
+        return float(LEAST * math.exp(WIDTH * int(np.searchsorted(total, share * total[-1])))) if total[-1] else None

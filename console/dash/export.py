@@ -1,0 +1,105 @@
+"""The page as a file that opens from the disk: the same modules, and the answers that a server would give, inside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from console.dash.server import MODULES, Registry, import_map, static
+from rods.errors import RodsError
+
+STOPS = 60  # steps of the boundary's slider; boundary.js counts alike
+TASKS = 50  # of a run, the latest variants first
+START = 'import "main";'
+
+
+def export_page(registry: Registry, folder: Path) -> Path:
+    """Writes `folder`/index.html, which holds every run of `registry`; returns its path. An earlier one is replaced.
+    Raises UserError for a run that cannot be read."""
+    answers: dict[str, Any] = {"/api/runs": registry.listing()}
+    for name in registry.names():
+        answers |= _answers(registry, name)
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / "index.html"
+    target.write_text(_page(answers), encoding="utf-8")
+    return target
+
+
+def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
+    """The answers about a run, by the address under which the page asks for them."""
+
+    run = quote(name, safe="!*'()~")  # as encodeURIComponent has it
+
+    def asked(view: str, **query: object) -> tuple[str, Any]:
+        texts = {key: str(value) for key, value in query.items()}
+        ending = f"?{urlencode(texts)}" if texts else ""
+        return f"/api/{run}/{view}{ending}", registry.answer(name, view, texts)
+
+    for view in (
+        "status",
+        "positions",
+        "steps",
+        "funnel",
+        "models",
+        "compare",
+        "logs",
+    ):  # the first waits for all to be read
+        yield asked(view)
+    yield (latest := asked("boundary"))
+    stride = -(-latest[1]["last"] // STOPS) or 1
+    for step in range(1, latest[1]["last"], stride):
+        yield asked("boundary", step=step)
+    yield (listed := asked("pool"))
+    for state in listed[1]["counts"]:
+        yield asked("pool", state=state)
+    tasks = dict.fromkeys(task for one in listed[1]["variants"] for task in (one["task"], one["seed"]))
+    for task in [*tasks, *(dot[0] for dot in latest[1]["dots"] if dot[0] not in tasks)][:TASKS]:
+        try:
+            yield asked("task", task=task)
+        except RodsError:
+            continue  # a variant that reads as no task
+        yield asked("lineage", task=task)
+        yield asked("pair", task=task)
+        yield (kept := asked("episodes", task=task))
+        if kept[1]["steps"]:
+            step = kept[1]["step"]
+            yield f"{kept[0]}&step={step}", kept[1]
+
+
+def _page(answers: dict[str, Any]) -> str:
+    """The page with everything inside. Scripts run by their hashes, modules from data: addresses alone."""
+    modules = {name: _data(static(f"{name}.js")) for name in MODULES}
+    inline = {"map": import_map(modules), "chart": static("uPlot.min.js"), "start": START}
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in inline.values()
+    )
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src data: {hashes}"
+    held = orjson.dumps(answers, default=str, option=orjson.OPT_NON_STR_KEYS).decode().replace("<", "\\u003c")
+    page = static("index.html")
+    for living, inside in (
+        (
+            '<meta charset="utf-8">',
+            f'<meta charset="utf-8">\n<meta http-equiv="content-security-policy" content="{policy}">',
+        ),
+        ('<link rel="stylesheet" href="/static/uPlot.min.css">', f"<style>{static('uPlot.min.css')}</style>"),
+        ('<link rel="stylesheet" href="/static/style.css">', f"<style>{static('style.css')}</style>"),
+        ('<script src="/static/uPlot.min.js"></script>', f"<script>{inline['chart']}</script>"),
+        (
+            '<script type="module" src="/static/main.js"></script>',
+            f'<script type="application/json" id="answers">{held}</script>\n<script type="module">{START}</script>',
+        ),
+        ("{{map}}", inline["map"]),
+    ):
+        assert page.count(living) == 1, living
+        page = page.replace(living, inside)
+    return page
+
+
+def _data(text: str) -> str:
+    return f"data:text/javascript;base64,{base64.b64encode(text.encode()).decode()}"

@@ -1,0 +1,205 @@
+"""The server of the page: the shell, the views as JSON, and one stream of sequence numbers.
+
+Views run in threads. Nothing is written; every request is GET.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+from collections.abc import AsyncIterator, Mapping
+from importlib.resources import files
+from ipaddress import ip_address
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import orjson
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from console.dash import variants, views
+from console.dash.follower import Follower
+from console.runs import find_runs
+from rods.errors import RodsError, UserError
+
+TICK = 1.0  # seconds between looks at a run
+BEAT = 5.0  # seconds after which an event is sent though nothing has moved
+COOKIE = "rods_token"
+TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
+VIEWS = {**views.VIEWS, **variants.VIEWS}
+STATIC = files("console.dash").joinpath("static")
+MODULES = (
+    *("source", "dom", "chart", "conversation", "main"),
+    *("run", "boundary", "pool", "funnel", "lineage", "task", "models", "compare", "logs"),
+)
+
+
+class Registry:
+    """The runs that the page knows, by name, found anew at each listing; followed from the first request on."""
+
+    def __init__(self, given: list[Path]) -> None:
+        """`given`: run folders, and folders that hold some. Raises UserError where one is neither."""
+        self._given = given
+        self._lock = Lock()
+        self._followers: dict[Path, Follower] = {}
+        self.names()
+
+    def names(self) -> dict[str, Path]:
+        """Name → folder, the latest run first. Raises UserError where something given is no folder."""
+        return find_runs(self._given)
+
+    def listing(self) -> dict[str, Any]:
+        """The runs as the page chooses among them."""
+        return {"runs": [{"name": name, "folder": str(folder)} for name, folder in self.names().items()]}
+
+    def follower(self, name: str) -> Follower:
+        """Raises UserError for a name that no run has, RodsError for a run that cannot be opened."""
+        names = self.names()
+        folder = next(iter(names.values()), None) if name == "latest" else names.get(name)
+        if folder is None:
+            raise UserError("there is no such run", where=name, remedy="choose another")
+        with self._lock:
+            if folder not in self._followers:
+                self._followers[folder] = Follower.open(folder)
+            return self._followers[folder]
+
+    def answer(self, name: str, view: str, query: Mapping[str, str]) -> Any:
+        """What a view says of a run. Raises as `follower`, and for a run that is damaged."""
+        if view != "positions" and view not in VIEWS:
+            raise UserError("there is no such view", where=view, remedy=f"there are {', '.join(VIEWS)}")
+        follower = self.follower(name)
+        return follower.positions() if view == "positions" else VIEWS[view](follower, query)
+
+
+def import_map(addresses: Mapping[str, str]) -> str:
+    """The import map by which the modules find each other; where it stands in the page nothing may close its tag."""
+    return orjson.dumps({"imports": dict(addresses)}).decode().replace("<", "\\u003c")
+
+
+def policy(map_text: str) -> str:
+    """The page's content security policy: scripts of its own, and the import map by its hash."""
+    digest = base64.b64encode(hashlib.sha256(map_text.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
+        f"script-src 'self' 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+def static(name: str) -> str:
+    """The text of a file that the page is made of."""
+    return STATIC.joinpath(name).read_text(encoding="utf-8")
+
+
+def application(registry: Registry, *, hosts: list[str], token: str = "") -> Starlette:
+    """The page over `registry`. `hosts`: names under which it may be asked for; `token`: what a reader must show."""
+    addresses = {name: f"/static/{name}.js" for name in MODULES}
+    map_text = import_map(addresses)
+    page = static("index.html").replace("{{map}}", map_text)
+
+    async def index(request: Request) -> Response:
+        headers = {"content-security-policy": policy(map_text), "referrer-policy": "no-referrer"}
+        return Response(page, media_type="text/html", headers=headers)
+
+    async def asset(request: Request) -> Response:
+        name = request.path_params["name"]
+        try:
+            text = static(name)
+        except OSError as error:
+            raise HTTPException(404) from error
+        return Response(text, media_type=TYPES.get(Path(name).suffix, "text/plain"))
+
+    async def runs(request: Request) -> Response:
+        return _json(await run_in_threadpool(registry.listing))
+
+    async def view(request: Request) -> Response:
+        name, wanted = request.path_params["run"], request.path_params["view"]
+        return await run_in_threadpool(_answered, registry, name, wanted, dict(request.query_params))
+
+    async def events(request: Request) -> Response:
+        name = request.query_params.get("run", "latest")
+        stream = _events(registry, name)
+        return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+    routes = [
+        Route("/", index),
+        Route("/static/{name}", asset),
+        Route("/api/runs", runs),
+        Route("/api/{run}/{view}", view),
+        Route("/events", events),
+    ]
+    middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=hosts), Middleware(Guard, token=token)]
+    return Starlette(routes=routes, middleware=middleware)
+
+
+class Guard:
+    """Refuses who does not show the token, if there is one: in the address once, then in a cookie."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app, self.token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self.token or scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope)
+        shown = request.query_params.get("token", "")
+        known = request.cookies.get(COOKIE, "")
+        if self._right(shown) and request.url.path == "/":
+            response = Response(status_code=303, headers={"location": "/"})
+            response.set_cookie(COOKIE, shown, httponly=True, samesite="strict")
+            await response(scope, receive, send)
+        elif self._right(known) or self._right(shown):
+            await self.app(scope, receive, send)
+        else:
+            told = "This page needs the token that `rods dash` has printed: open the address with ?token=… once.\n"
+            await Response(told, 401, media_type="text/plain")(scope, receive, send)
+
+    def _right(self, shown: str) -> bool:
+        return hmac.compare_digest(shown.encode(), self.token.encode())
+
+
+async def _events(registry: Registry, name: str) -> AsyncIterator[bytes]:
+    """Positions whenever they have moved, and after `BEAT` seconds without."""
+    last, silent = b"", BEAT
+    while True:
+        response = await run_in_threadpool(_answered, registry, name, "positions", {})
+        body = bytes(response.body)
+        if body != last or silent >= BEAT:
+            last, silent = body, 0.0
+            yield b"data: " + body + b"\n\n"
+        await asyncio.sleep(TICK)
+        silent += TICK
+
+
+def _answered(registry: Registry, name: str, view: str, query: Mapping[str, str]) -> Response:
+    """The JSON of a view; an error of the run or of the question as `error`, with where and what to do."""
+    try:
+        return _json(registry.answer(name, view, query))
+    except UserError as error:
+        return _json({"error": error.what, "where": error.where, "remedy": error.remedy}, 400)
+    except RodsError as error:
+        return _json({"error": str(error), "where": "", "remedy": "`rods verify` says more"}, 409)
+
+
+def _json(value: Any, code: int = 200) -> Response:
+    """Compact JSON; NaN becomes null."""
+    body = orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    return Response(body, code, media_type="application/json", headers={"cache-control": "no-store"})
+
+
+def local(host: str) -> bool:
+    """Whether `host` names this machine alone."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

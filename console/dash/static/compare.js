@@ -1,0 +1,48 @@
+// Runs beside each other: reward over steps, and held-out scores with their intervals.
+
+import { chart } from "chart";
+import { el, link, num, table } from "dom";
+import { ask, path } from "source";
+
+const COLOURS = ["boundary", "too_hard", "mastered", "second", "truncated"];
+
+export function view(root, { run, rest, names }) {
+  const chosen = new Set(rest.length ? rest.filter((name) => names.includes(name)) : [run, ...names].slice(0, Math.min(3, names.length)));
+  chosen.add(run);
+  const picks = el("div", { class: "controls" }, names.map((name) => {
+    const box = el("input", { type: "checkbox", checked: chosen.has(name), onchange: () => {
+      if (box.checked) chosen.add(name);
+      else chosen.delete(name);
+      load();
+    } });
+    return el("label", {}, box, ` ${name}`);
+  }));
+  const place = el("div");
+  root.append(picks, place);
+
+  async function load() {
+    const runs = [...chosen].slice(0, COLOURS.length);
+    const [curves, scores] = await Promise.all(["steps", "compare"].map((what) => Promise.all(runs.map((name) => ask(path(name, what))))));
+    const every = [...new Set(curves.flatMap((one) => one.columns.step))].sort((a, b) => a - b);
+    const drawn = chart({ title: "Reward", unit: "mean progress of a step's tasks, 0 to 1", range: [0, 1], source: "observations.jsonl of each run",
+      series: runs.map((name, index) => ({ label: name, colour: COLOURS[index] })) });
+    const text = (found) => (found ? num(found.mean, 3) + (found.interval ? ` [${num(found.interval[0], 3)}, ${num(found.interval[1], 3)}]` : "") : null);
+    const rows = runs.map((name, index) => {
+      const held = scores[index].heldout;
+      return [link(name, "run", [], name), curves[index].columns.step.at(-1) ?? 0, text(held?.start?.progress), text(held?.end?.progress), text(held?.difference?.progress)];
+    });
+    place.replaceChildren(drawn.node, el("h2", {}, "Held-out progress, mean [95 % interval]"),
+      el("div", { title: "eval/heldout_step_*.jsonl; `rods score` makes them" }, table(["run", "last step", "at the start", "at the end", "paired difference"], rows)));
+    if (every.length)
+      drawn.draw(every, curves.map((one) => {
+        const at = new Map(one.columns.step.map((step, row) => [step, one.columns.reward[row]]));
+        return every.map((step) => at.get(step) ?? null);
+      }));
+  }
+
+  return {
+    async update(moved) {
+      if (moved.has("attempt") || moved.has("observations")) await load();
+    },
+  };
+}

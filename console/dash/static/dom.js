@@ -1,0 +1,84 @@
+// Elements, from text alone: nothing here takes markup, so what a model wrote stays text.
+
+const SVG = "http://www.w3.org/2000/svg";
+const FOLD = 3000; // characters of a text that are shown unasked
+// control characters but newline and tab, marks of direction, and what has no width
+const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
+const EACH_ODD = new RegExp(`(${ODD.source})`);
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value != null) node.setAttribute(name, value);
+  }
+  node.append(...children.flat(Infinity).filter((child) => child != null && child !== ""));
+  return node;
+}
+
+export const el = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+export const svg = (tag, attributes = {}, ...children) =>
+  fill(document.createElementNS(SVG, tag), attributes, children);
+
+/** A text as it is: odd characters by their number, a long one folded. */
+export function shown(text) {
+  const whole = String(text);
+  const node = el("span", { class: "text" });
+  const put = (piece) => {
+    for (const part of piece.split(EACH_ODD)) {
+      if (!part) continue;
+      if (part.length === 1 && ODD.test(part)) {
+        const code = part.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+        node.append(el("span", { class: "odd", title: "a character that steers how text is shown" }, `U+${code}`));
+      } else node.append(part);
+    }
+  };
+  put(whole.slice(0, FOLD));
+  if (whole.length > FOLD) {
+    const more = el("button", {
+      onclick: () => {
+        more.remove();
+        put(whole.slice(FOLD));
+      },
+    }, `… ${(whole.length - FOLD).toLocaleString("en")} more characters`);
+    node.append(more);
+  }
+  return node;
+}
+
+/** A number for people; a dash where there is none. */
+export function num(value, digits = 0) {
+  if (value == null || Number.isNaN(value)) return "–";
+  return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** A figure with its unit; where it comes from shows on hover. */
+export function figure(name, value, unit, source) {
+  return el("div", { class: "figure", title: source, "data-name": name },
+    el("span", {}, name.replaceAll("_", " ")), el("b", {}, String(value)), el("span", {}, unit));
+}
+
+/** A table from rows of cells; a cell is text, a node, or a number, which stands right. */
+export function table(heads, rows) {
+  const cell = (tag) => (value) =>
+    el(tag, { class: typeof value === "number" ? "number" : null }, typeof value === "number" ? num(value, Number.isInteger(value) ? 0 : 3) : value ?? "–");
+  return el("div", { class: "scroll" }, el("table", {},
+    el("thead", {}, el("tr", {}, heads.map(cell("th")))),
+    el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cell("td")))))));
+}
+
+/** A table under a title; nothing where it has no rows. */
+export const listing = (title, source, heads, rows) =>
+  rows.length ? el("section", {}, el("h2", {}, title), el("div", { title: source }, table(heads, rows))) : null;
+
+/** A link to a view of a run. */
+export const link = (run, view, rest, text) => el("a", { href: address(run, view, rest) }, text);
+export const address = (run, view, rest = []) => "#/" + [run, view, ...rest].map(encodeURIComponent).join("/");
+
+export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+export const ZONES = ["too_hard", "boundary", "mastered", "truncated"];
+export const legend = (names) => el("div", { class: "legend" }, names.map(([name, text]) => {
+  const dot = el("i");
+  dot.style.background = `var(--${name})`;
+  return el("span", {}, dot, text ?? name.replaceAll("_", " "));
+}));

@@ -1,0 +1,83 @@
+// The shell: which run, which view, and the stream that tells the view what has moved.
+
+import * as boundary from "boundary";
+import * as compare from "compare";
+import { address, el } from "dom";
+import * as funnel from "funnel";
+import * as lineage from "lineage";
+import * as logs from "logs";
+import * as models from "models";
+import * as pool from "pool";
+import * as run from "run";
+import { ask, exported, follow } from "source";
+import * as task from "task";
+
+const VIEWS = { run, boundary, pool, funnel, lineage, task, models, compare, logs };
+const SHOWN = ["run", "boundary", "pool", "funnel", "lineage", "models", "compare", "logs"]; // in the menu; tasks are reached by links
+const root = document.getElementById("view");
+const pulse = document.getElementById("pulse");
+const choice = document.getElementById("runs");
+let stop = () => {};
+let now = null; // the view shown
+
+const parts = () => location.hash.slice(2).split("/").filter(Boolean).map(decodeURIComponent);
+
+async function show() {
+  stop();
+  now?.stop?.();
+  const names = (await ask("/api/runs")).runs;
+  const [name = "latest", view = "run", ...rest] = parts();
+  const chosen = names.some((one) => one.name === name) ? name : names[0]?.name;
+  choice.replaceChildren(...names.map((one) => el("option", { value: one.name, title: one.folder, selected: one.name === chosen }, one.name)));
+  document.getElementById("views").replaceChildren(...SHOWN.map((each, place) =>
+    el("a", { href: address(chosen ?? "latest", each), title: `key ${place + 1}`, "aria-current": each === view ? "page" : null }, each)));
+  root.replaceChildren();
+  if (!chosen) return root.append(el("p", { class: "note" }, "There is no run yet → `rods new` or `make demo` makes one; then load this page again."));
+  document.title = `${chosen} · RODS`;
+  const place = el("div");
+  const trouble = el("div");
+  root.append(trouble, place);
+  const mine = (now = (VIEWS[view] ?? run).view(place, { run: chosen, rest, names: names.map((one) => one.name) }));
+  let last = {}, busy = false, again = null;
+  pulse.textContent = "reading the logs …";
+  async function hear(positions) {
+    if (busy) return void (again = positions);
+    busy = true;
+    const moved = new Set(Object.keys(positions).filter((key) => positions[key] !== last[key]));
+    try {
+      if (positions.error) throw new Error([positions.where, positions.error].filter(Boolean).join(": ") + (positions.remedy ? ` → ${positions.remedy}` : ""));
+      if (positions.reading != null) {
+        pulse.textContent = `reading the logs: ${positions.reading.toLocaleString("en")} steps so far`;
+        return;
+      }
+      await mine.update(moved, positions);
+      last = positions;
+      trouble.replaceChildren();
+      pulse.textContent = exported ? "an export" : `attempt ${positions.attempt}, record ${positions.observations}`;
+      pulse.title = "the run's attempt and the last record of observations.jsonl that was read";
+    } catch (error) {
+      trouble.replaceChildren(el("p", { class: "note", role: "alert" }, error.message));
+      pulse.textContent = "";
+    } finally {
+      busy = false;
+    }
+    if (again && now === mine) {
+      const next = again;
+      again = null;
+      hear(next);
+    }
+  }
+  stop = follow(chosen, (positions) => now === mine && hear(positions));
+}
+
+choice.addEventListener("change", () => (location.hash = address(choice.value, parts()[1] in VIEWS && parts()[1] !== "task" ? parts()[1] : "run")));
+addEventListener("hashchange", () => show());
+addEventListener("keydown", (event) => {
+  const place = Number(event.key) - 1;
+  if (event.target === document.body && !event.ctrlKey && !event.metaKey && SHOWN[place]) location.hash = address(choice.value, SHOWN[place]);
+});
+addEventListener("unhandledrejection", (event) => {
+  event.preventDefault(); // of what a button asked: the view's own questions are answered above
+  root.prepend(el("p", { class: "note", role: "alert" }, event.reason.message));
+});
+show().catch((error) => root.replaceChildren(el("p", { class: "note", role: "alert" }, error.message)));

@@ -1,0 +1,72 @@
+// A task: where it comes from, what it says, what it asks, how it went, and the episodes that were kept.
+
+import { chart } from "chart";
+import { conversation } from "conversation";
+import { el, link, num, shown, table } from "dom";
+import { ask, path } from "source";
+
+export function view(root, { run, rest }) {
+  const [id, step] = rest;
+  const top = el("div"), episodes = el("div");
+  const curve = chart({ title: "Reward of its groups", unit: "mean and variance, 0 to 1", range: [0, 1],
+    source: "observations.jsonl: the groups of this task",
+    series: [{ label: "mean", colour: "boundary" }, { label: "variance", colour: "second" }] });
+  root.append(top, curve.node, episodes);
+
+  async function load() {
+    const got = await ask(path(run, "task", { task: id }));
+    top.replaceChildren(...told(run, got));
+    curve.node.hidden = !got.series.step.length;
+    if (got.series.step.length) curve.draw(got.series.step, [got.series.mean, got.series.variance]);
+  }
+
+  async function kept() {
+    const got = await ask(path(run, "episodes", { task: id, step }));
+    episodes.replaceChildren(el("h2", {}, "Episodes"));
+    if (!got.steps.length) return episodes.append(el("p", { class: "faint" }, "No trace of this task was kept (operation.trace_bytes, trace_every)."));
+    episodes.append(el("div", { class: "controls" }, "step", got.steps.map((each) =>
+      each === got.step ? el("b", {}, num(each)) : link(run, "task", [id, each], num(each)))));
+    episodes.append(...got.episodes.map(episode));
+  }
+
+  return {
+    async update(moved) {
+      const waiting = [];
+      if (["attempt", "pool", "expanded", "seeds", "observations"].some((name) => moved.has(name))) waiting.push(load(), kept());
+      await Promise.all(waiting);
+    },
+  };
+}
+
+function told(run, got) {
+  const task = got.task, line = got.line, seed = line.length > 1 ? line[line.length - 2] : null;
+  const parts = [
+    el("h2", {}, el("code", {}, task.id), ` ${task.type}, ${seed || task.provenance?.seed ? "variant" : "original"}, ${task.split}, environment ${task.environment.name}`),
+    el("div", { class: "controls" }, "lineage:", line.flatMap((one, place) => [place ? "→" : null, one.id === task.id ? el("b", {}, one.id.slice(0, 8)) : link(run, "task", [one.id], one.id.slice(0, 8))]), link(run, "lineage", [task.id], "all that comes from its root")),
+  ];
+  if (got.variants.length)
+    parts.push(el("div", { class: "controls" }, "its variants:", got.variants.map((one) => link(run, "task", [one], one.slice(0, 8)))));
+  parts.push(el("div", { class: "two" }, seed ? conversation(seed, task, "its seed") : null, conversation(task, seed, "this task")));
+  if (got.windows.length)
+    parts.push(el("h2", {}, "Windows"), el("div", { title: "observations.jsonl: the last groups of each kind of reward" },
+      table(["reward", "mean", "variance", "groups in it", "groups ever", "zone", "last step"],
+        got.windows.map((one) => [one.reward, one.mean, one.variance, one.count, one.groups, one.zone?.replace("_", " "), one.last_step]))));
+  if (got.history.length)
+    parts.push(el("h2", {}, "History"), el("div", { title: "seeds.jsonl, pool.jsonl, rejected.jsonl" },
+      table(["step", "event", "facts"], got.history.map(({ step, event, ...facts }) =>
+        [step, event, shown(Object.entries(facts).map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", "))]))));
+  return parts;
+}
+
+function episode(trace) {
+  const verdicts = trace.turns.map((turn) => (turn.verdict ? (Object.values(turn.verdict).every((one) => one !== false) ? "✓" : "✗") : "–")).join(" ");
+  return el("details", {}, el("summary", {}, `rollout ${trace.rollout}: ${trace.resolved} of ${trace.expected} turns, ended ${trace.end}, turns ${verdicts}`),
+    trace.turns.map((turn, number) => el("div", { class: "turn" },
+      el("div", { class: "who" }, `turn ${number}, verdict ${turn.verdict ? Object.entries(turn.verdict).map(([name, value]) => `${name} ${value}`).join(", ") : "none"}`),
+      turn.steps.map((step) => [
+        el("div", {}, shown(step.text)), step.error ? el("div", { class: "note" }, shown(step.error)) : null,
+        step.calls.map((call, place) => el("div", { class: "mono" }, shown(`${call.name}(${JSON.stringify(call.arguments)}) → ${step.results[place]?.text ?? "no result"}`))),
+      ]))),
+    el("details", {}, el("summary", {}, "as the policy read it"), (trace.messages ?? []).map((message) =>
+      el("div", { class: "turn" }, el("div", { class: "who" }, message.role), shown(typeof message.content === "string" ? message.content : JSON.stringify(message.content))))));
+}

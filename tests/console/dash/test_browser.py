@@ -1,0 +1,144 @@
+"""The page in the system's Chromium: numbers of `rods status` that move, slider, lineage, text that cannot act."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from buffers.log.records import record
+from buffers.log.writer import LogWriter
+from buffers.run.runfolder import REJECTED, usage
+from console.dash.export import export_page
+from console.dash.server import Registry
+from rods.rules.zones import ZONES
+from tests.console.conftest import rods
+from tests.console.dash.browser import browser
+from tests.console.dash.conftest import served
+from tests.console.test_verbs import said_json
+from tests.rods.test_open_tasks import DRAWN
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror='document.title=1'>\u202e\x1b[31m"
+COUNTS = ("step", "originals", "generated", "staged", "injected", "retired", "revived", "refused", "picked", "accepted")
+DRAWN_VIEW = ":is(table, circle, .turn, canvas)"
+FIGURES = """Object.fromEntries([...document.querySelectorAll('.figure')].map(
+    (one) => [one.dataset.name, one.querySelector('b').textContent]))"""
+
+
+async def test_the_page_shows_the_numbers_of_status_and_moves_with_them(
+    run_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(run_copy) as address:
+        async with browser() as page:
+            await page.open(f"{address}/#/copy/run")
+            for steps in ("14", "9"):
+                await page.until(f"document.querySelector('[data-name=step] b')?.textContent === '{steps}'")
+                status = said_json(capsys, "status", run_copy)
+                figures = await page.ask(FIGURES)
+                assert {name: figures[name] for name in COUNTS} == {name: f"{status[name]:,}" for name in COUNTS}
+                assert {zone: figures[zone] for zone in ZONES} == {zone: str(status["zones"][zone]) for zone in ZONES}
+                assert figures["reward"] == f"{status['reward']:.3f}"
+                assert figures["trainer"] == status["processes"]["trainer"]["life"]
+                if steps == "14":
+                    done = await asyncio.to_thread(rods, "observe", run_copy, "--from-step", "9")
+                    assert done.returncode == 0, done.stderr
+            await page.until("document.querySelectorAll('canvas').length >= 3")
+            sources = "[...document.querySelectorAll('.figure, .chart')].every((one) => one.title)"
+            assert await page.ask(sources), "a number without its source"
+            assert page.complaints == []
+
+
+async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished_run, tmp_path / "second")
+    registry = Registry([finished_run])
+    with served(finished_run, tmp_path / "second") as address:
+        async with browser() as page:
+            await page.open(f"{address}/#/run/boundary")
+            await page.until("document.querySelectorAll('circle').length > 0")
+            for step in (3, 9):
+                slide = f"range.value = {step}; range.dispatchEvent(new Event('input'))"
+                await page.ask(f"{{const range = document.querySelector('input[type=range]'); {slide}}}")
+                dots = registry.answer("run", "boundary", {"step": str(step)})["dots"]
+                told = ", ".join(f"{sum(dot[3] == zone for dot in dots)} {zone.replace('_', ' ')}" for zone in ZONES)
+                await page.until(f"document.getElementById('boundary-step').textContent === '{step}'")
+                facts = await page.ask("document.getElementById('boundary-facts').textContent")
+                assert facts.startswith(f"{len(dots)} tasks with a group: {told}")
+                assert await page.ask("document.querySelectorAll('circle').length") == len(dots)
+                assert (await page.ask("location.hash")).endswith(f"/boundary/{step}")
+            drawn = json.dumps(DRAWN.as_json())
+            told = await page.ask(f"import('conversation').then((one) => one.conversation({drawn}).innerText)")
+            for said in ("user who is played", "Falcon's.", "And owl's?", "The bill is paid.", 'pay_bill(bill="i13")'):
+                assert said in told
+            variant = registry.answer("run", "pool", {})["variants"][0]
+            await page.open(f"{address}/#/run/pool")
+            await page.until("document.querySelectorAll('tbody tr').length > 0")
+            await page.ask(f"document.querySelector('tbody a[href$=\"{variant['task']}\"]').click()")
+            await page.until("document.querySelectorAll('.two section').length === 2")
+            assert await page.ask("document.querySelectorAll('mark').length") > 0
+            await page.ask("document.querySelector('.controls a[href*=\"/lineage/\"]').click()")
+            await page.until("document.querySelectorAll('svg.profile').length === 2")
+            nodes = registry.answer("run", "lineage", {"task": variant["task"]})["nodes"]
+            assert await page.ask("document.querySelectorAll('svg.tree circle').length") == len(nodes)
+            assert "(" in await page.ask("document.querySelector('.two .mono').textContent")  # a call
+            await page.ask(f"location.hash = '#/run/task/{variant['task']}'")
+            await page.until("document.querySelectorAll('.controls a').length > 1")
+            await page.ask(f"document.querySelector('.controls a[href$=\"{variant['seed']}\"]').click()")
+            await page.until(f"document.querySelector('h2 code')?.textContent === '{variant['seed']}'")
+            change = "choice.value = 'second'; choice.dispatchEvent(new Event('change'))"
+            await page.ask(f"{{const choice = document.getElementById('runs'); {change}}}")
+            await page.until("document.title === 'second · RODS'")
+            for view in ("compare", "logs", "funnel"):
+                await page.open(f"{address}/#/second/{view}")
+                await page.until("document.querySelectorAll('tbody tr').length > 0")
+            assert page.complaints == []
+
+
+async def test_text_is_shown_and_cannot_act(finished_run: Path, tmp_path: Path) -> None:
+    """Names of runs, events and traces that want to be markup, steer a terminal or are a megabyte long."""
+    folder = tmp_path / "<img src=x onerror=alert(1)>"
+    shutil.copytree(finished_run, folder)
+    registry = Registry([folder])
+    task = registry.answer("latest", "groups", {"after": "1.0"})["dots"][-1][0]
+    call = {"name": HOSTILE, "arguments": {HOSTILE: HOSTILE}}
+    reply = {"text": HOSTILE, "calls": [call], "results": [{"text": HOSTILE, "error": None}], "error": HOSTILE}
+    turn = {"verdict": {HOSTILE: False}, "steps": [reply, {**reply, "text": "x" * 2**20}]}
+    facts = {"slot": 0, "rollout": HOSTILE, "task": task, "end": HOSTILE, "expected": 1, "resolved": 0}
+    trace = {**facts, "turns": [turn], "messages": [{"role": HOSTILE, "content": HOSTILE}]}
+    traces = folder / "traces"
+    traces.mkdir(exist_ok=True)
+    with closing(LogWriter(folder / REJECTED)) as log:
+        said = {"stage": "judge", "error": "leaks", "evidence": HOSTILE, "raw": HOSTILE + "x" * 2**20}
+        log.append([record("rejected", pick=f"1-{task}", index=9, attempt=9, time=1.0, **said)])
+    with closing(LogWriter(folder / usage("daemon"))) as log:
+        cost = {"tokens_in": 1, "tokens_out": 1, "seconds": 1.0, "outcome": "stop", "account": "", "time": 1.0}
+        log.append([record("call", process="daemon", number=1, backbone=HOSTILE, stage=HOSTILE, **cost)])
+    (traces / "step_00000014.a1.jsonl.gz").write_bytes(gzip.compress(json.dumps(trace).encode()))
+    with (folder / "logs" / "trainer.jsonl").open("a") as events:
+        events.write(
+            json.dumps(dict.fromkeys(("event", "process", "timestamp", HOSTILE), HOSTILE) | {"level": "error"}) + "\n"
+        )
+    export_page(registry, tmp_path / "page")
+    name = "%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E"
+    views = ("run", "boundary", "pool", "funnel", f"lineage/{task}", "models", f"task/{task}", "compare", "logs")
+    with served(folder) as address:
+        async with browser() as page:
+            for start in (f"{address}/", f"{(tmp_path / 'page' / 'index.html').as_uri()}"):
+                for view in views:
+                    await page.open("about:blank")
+                    await page.open(f"{start}#/{name}/{view}")
+                    await page.until(
+                        "document.querySelector('#view :is(table, circle, .turn, canvas, .bar, p)') !== null"
+                    )
+                    assert await page.ask("document.querySelectorAll('main script, main img').length") == 0
+                    assert "[object" not in await page.ask("document.getElementById('view').innerText")
+                    if "task" in view:
+                        await page.until("document.querySelector('details .odd') !== null")
+                        assert "<script>alert(1)" in await page.ask("document.querySelector('details').textContent")
+                        folded = "document.querySelector('#view').textContent.length"
+                        assert await page.ask(folded) < 2**19
+            assert page.complaints == []

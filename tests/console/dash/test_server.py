@@ -1,0 +1,105 @@
+"""The server itself, over HTTP: the stream, errors, who may ask."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from console.dash.server import MODULES, STATIC
+from tests.console.conftest import rods
+from tests.console.dash.conftest import served
+from tests.console.test_verbs import said_json
+
+# dist/ of the package uplot 1.6.32 on npm (MIT): uPlot.iife.min.js and uPlot.min.css
+VENDORED = {
+    "uPlot.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+}
+LARGEST = 150_000  # bytes of all scripts that are shipped
+LONGEST = 300  # lines of one
+
+
+async def test_the_stream_carries_numbers_and_says_when_they_move(
+    run_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = said_json(capsys, "status", run_copy)
+    with served(run_copy) as address:
+        async with aiohttp.ClientSession(address) as session:
+            async with session.get("/api/latest/status") as response:
+                found = await response.json()
+            assert [found[name] for name in ("step", "reward", "zones")] == [
+                status[name] for name in ("step", "reward", "zones")
+            ]
+            async with session.get("/events", params={"run": "copy"}) as stream:
+                assert stream.content_type == "text/event-stream"
+                first = await event(stream)
+                assert first["attempt"] == 1
+                assert all(isinstance(value, int) for value in first.values())
+                done = await asyncio.to_thread(rods, "observe", run_copy, "--from-step", "9")
+                assert done.returncode == 0, done.stderr
+                while (moved := await event(stream)) == first:
+                    pass
+                assert (moved["attempt"], moved["observations"]) == (2, first["observations"] + 1)
+
+
+async def event(stream: aiohttp.ClientResponse) -> dict[str, int]:
+    async with asyncio.timeout(60):
+        while not (line := (await stream.content.readline()).decode()).startswith("data: "):
+            pass
+    found: dict[str, int] = json.loads(line.removeprefix("data: "))
+    return found
+
+
+async def test_what_cannot_be_answered_says_why(finished_run: Path) -> None:
+    with served(finished_run) as address:
+        async with aiohttp.ClientSession(address) as session:
+            for asked in (
+                "/api/latest/nothing",
+                "/api/other/status",
+                "/api/latest/task?task=zz",
+                "/api/latest/steps?after=x",
+            ):
+                async with session.get(asked) as response:
+                    assert response.status == 400
+                    assert (await response.json())["error"]
+            async with session.get("/static/..%2Fserver.py") as response:
+                assert response.status == 404
+            async with session.get("/", headers={"host": "elsewhere.example"}) as response:
+                assert response.status == 400  # another site's name that points here
+            async with session.post("/api/latest/status") as response:
+                assert response.status == 405
+
+
+async def test_another_address_needs_the_token(finished_run: Path) -> None:
+    with served(finished_run, "--host", "0.0.0.0") as printed:
+        address, _, token = printed.partition("/?token=")
+        assert len(token) >= 32
+        async with aiohttp.ClientSession(address.replace("0.0.0.0", "127.0.0.1")) as session:
+            for asked in ("/", "/api/runs", "/static/main.js", "/events", "/?token=wrong"):
+                async with session.get(asked) as response:
+                    assert response.status == 401, asked
+        jar = aiohttp.CookieJar(unsafe=True)  # which takes cookies of bare addresses
+        async with aiohttp.ClientSession(address.replace("0.0.0.0", "127.0.0.1"), cookie_jar=jar) as session:
+            async with session.get("/", params={"token": token}) as response:
+                assert response.status == 200
+                assert "token" not in str(response.url)
+            async with session.get("/api/runs") as response:
+                assert response.status == 200
+
+
+def test_scripts_stay_small_and_are_all_known() -> None:
+    scripts = {Path(str(file)).stem: file.read_text() for file in STATIC.iterdir() if file.name.endswith(".js")}
+    assert {*scripts} == {*MODULES, "uPlot.min"}
+    assert sum(len(text.encode()) for text in scripts.values()) <= LARGEST
+    assert max(len(text.splitlines()) for text in scripts.values()) <= LONGEST
+
+
+def test_what_others_wrote_is_as_they_published_it() -> None:
+    for name, digest in VENDORED.items():
+        assert hashlib.sha256(STATIC.joinpath(name).read_bytes()).hexdigest() == digest
+    assert "MIT License" in STATIC.joinpath("uPlot.LICENSE").read_text()

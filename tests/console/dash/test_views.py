@@ -1,0 +1,332 @@
+"""What the page is told: the numbers of the other readers, by cursors that mean the same to every server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from buffers.log.records import record
+from buffers.log.writer import LogWriter
+from buffers.run.creation import create_run
+from buffers.run.run import Run
+from buffers.run.runfolder import OBSERVATIONS, POOL, REJECTED, usage
+from buffers.state import RunState, read_state
+from console.dash import follower, keeping
+from console.dash.example import unpacked
+from console.dash.export import export_page
+from console.dash.follower import Follower
+from console.dash.server import Registry
+from console.report.history import read_history
+from rods.errors import RodsError, UserError
+from rods.faults import LABELS, Gate
+from rods.rules.zones import ZONES
+from tests.console.conftest import rods
+from tests.console.test_verbs import said_json
+
+
+def ask(path: Path, view: str, **query: object) -> Any:
+    """The answer of a server that has just been started."""
+    registry = Registry([path])
+    return json.loads(json.dumps(registry.answer("latest", view, {key: str(value) for key, value in query.items()})))
+
+
+def test_status_is_what_rods_status_says(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = said_json(capsys, "status", finished_run)
+    found = ask(finished_run, "status")
+    del told["run"]
+    assert {name: found[name] for name in told} == told
+    assert found["condition"] == "finished"
+
+
+def test_steps_and_groups_are_those_of_the_report(finished_run: Path) -> None:
+    history = read_history(finished_run)
+    columns = ask(finished_run, "steps")["columns"]
+    assert columns["step"] == list(range(1, 15))
+    for index, zone in enumerate(ZONES):
+        counted = Counter(history.groups.step[history.groups.zone == index].tolist())
+        assert columns[zone] == [counted[step] for step in columns["step"]]
+    dots = ask(finished_run, "groups", after="1.0", decided=10**6)["dots"]
+    inside = np.isin(history.groups.task, list(read_state(Run.open(finished_run)).active))
+    assert [dot[0] for dot in dots] == history.groups.task[inside].tolist()
+    assert np.allclose([dot[1] for dot in dots], history.groups.mean[inside])
+
+
+def test_a_cursor_goes_on_where_it_stood_whoever_answers(finished_run: Path) -> None:
+    registry = Registry([finished_run])
+    decided = str(registry.answer("latest", "boundary", {})["decided"])
+    whole = registry.answer("latest", "groups", {"after": "1.0", "decided": decided})
+    seen = [record["seq"] for record in read_state(Run.open(finished_run)).records(OBSERVATIONS)]
+    half = registry.answer("latest", "groups", {"after": f"1.{seen[len(seen) // 2]}", "decided": decided})
+    assert half["dots"] == whole["dots"][-len(half["dots"]) :]
+    assert 0 < len(half["dots"]) < len(whole["dots"])
+    assert ask(finished_run, "groups", after=whole["cursor"], decided=decided) == {**whole, "dots": []}
+    with pytest.raises(UserError, match="no cursor"):
+        ask(finished_run, "groups", after="yesterday")
+
+
+def test_what_moves_the_dots_leads_to_the_boundary_of_the_end(finished_run: Path, run_copy: Path) -> None:
+    """From a reader who came after step 9, when variants that are in the pool now were not there."""
+    for name in (OBSERVATIONS, POOL):
+        lines = (finished_run / name).read_bytes().splitlines(keepends=True)
+        early = [text for text in lines if json.loads(text).get("step", 0) <= 9]
+        (run_copy / name).write_bytes(b"".join(early))
+    registry = Registry([run_copy])
+    then = registry.answer("latest", "boundary", {})
+    dots = {dot[0]: dot for dot in then["dots"]}
+    for name in (OBSERVATIONS, POOL):
+        lines = (finished_run / name).read_bytes().splitlines(keepends=True)
+        late = [text for text in lines if json.loads(text).get("step", 0) > 9]
+        with (run_copy / name).open("ab") as file:
+            file.writelines(late)
+    registry.follower("latest").look()
+    news = registry.answer("latest", "groups", {"after": then["cursor"], "decided": str(then["decided"])})
+    for task in news["left"]:
+        dots.pop(task, None)
+    dots |= {dot[0]: dot for dot in news["dots"]}
+    now = ask(finished_run, "boundary")
+    assert dots == {dot[0]: dot for dot in now["dots"]}
+    assert any(dot[4] for dot in news["dots"] if dot[0] not in {one[0] for one in then["dots"]})
+    assert news["active"] == now["active"]
+
+
+def test_updates_and_labels_are_those_on_record(run_copy: Path) -> None:
+    """A trainer that says them: its last step's update comes after the step, and is told to who knows the step."""
+    log = run_copy / OBSERVATIONS
+    lines = log.read_bytes().splitlines()
+    said: dict[int, Any] = {}
+    with closing(LogWriter(log)) as writer:
+        registry = Registry([run_copy])
+        cursor = registry.answer("latest", "steps", {})["cursor"]
+        update = record("update", attempt=1, step=14, time=1.0, entropy=0.25, gradient_norm=1.5)
+        writer.append([update])
+    registry.follower("latest").look()
+    found = registry.answer("latest", "steps", {"after": cursor})
+    assert found["columns"]["step"] == []
+    assert found["updates"] == {"step": [14], "entropy": [0.25], "norm": [1.5]}
+    for one in map(json.loads, lines):
+        if one["kind"] == "group":
+            told = said.setdefault(one["step"], Counter())
+            told.update(label for rollout in one["rollouts"] for label in rollout.get("labels", ()))
+    labels = ask(run_copy, "steps")["labels"]
+    assert {step: {name: labels[name][row] for name in LABELS} for row, step in enumerate(labels["step"])} == {
+        step: {name: told[name] for name in LABELS} for step, told in said.items() if told
+    }
+
+
+def test_a_rewind_resets_every_cursor_and_takes_back_its_steps(run_copy: Path) -> None:
+    registry = Registry([run_copy])
+    before = registry.answer("latest", "steps", {})
+    followed = registry.follower("latest")
+    done = rods("observe", run_copy, "--from-step", "9")
+    assert done.returncode == 0, done.stderr
+    followed.look()
+    after = registry.answer("latest", "steps", {"after": before["cursor"]})
+    assert after["reset"]
+    assert after["columns"]["step"] == list(range(1, 10))
+    assert max(after["epochs"]["step"]) <= 9
+    assert ask(run_copy, "boundary") == json.loads(json.dumps(registry.answer("latest", "boundary", {})))
+
+
+@pytest.mark.parametrize("step", [1, 5, 9, 13, 14])
+def test_the_boundary_of_an_old_step_is_what_stood_then(finished_run: Path, step: int) -> None:
+    """Against the tracker and the pool, folded up to that step."""
+    state = RunState(Run.open(finished_run))
+    zones: dict[str, str | None] = {}
+    for closed in state.steps():
+        if closed.step == step:
+            zones = {task: state.tracker.zone(task) for task in state.tracker.tasks}
+    epoch = state.epoch if step == 14 else state.epoch_of(step)
+    active = state.pool_at(epoch).active
+    found = ask(finished_run, "boundary", step=step)
+    assert {dot[0]: dot[3] for dot in found["dots"]} == {task: zone for task, zone in zones.items() if task in active}
+    assert found["active"] == len(active)
+    if step == 14:
+        assert {zone: sum(dot[3] == zone for dot in found["dots"]) for zone in ZONES} == state.zones()
+
+
+def test_the_pool_lists_every_variant_with_its_life(finished_run: Path) -> None:
+    found = ask(finished_run, "pool")
+    history = read_history(finished_run)
+    assert {one["task"]: one["seed"] for one in found["variants"]} == {
+        task: variant.seed for task, variant in history.variants.items()
+    }
+    active = read_state(Run.open(finished_run)).active
+    inside = {one["task"] for one in found["variants"] if one["state"] in ("injected", "revived")}
+    assert inside == {task for task in active if task in history.variants}
+    retired = ask(finished_run, "pool", state="retired")
+    assert len(retired["variants"]) == found["counts"].get("retired", 0)
+
+
+def test_the_funnel_counts_what_the_logs_hold_with_the_latest_example_of_each(finished_run: Path) -> None:
+    found = ask(finished_run, "funnel")
+    state = read_state(Run.open(finished_run))
+    failed = list(state.records(REJECTED))
+    counts = Counter((record["stage"], record["error"]) for record in failed)
+    assert {(one["stage"], one["error"]): one["count"] for one in found["failures"]} == dict(counts)
+    for one in found["failures"]:
+        latest = [record for record in failed if (record["stage"], record["error"]) == (one["stage"], one["error"])][-1]
+        assert one["example"] == {name: latest[name] for name in ("pick", "evidence", "raw")}
+        assert one["kind"] == ("gate" if one["error"] in get_args(Gate) else one["kind"])
+    told = ask(finished_run, "status")
+    assert [found[name] for name in ("picked", "outcomes", "accepted")] == [
+        told[name] for name in ("picked", "outcomes", "accepted")
+    ]
+    decided = Counter(record["kind"] for record in state.decisions() if record["kind"] != "epoch")
+    assert decided == sum((Counter({one["event"]: one["count"]}) for one in found["decisions"]), Counter())
+
+
+def test_a_lineage_holds_all_that_comes_from_one_original(finished_run: Path) -> None:
+    history = read_history(finished_run)
+    variant = max(history.variants.values(), key=lambda one: one.generation)
+    found = ask(finished_run, "lineage", task=variant.task.id)
+    root = found["nodes"][0]["task"]
+    seeds = {one["task"]: one["seed"] for one in found["nodes"]}
+
+    def origin(task: str) -> str:
+        while task in history.variants:
+            task = history.variants[task].seed
+        return task
+
+    assert set(seeds) == {root, *(task for task in history.variants if origin(task) == root)}
+    assert seeds == {root: None} | {task: history.variants[task].seed for task in seeds if task != root}
+    assert found["total"] == len(seeds)
+    with pytest.raises(UserError, match="is no task of this run"):
+        ask(finished_run, "lineage", task="zz")
+    both = ask(finished_run, "pair", task=variant.task.id)
+    assert (both["task"]["id"], both["seed"]["id"]) == (variant.task.id, variant.seed)
+    distance = both["task"]["provenance"]["profile_distance"]
+    if variant.generation == 1:  # the root is the seed
+        assert (both["profiles"]["task"] == both["profiles"]["seed"]) <= (distance == 0)
+    assert both["profiles"]["task"]["calls_per_turn"] == [len(turn) for turn in both["task"]["goal"]["calls"]]
+    original = ask(finished_run, "pair", task=root)
+    assert original["seed"] is None and list(original["profiles"]) == ["task"]
+
+
+def test_calls_of_models_are_added_up_by_process_endpoint_and_stage(run_copy: Path) -> None:
+    fields = {"backbone": "local", "tokens_in": 100, "tokens_out": 10, "model": "m", "time": 1.0, "account": "a#0"}
+    for process, stage in (("daemon", "judge"), ("trainer", "user")):
+        with closing(LogWriter(run_copy / usage(process))) as log:
+            for number in range(20):
+                outcome = "failed" if number == 7 else "stop"
+                spent = {"seconds": 30.0 if number > 17 else 0.5, "outcome": outcome, "stage": stage}
+                log.append([record("call", process=process, number=number, **fields, **spent)])
+    calls = ask(run_copy, "models")["calls"]
+    assert [(one["process"], one["endpoint"], one["stage"]) for one in calls] == [
+        ("daemon", "local", "judge"),
+        ("trainer", "local", "user"),
+    ]
+    for one in calls:
+        assert (one["calls"], one["failed"], one["tokens_in"], one["tokens_out"]) == (20, 1, 2000, 200)
+        assert one["median"] == pytest.approx(0.5, rel=0.1)
+        assert one["slow"] == pytest.approx(30.0, rel=0.1)
+
+
+def test_a_run_says_which_it_is(finished_run: Path, run_copy: Path, tmp_path: Path) -> None:
+    done = Run.open(finished_run)
+    fresh = create_run(tmp_path / "fresh", done.config, done.tasks)
+    assert ask(fresh.path, "status")["condition"] == "empty"
+    assert ask(fresh.path, "steps")["columns"]["step"] == []
+    assert ask(fresh.path, "boundary")["dots"] == []
+    log = run_copy / POOL
+    log.write_bytes(log.read_bytes().replace(b'"epoch":0', b'"epoch":7', 1))
+    with pytest.raises(RodsError, match=r"pool\.jsonl"):
+        ask(run_copy, "status")
+
+
+def test_runs_are_found_below_a_folder_and_told_apart(finished_run: Path, tmp_path: Path) -> None:
+    for place in ("a/run", "b/run"):
+        shutil.copytree(finished_run, tmp_path / place)
+    registry = Registry([tmp_path / "a", tmp_path / "b" / "run"])
+    assert set(registry.names()) == {"run", "run~2"}
+    with pytest.raises(UserError, match="no such run"):
+        registry.answer("other", "status", {})
+    with pytest.raises(UserError, match="is no folder"):
+        Registry([tmp_path / "missing"])
+
+
+def test_what_was_read_is_kept_and_believed_while_the_logs_go_on(
+    run_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(follower, "WORTH", -1.0)
+    assert Follower.open(run_copy).sample is None
+    before = {view: ask(run_copy, view) for view in ("status", "steps", "boundary", "pool")}
+    assert Follower.open(run_copy).sample is not None
+    assert {view: ask(run_copy, view) for view in before} == before
+    done = rods("observe", run_copy, "--from-step", "9")
+    assert done.returncode == 0, done.stderr
+    kept = {view: ask(run_copy, view) for view in before}
+    shutil.rmtree(tmp_path / "cache")
+    assert {view: ask(run_copy, view) for view in before} == kept
+
+
+@pytest.mark.parametrize("change", ["code", "closed part", "live part", "kept file", "manifest"])
+def test_what_was_kept_of_something_else_is_not_believed(
+    change: str, run_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(follower, "WORTH", -1.0)
+    ask(run_copy, "status")
+    assert Follower.open(run_copy).sample is not None
+    if change == "code":
+        monkeypatch.setattr(keeping, "_code", lambda: "another")
+    elif change == "closed part":
+        os.utime(min(run_copy.glob("expanded_epoch_*.jsonl")), ns=(1, 1))
+    elif change == "live part":  # of the same length
+        log = run_copy / OBSERVATIONS
+        lines = log.read_bytes().splitlines(keepends=True)
+        log.write_bytes(b"".join([*lines[:-1], lines[-1].replace(b'"epoch":', b'"epocH":')]))
+    elif change == "manifest":
+        (run_copy / "manifest.json").write_bytes((run_copy / "manifest.json").read_bytes() + b" ")
+    else:
+        file = next((tmp_path / "cache" / "page").iterdir())
+        data = file.read_bytes()
+        file.write_bytes(data[: len(data) // 2] + b"?" + data[len(data) // 2 + 1 :])
+    assert Follower.open(run_copy).sample is None
+
+
+def test_a_first_look_that_takes_long_says_how_far_it_is(finished_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "SHOWN", 0.05)
+    one = Follower(finished_run)
+    with one.lock:  # its reader waits
+        assert one.positions() == {"reading": 0}
+    while "reading" in (found := one.positions()):
+        pass
+    assert found["attempt"] == 1
+
+
+def test_the_example_is_a_whole_run_that_names_no_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where what runs record has changed: `python -m console.dash.example RUN` records a new one."""
+    run = unpacked(tmp_path)
+    found = said_json(capsys, "verify", run)
+    assert found["problems"] == []
+    told = ask(run, "status")
+    assert (told["condition"], told["step"]) == ("finished", told["steps"])
+    assert len(told["labels"]) > 5 and told["entropy"] is not None
+    assert all(ask(run, "steps")[name]["step"] for name in ("columns", "updates", "labels", "epochs"))
+    assert ask(run, "funnel")["failures"] and ask(run, "logs")["total"]
+    dots = ask(run, "boundary")["dots"]
+    assert any(ask(run, "episodes", task=dot[0])["episodes"] for dot in dots)
+    held = ask(run, "compare")["heldout"]
+    assert held["end"]["progress"]["mean"] > held["start"]["progress"]["mean"]
+    assert not any(b'"host"' in file.read_bytes() for file in run.glob("*.jsonl"))
+
+
+def test_nothing_is_written_into_a_run(run_copy: Path, tmp_path: Path) -> None:
+    def seen() -> dict[str, tuple[int, int]]:
+        return {
+            str(file): (file.stat().st_mtime_ns, file.stat().st_size) for file in run_copy.rglob("*") if file.is_file()
+        }
+
+    before = seen()
+    page = export_page(Registry([run_copy]), tmp_path / "page")
+    assert seen() == before
+    assert 'src="/' not in page.read_text()
