@@ -15,8 +15,9 @@ from typing import Any, Literal
 
 from rods.calls import Call
 from rods.canonical import keyed_random
+from rods.conversations import Checks, Persona, Script
 from rods.environments.base import Environment, reference
-from rods.tasks import Checks, OpenTask, Persona, Script, Split
+from rods.tasks import OpenTask, Split
 from worlds.checking.scenarios import Controlled, Scenario, WitnessCall
 from worlds.generated.operations import Operation, documentation, operations
 from worlds.generated.skeletons import Kind, Skeleton, draw_state, one_of, words

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from console.verbs.generate import generate_worlds
+from rods.conversations import Checks, Persona, Script
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
-from rods.tasks import Checks, OpenTask, Persona, Script, read_tasks
+from rods.tasks import OpenTask, read_tasks
 from worlds.checking.scenarios import WitnessCall, played
 from worlds.generated.operations import assembled, documentation, operations, plan
 from worlds.generated.skeletons import draw_skeleton, draw_state, topics
