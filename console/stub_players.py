@@ -22,6 +22,7 @@ from rods.analysis.schemas import fits
 from rods.calls import Call
 from rods.conversations import Persona
 from rods.episode.users import procedural_user
+from rods.errors import UserError
 from rods.rules.difficulty import Levels
 from rods.simulation.generating import WANTED, draw_task
 from rods.simulation.tools import from_mcp
@@ -53,7 +54,10 @@ class StubPlayers:
             ambiguity=_level("ambiguity", fields["ambiguity"]),
             criteria=0,
         )
-        drawn = draw_task(from_mcp(listing, "any", fields["area"]), levels, asked.chance.getrandbits(32), 0, 0)
+        try:
+            drawn = draw_task(from_mcp(listing, "any", fields["area"]), levels, asked.chance.getrandbits(32), 0, 0)
+        except UserError:  # arguments that nothing here can make up; whoever asks offers other tools then
+            return {"intent": "None.", "first_query": "None.", "manner": "None.", "knows": [], "calls": []}
         return {
             "intent": drawn.intent,
             "first_query": drawn.first_query,

@@ -278,7 +278,7 @@ def _check_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
             continue
         if task.provenance.get("levels") != wanted.levels.as_json():
             findings.problem(where, f"its levels are not those of difficulty {difficulty}")
-        elif again is not None and again([wanted])[0].id != task.id:
+        elif again is not None and next(iter(again([wanted]))).id != task.id:
             findings.problem(where, "the generator draws another task there")
 
 

@@ -39,7 +39,7 @@ def witness(job: Job, calls: Sequence[Call]) -> Trace:
 def witnesses(plays: Sequence[tuple[Job, Sequence[Call]]]) -> list[Trace]:
     """The conversations in which these calls are made, all at once where their players wait for somebody else. Raises
     InfrastructureError where one of the players broke."""
-    jobs, policies = [job for job, _ in plays], [_Witness(job, calls) for job, calls in plays]
+    jobs, policies = [job for job, _ in plays], [Witness(job, calls) for job, calls in plays]
     with outside() if any(job.waits for job in jobs) else nullcontext():
         traces = run_lockstep(jobs, lambda waiting: [policies[index].reply(need) for index, need in waiting])
     if any(trace.outcome is None for trace in traces):
@@ -74,16 +74,16 @@ def told(value: Any, heard: Text) -> bool:
     return value is None or isinstance(value, bool) or value == "" or heard.tells(value)
 
 
-class _Witness:
-    """The policy of one conversation."""
+class Witness:
+    """The policy of one conversation. Without `asks` it asks the user nothing."""
 
-    def __init__(self, job: Job, calls: Sequence[Call]) -> None:
+    def __init__(self, job: Job, calls: Sequence[Call], *, asks: bool = True) -> None:
         task = job.task
         assert isinstance(task, OpenTask) and isinstance(task.user, Persona)
         self.dialect, self.user, self.left = job.dialect, task.user, list(calls)
         later = Text.of(" | ".join(task.user.further))
         self.hidden = [one for one, words in task.user.knows.items() if not later.tells(words)]  # never said unasked
-        self.asked: set[str] = set()  # topics
+        self.asked = set[str]() if asks else set(self.hidden)  # topics
         self.questions = 0
         self.called = False  # whether the last reply was a call
         self.report: list[str] = []  # results that the user was not told of
