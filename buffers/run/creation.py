@@ -177,7 +177,7 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
     types = {task.type for task in train}
     found = []
     reachable = reachable_maximum(rules, types)
-    if reachable < rules.seeds_per_step:
+    if train and reachable < rules.seeds_per_step:
         found.append(
             f"the training tasks are all of the types {', '.join(sorted(types))}, so the quotas of [selection] allow "
             f"at most {reachable} seeds a step, not {rules.seeds_per_step} (groups, quota, pass_on_quota)"
@@ -187,7 +187,7 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
         found.append(f"{judged} rollouts decide whether a new variant stays: raise pool.burn_in_observations")
     if config.pipeline.author == "llm":
         return found  # a model writes from tools and schemas alone
-    for name in sorted({task.environment.name for task in train}):
+    for name in sorted({task.environment.name for task in train if isinstance(task, Task)}):
         try:
             catalogue_for(environments.load(name))
         except ComposeError:
