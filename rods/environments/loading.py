@@ -1,17 +1,18 @@
-"""Finds environments by name: `desk`, `bfcl`, or a user's own `package.module:factory` or `file.py:factory`."""
+"""Finds environments by name: `desk`, `bfcl`, a user's own `package.module:factory` or `file.py:factory`, or the
+description of an MCP server in `file.json`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from rods.environments.base import Environment
 from rods.errors import UserError
-from rods.functions import made_by
+from rods.functions import made_by, named_function
 
 if TYPE_CHECKING:
     from rods.config import Sandbox
-    from rods.environments.sandbox.environment import Sandboxed
 
 BUILT_IN = ("desk", "bfcl")  # "NAME" is short for "worlds.NAME:environment"
 
@@ -20,14 +21,13 @@ class Environments:
     """The environments of one program or one run, each made when it is first asked for.
 
     Those that `sandbox` names run in confined worker processes (docs/sandbox.md), the others in this process. Two
-    objects with different settings can be used side by side. As a context manager it ends the worker processes;
-    otherwise they end with this process.
+    objects with different settings can be used side by side. As a context manager it ends their processes; otherwise
+    they end with this process.
     """
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
         self._sandbox = sandbox
         self._made: dict[str, Environment] = {}
-        self._confined: list[Sandboxed] = []
 
     def load(self, name: str) -> Environment:
         """The environment called `name`, the same object at every call. Raises UserError when it cannot be found, made,
@@ -37,10 +37,11 @@ class Environments:
         return self._made[name]
 
     def close(self) -> None:
-        """Ends the worker processes of confined environments; these cannot be used any more."""
-        self._made.clear()
-        while self._confined:
-            self._confined.pop().close()
+        """Ends the processes of environments that have some; these cannot be used any more."""
+        while self._made:
+            close: Callable[[], None] | None = getattr(self._made.popitem()[1], "close", None)
+            if close is not None:
+                close()
 
     def __enter__(self) -> Self:
         return self
@@ -51,11 +52,15 @@ class Environments:
     def _make(self, name: str) -> Environment:
         factory = f"worlds.{name}:environment" if name in BUILT_IN else name
         where = f"environment {name!r}"
+        if name.endswith(".json"):
+            server: Environment = named_function("worlds.mcp:described", where=where)(name)
+            return server
         if ":" not in factory:
             raise UserError(
                 "unknown environment",
                 where=where,
-                remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory' or 'file.py:factory'",
+                remedy=f"use {', '.join(BUILT_IN)}, your own 'package.module:factory' or 'file.py:factory', or the "
+                "'file.json' of an MCP server",
             )
         if self._sandbox is not None and name in self._sandbox.environments:
             return self._confine(name, factory, self._sandbox)
@@ -73,7 +78,7 @@ class Environments:
             )
         if (file := factory.rpartition(":")[0]).endswith(".py"):
             factory = str(Path(file).absolute()) + factory.removeprefix(file)  # the process starts elsewhere
-        made = confined(
+        return confined(
             factory,
             lowest_tier=sandbox.lowest_tier,
             workers=sandbox.workers,
@@ -81,5 +86,3 @@ class Environments:
             memory=sandbox.memory_bytes,
             readable=sandbox.readable,
         )
-        self._confined.append(made)
-        return made
