@@ -97,7 +97,7 @@ class Description(BaseModel):
         return self.model_copy(update={"files": str(folder)})
 
     def probe_calls(self) -> tuple[Call, ...] | None:
-        return None if self.probes is None else tuple(parse_python_call(probe, {}) for probe in self.probes)
+        return None if self.probes is None else tuple(map(_call, self.probes))
 
     def written(self) -> bytes:
         return orjson.dumps(self.model_dump(exclude_defaults=True), option=orjson.OPT_INDENT_2) + b"\n"
@@ -121,6 +121,12 @@ class Description(BaseModel):
                 "tools": self.tools,
             }
         )
+
+
+def _call(text: str) -> Call:
+    """The call in `name(key=value)`; the name of a tool need be none of Python's."""
+    name, opened, rest = text.partition("(")
+    return Call(name.strip(), parse_python_call(f"probe{opened}{rest}", {}).arguments)
 
 
 def _contents(folder: Path) -> Mapping[str, str]:

@@ -24,7 +24,7 @@ from typing import Any
 
 import structlog
 
-from rods.deadlines import STOPPED, WORKER_START
+from rods.deadlines import SERVER_START, STOPPED
 from rods.errors import InfrastructureError, UserError
 from worlds.mcp.description import Description
 
@@ -63,7 +63,7 @@ class Session:
         self._gone = asyncio.run_coroutine_threadsafe(self._live(), _loop(self._owner))
         _open.add(self)
 
-    def wait(self, seconds: float = WORKER_START) -> Session:
+    def wait(self, seconds: float = SERVER_START) -> Session:
         """Raises InfrastructureError where the server does not start."""
         try:
             self._stands.result(seconds)
@@ -119,6 +119,8 @@ class Session:
         except Exception as error:
             if self._stands.done():
                 raise
+            while isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
             self._stands.set_exception(
                 InfrastructureError(f"{self._told()} does not start: {error!r:.300}{self._complaint()}")
             )
