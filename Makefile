@@ -5,11 +5,12 @@ SHELL := /bin/sh
 BIN := .venv/bin
 export PYTHON TORCH_INDEX
 
-.PHONY: help demo test lint bench faults llm-server llm-smoke
+.PHONY: help demo test lint docs bench faults llm-server llm-smoke
 help:
 	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
 	@echo "make test   run all tests"
 	@echo "make lint   style, types and the one-way imports"
+	@echo "make docs   build the guides as a site, docs/_site"
 	@echo "make bench  measure what the project claims"
 	@echo "make faults sweep kills, full disks, power cuts and damage over everything that is written; about an hour"
 	@echo "make llm-server  serve a small language model on this machine's CPU (about 4 GB, once)"
@@ -30,6 +31,11 @@ lint:
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs:
+	@sh console/setup.sh dev
+	@$(BIN)/python -m sphinx -q -W --keep-going -c docs . docs/_site
+	@echo "open docs/_site/docs/index.html"
 
 bench:
 	@sh console/setup.sh dev

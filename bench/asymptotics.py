@@ -35,7 +35,7 @@ from rods.rules import order
 from rods.rules.selection import TaskFacts, select, signals
 from rods.rules.tracker import Tracker
 from rods.rules.zones import TaskSignal
-from rods.tasks import TASK_TYPES, EnvironmentRef, Task
+from rods.tasks import TASK_TYPES, AnyTask, EnvironmentRef, Task
 from trainer import simulated
 
 VISITS, SMALLER = 320_000, 32  # the quick run is so much smaller in all, and the policy learns so much faster
@@ -114,7 +114,7 @@ class Everything(Admission):
     def refuse(self, content: Any) -> Refusal | Task:
         return cast(Task, content)
 
-    def admitted(self, task: Task) -> None:
+    def admitted(self, task: AnyTask) -> None:
         pass
 
     def left(self, task_id: str) -> None:

@@ -262,9 +262,12 @@ LOOP = Study(ROOT / "experiments" / "nano", "nano_loop")
 
 
 def main(
-    study: Study = LOOP, tabulate: Callable[[Sequence[Line], Study], Iterator[str]] = table, quick: Sequence[str] = ()
+    study: Study = LOOP,
+    tabulate: Callable[[Sequence[Line], Study], Iterator[str]] = table,
+    quick: Sequence[str] = (),
+    train: Callable[[Path, str, int, Values], Line] = measured,
 ) -> list[Line]:
-    """The command of a study; returns the lines that it has printed a table of."""
+    """The command of a study, whose runs `train` makes; returns the lines that it has printed a table of."""
     parser = argparse.ArgumentParser(description="Trains nano under every condition and prints the table.")
     parser.add_argument("--seeds", type=int, default=10, help="random seeds a condition")
     parser.add_argument(
@@ -278,24 +281,24 @@ def main(
     if unknown := set(asked.only) - study.conditions.keys():
         parser.error(f"no such condition: {', '.join(sorted(unknown))}; there are {', '.join(study.conditions)}")
     if asked.quick:
-        lines = list(_quick(study, quick))
+        lines = list(_quick(study, quick, train))
     else:
         if not asked.table:
             from trainer.nano.warm_start import warm_started  # torch, which a look at the table does not need
 
             anchor = parse_config(study.configuration(study.anchor, 1), where=str(study.folder))
             warm_started(anchor)  # here, lest every run makes it
-            study.run_missing(asked.seeds, asked.only, measured, asked.workers)
+            study.run_missing(asked.seeds, asked.only, train, asked.workers)
         lines = study.recorded()
     print(*(map(json.dumps, lines) if asked.json else tabulate(lines, study)), sep="\n")
     return lines
 
 
-def _quick(study: Study, names: Sequence[str]) -> Iterator[Line]:
+def _quick(study: Study, names: Sequence[str], train: Callable[[Path, str, int, Values], Line]) -> Iterator[Line]:
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
         for name in names:
             path = Path(folder) / name.replace(" ", "_")
-            yield measured(path, name, 1, study.configuration(name, 1, QUICK))
+            yield train(path, name, 1, study.configuration(name, 1, QUICK))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The procedural author on desk: variants a second, yield by stage, and how long a seed takes to staging.
+"""The procedural authors, of desk and of drawn tasks: variants a second, yield by stage, time from seed to staging.
 
 Claim: from seed to staging in less than a step. Anchor: a trainer of one step a second; the paper's step of 222 s (004
 Appendix N). Command: `python -m bench.synthesis_rate`.
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -22,65 +23,100 @@ from buffers.log.tail import read
 from buffers.run.creation import create_run
 from buffers.run.runfolder import EXPANDED, OBSERVATIONS
 from buffers.trainer_log import TrainerLog
+from daemon.authors.base import Author
+from daemon.authors.drawn import DrawnAuthor, ProceduralDrawer
 from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.neighbours import Neighbours
 from daemon.pipeline import Pipeline
-from rods.config import Config, parse_config
+from rods import dialects
+from rods.config import Config, DifficultyRules, parse_config
+from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
+from rods.episode.drivers import Job
 from rods.gates import held_out_index
 from rods.observations import Group, Rollout
+from rods.players import Players
+from rods.rules.difficulty import levels
 from rods.rules.order import batch
-from rods.tasks import AnyTask, Task
+from rods.simulation.generating import draw_task, open_task
+from rods.tasks import AnyTask, EnvironmentRef, Split
 from worlds import desk
-
-load = Environments().load
+from worlds.repository import shipped
 
 BATCH = 16
 
 
 def measure(quick: bool) -> list[Figure]:
     """Writes variants of desk originals in this process, then runs a daemon beside a trainer of one step a second."""
-    return asyncio.run(_rate(60 if quick else 600)) + _latency(4 if quick else 12)
+    jobs, shared = 60 if quick else 600, Environments()
+    players, tags = Players(shared), dialects.load("tags", "plain")
+    with ThreadPoolExecutor(IN_FLIGHT) as threads:
+        composing, drawing = ProceduralAuthor.of(shared.load("desk"), threads), ProceduralDrawer(threads)
+        desks, drawn = desk.generate(7, 200, 200), drawn_tasks(reference(shared.load("repository")), 200, 200)
+
+        def playing(task: AnyTask) -> Job:
+            return players.job(task, tags, max_steps=Config().rollouts.max_steps)
+
+        def pipeline(tasks: Sequence[AnyTask]) -> Pipeline:
+            return Pipeline(Config(), held_out_index(tasks), threads, playing)
+
+        return [
+            *asyncio.run(_rate("desk", jobs, desks, composing, shared.load("desk"), pipeline(desks))),
+            *asyncio.run(_rate("drawn tasks", jobs, drawn, drawing, shared.load("repository"), pipeline(drawn))),
+            *_latency(4 if quick else 12),
+        ]
 
 
-async def _rate(jobs: int) -> list[Figure]:
-    tasks = desk.generate(7, 200, 200)
+def drawn_tasks(environment: EnvironmentRef, training: int, held_out: int) -> list[AnyTask]:
+    """Tasks of the shipped repository, over all difficulties."""
+    rules, found = DifficultyRules(), list[AnyTask]()
+    for slot in range(training + held_out):
+        split: Split = "train" if slot < training else "test"
+        drawn = draw_task(shipped(), levels(rules, 1 + slot % 34 * 3, 1, 1, slot), 1, 1, slot)
+        found.append(open_task(drawn, environment, split=split))
+    return found
+
+
+async def _rate(
+    what: str,
+    jobs: int,
+    tasks: Sequence[AnyTask],
+    author: Author | DrawnAuthor,
+    environment: Environment,
+    pipeline: Pipeline,
+) -> list[Figure]:
     seeds = [task for task in tasks if task.split == "train"]
     neighbours = Neighbours(seeds, staging=True)
     rejections: Counter[str] = Counter()
     seconds: list[float] = []
     written = 0
+    waiting = iter(range(jobs))
 
     def reject(rejection: Rejection) -> None:
-        rejections[rejection.stage] += 1
+        rejections[f"{rejection.stage}: {rejection.error}"] += 1
 
-    with ThreadPoolExecutor(IN_FLIGHT) as threads:
-        pipeline = Pipeline(Config(), held_out_index(tasks), threads)
-        author, environment = ProceduralAuthor.of(load("desk"), threads), load("desk")
-        waiting = iter(range(jobs))
+    async def work() -> None:
+        nonlocal written
+        for number in waiting:
+            seed = seeds[number % len(seeds)]
+            began = time.perf_counter()
+            job = VariantJob(f"{number}-{seed.id}", 0, seed, seed, 1)
+            outcome = await pipeline.write(job, author, environment, neighbours.admit, reject)
+            seconds.append(time.perf_counter() - began)
+            written += not isinstance(outcome, str)
 
-        async def work() -> None:
-            nonlocal written
-            for number in waiting:
-                seed = seeds[number % len(seeds)]
-                began = time.perf_counter()
-                job = VariantJob(f"{number}-{seed.id}", 0, seed, seed, 1)
-                outcome = await pipeline.write(job, author, environment, neighbours.admit, reject)
-                seconds.append(time.perf_counter() - began)
-                written += isinstance(outcome, Task)
-
-        began = time.perf_counter()
-        await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
-        passed = time.perf_counter() - began
-    stages = ("plan", "execute", "rewrite", "judge", "adversarial", "admission")
+    began, computed = time.perf_counter(), time.process_time()
+    await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
+    passed, spent = time.perf_counter() - began, time.process_time() - computed
     return [
-        Figure("synthesis, procedural author on desk", written / passed, "variants/s"),
-        Figure("synthesis, one seed", median(seconds) * 1000, "ms (median)"),
-        Figure("synthesis, seeds that became a variant", written / jobs * 100, "%"),
+        Figure(f"{what}: variants", written / passed, "variants/s"),
+        Figure(f"{what}: CPU time", 1000 * spent / jobs, "ms a seed"),
+        Figure(f"{what}: one seed", median(seconds) * 1000, "ms (median)"),
+        Figure(f"{what}: seeds that became a variant", written / jobs * 100, "%"),
         *(
-            Figure(f"synthesis, rejected in {stage}", rejections[stage] / jobs * 100, "per 100 seeds")
-            for stage in stages
+            Figure(f"{what}: rejected in {where}", count / jobs * 100, "per 100 seeds")
+            for where, count in sorted(rejections.items())
         ),
     ]
 

@@ -26,7 +26,7 @@ from buffers.run.locks import Ownership
 from buffers.run.run import Run
 from buffers.run.runfolder import EXPANDED, FEEDBACK, OBSERVATIONS, POOL, REJECTED, SEEDS, expanded_segment
 from rods.errors import RefusedError
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 PROCESS = "daemon"
 
@@ -98,7 +98,7 @@ class DaemonLog:
         for made in (*records, closing):
             self.state.apply(made)
 
-    async def expanded(self, pick: str, index: int, task: Task, provenance: Mapping[str, Any]) -> bool:
+    async def expanded(self, pick: str, index: int, task: AnyTask, provenance: Mapping[str, Any]) -> bool:
         """Records an accepted variant, the `index`-th (from 0) of `pick`. False: it was there already."""
         seed = self._unfinished(pick)
         if index in seed.variants:

@@ -2,8 +2,8 @@
 sound.
 
 A trainer's checkpoints and merges name steps of the observations, checkpoints a record of pool.jsonl, merges a record
-of the expanded log, and variants the steps that seeds.jsonl has considered. What is missing then is for a person to
-decide about, so every start compares, and `rods verify` does.
+of the expanded log, steps the tasks that were drawn for them, and variants the steps that seeds.jsonl has considered.
+What is missing then is for a person to decide about, so every start compares, and `rods verify` does.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from buffers.checkpoints import Checkpoints
+from buffers.folds.drawn import DrawnTasks
 from buffers.folds.observations import Observations
 from buffers.folds.seeds import Seeds
 from buffers.log.parts import last_record, segments
 from buffers.log.records import LOST, Record
 from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS
+from buffers.run.runfolder import DRAWN, EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS
 from rods.errors import RefusedError
 
 
@@ -92,6 +93,14 @@ def _trainers(
         if (attempt, step) > (start, last):
             what = f"it ends at step {last} of start {start}"
             found.append(ShortLog(OBSERVATIONS, f"{what}, but {who} knows of step {step} of start {attempt}"))
+    if (faced := observations.difficulty.faced) is not None:
+        drawn = DrawnTasks(run.path)
+        drawn.poll()
+        end = _last(run, DRAWN)
+        whole = end is None or end["seq"] == len(drawn.seqs)  # otherwise damage took some, and `rods recover` said so
+        slots = range(run.config.pool_slots, run.config.training.batch_tasks) if whole else ()
+        if missing := [slot for slot in slots if (faced.step, slot, faced.difficulty) not in drawn.seqs]:
+            found.append(ShortLog(DRAWN, f"it lacks {len(missing)} of the tasks that step {faced.step} was made of"))
     seq = 0 if pool is None else pool["seq"]
     last, name = max(((pool_seq, name) for _, _, pool_seq, name in known), default=(0, ""))
     if last > seq:

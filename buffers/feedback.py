@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
+from typing import Any
 
 from buffers.folds.feedback import FeedbackCase, FeedbackFold
 from buffers.log.records import record
@@ -22,6 +25,19 @@ def cases(run: Run) -> list[FeedbackCase]:
     fold = FeedbackFold(run.path)
     fold.poll()
     return list(fold.cases.values())
+
+
+def counts(found: Sequence[FeedbackCase]) -> dict[str, Any]:
+    """How many failures there are in each state, how many questions were put about them, and how many were given up for
+    which reason (up to its colon: what the last answer met with is its own)."""
+    states = Counter(case.state for case in found)
+    reasons = Counter(case.why.partition(":")[0] for case in found if case.state == "given_up")
+    return {
+        "failures": len(found),
+        "questions": sum(case.questions for case in found),
+        **{state: states[state] for state in ("approved", "dropped", "open", "given_up")},
+        "reasons": dict(reasons.most_common()),
+    }
 
 
 def find(run: Run, failure: str) -> FeedbackCase:

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from buffers.folds.drawn import DrawnTasks
 from buffers.folds.observations import ClosedStep, Lineage, Observations, known_starts
 from buffers.folds.pool import Member, Pool, initial, live_merges, merges
 from buffers.folds.staging import Staging
@@ -33,6 +34,7 @@ from buffers.run.runfolder import OBSERVATIONS, POOL
 from rods.config import Component
 from rods.errors import CorruptLogError
 from rods.rules.curriculum import opening, stage_rules
+from rods.rules.difficulty import Difficulty
 from rods.rules.mining import Mining
 from rods.rules.tracker import Tracker
 from rods.rules.zones import ZONES
@@ -75,6 +77,7 @@ class RunState:
         self.observations = Observations(run, strict=strict, every_step=every_step, keep=keep_snapshots)
         self.fixed: dict[int, int] = {}  # epoch number → the expanded_seq that its first closed record fixed
         self.feedback_fixed: dict[int, Record] = {}  # and what it said of feedback, where it did
+        self.drawn = DrawnTasks(run.path)  # read only when one of them is asked for
         self._strict = strict
         self._given = {task.id: task for task in run.tasks}
         self._attempt = 0  # the latest when pool.jsonl was last read
@@ -100,6 +103,11 @@ class RunState:
     def mining(self) -> Mining:
         """The failures of live steps that repeat; another object after a rewind."""
         return self.observations.mining
+
+    @property
+    def difficulty(self) -> Difficulty:
+        """Of drawn tasks: that of the next step, and what the last one came to; another object after a rewind."""
+        return self.observations.difficulty
 
     @property
     def shown(self) -> frozenset[Component]:
@@ -185,10 +193,13 @@ class RunState:
         self.staging.poll(self.pool.decided)
 
     def task(self, task_id: str) -> AnyTask:
-        """A given task or a variant that was injected. Raises KeyError for any other id, LostVariant."""
+        """A given task, a variant that was injected, or one that was drawn for a step. Raises KeyError for any other
+        id, LostVariant."""
         known = self._given.get(task_id) or self._variants.get(task_id)
         if known is not None:
             return known
+        if task_id not in self.pool.injected:
+            return self.drawn.task(task_id)
         seq = self.pool.injected[task_id]
         try:
             task = self.staging.task(seq)
@@ -244,7 +255,8 @@ class RunState:
 
     def gauges(self) -> dict[str, int]:
         """For dashboards, in tasks: `zone/<zone>`, `pool/originals`, `pool/generated`, `pool/retired`,
-        `staging/waiting`."""
+        `staging/waiting`; of drawn tasks `difficulty/next`, and of the last step `difficulty/<dimension>`, the level
+        that its difficulty allowed."""
         generated = len(self.pool.generated)
         return {
             **{f"zone/{zone}": count for zone, count in self.zones().items()},
@@ -252,7 +264,15 @@ class RunState:
             "pool/generated": generated,
             "pool/retired": self.pool.retired,
             "staging/waiting": len(self.staging),
+            **self._difficulty(),
         }
+
+    def _difficulty(self) -> dict[str, int]:
+        if not self.run.config.source.drawn:
+            return {}
+        told = self.difficulty.as_json()
+        levels: dict[str, int] = told.get("last", {}).get("levels", {})
+        return {"difficulty/next": self.difficulty.value, **{f"difficulty/{name}": at for name, at in levels.items()}}
 
     def _rewound(self) -> bool:
         """Whether epochs that were folded do not count any more."""

@@ -20,10 +20,12 @@ from buffers.log.writer import LogWriter
 from buffers.merging.merger import Epoch, Merger
 from buffers.run.locks import Ownership
 from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS, TRACKER, TRACKER_VERSION
+from buffers.run.runfolder import DRAWN, OBSERVATIONS, TRACKER, TRACKER_VERSION
 from buffers.state import RunState
 from rods.errors import RefusedError, UserError
 from rods.observations import Group, Update
+from rods.rules.difficulty import levels
+from rods.simulation.generating import Generator, Wanted
 from rods.tasks import AnyTask
 
 PROCESS = "trainer"
@@ -55,6 +57,7 @@ class TrainerLog:
             raise
         self._tracker_due = time.monotonic()
         self._merger: Merger | None = None
+        self._drawing: LogWriter | None = None  # of drawn.jsonl, from the first task on
         self._started = False
         self._updates: list[Record] = []  # not yet written, at most that of the last step
 
@@ -77,7 +80,7 @@ class TrainerLog:
         return self.state.live(attempt, step)
 
     def task(self, task_id: str) -> AnyTask:
-        """A given task or one that was injected."""
+        """A given task, one that was injected, or one that was drawn."""
         return self.state.task(task_id)
 
     def start(self, from_step: int | None = None) -> int:
@@ -167,6 +170,37 @@ class TrainerLog:
                 self._updates = []
                 self.state.observations.catch_up()
 
+    def draw(self, step: int, slots: Sequence[int], generate: Generator) -> list[AnyTask]:
+        """The drawn tasks of `slots` (of the batch, from 0) of the step that is next, at the difficulty that the steps
+        before it give. What is on record is taken from there, what is not is generated and on the disk when this
+        returns."""
+        if not self._started or step != self.last_step + 1:
+            raise RefusedError(
+                f"tasks are drawn for step {self.last_step + 1} of a started attempt, not for step {step}",
+                where=str(self.run.path / DRAWN),
+                remedy="record the steps before it",
+            )
+        known, difficulty, config = self.state.drawn, self.state.difficulty.value, self.run.config
+        known.poll()
+        wanted = [
+            Wanted(step, slot, difficulty, levels(config.difficulty, difficulty, config.random_seeds.drawn, step, slot))
+            for slot in slots
+            if (step, slot, difficulty) not in known.seqs
+        ]
+        if wanted:
+            made = generate(wanted)
+            records = [
+                record("drawn", step=step, slot=one.slot, difficulty=difficulty, task=task.as_json())
+                for one, task in zip(wanted, made, strict=True)
+            ]
+            with self.held():
+                if self._drawing is None:
+                    part_bytes = config.operation.log_part_bytes
+                    self._drawing = LogWriter(self.run.path / DRAWN, part_bytes=part_bytes)
+                self._drawing.append(records)
+                known.poll()
+        return [known.at((step, slot, difficulty)) for slot in slots]
+
     def merge(self, epoch: int, stage: int, waiting: Callable[[], None] | None = None) -> Epoch:
         """Opens `epoch` in curriculum stage `stage` (from 1): decides and records the merge, or returns the recorded
         one. In lockstep it first waits for the daemon and calls `waiting` meanwhile, about ten times a second; raises
@@ -196,6 +230,8 @@ class TrainerLog:
 
     def close(self) -> None:
         self._writer.close()
+        if self._drawing is not None:
+            self._drawing.close()
         if self._merger is not None:
             self._merger.close()
         self._ownership.release()
@@ -242,5 +278,6 @@ def tracker_json(state: RunState) -> dict[str, Any]:
         "attempt": state.attempt,
         "step": state.last_step,
         "epoch": state.epoch,
+        **({"difficulty": state.difficulty.as_json()} if state.run.config.source.drawn else {}),
         "tasks": tasks,
     }

@@ -127,7 +127,7 @@ class Training:
     def play(self, batch: Batch) -> list[list[Trace]]:
         """`rollouts.rollouts_per_task` episodes of each slot, with the prompt and the interface of its stage."""
         count = self.config.rollouts.rollouts_per_task
-        traces = _play(jobs(batch, self.config, self.run.run.environments), self._policy)
+        traces = _play(jobs(batch, self.config, self.run.run.players), self._policy)
         return [traces[start : start + count] for start in range(0, len(traces), count)]
 
     def record(self, batch: Batch, played: Sequence[Sequence[Trace | Rollout]]) -> list[Group]:
@@ -196,7 +196,7 @@ class _Files:
             self.restore(folder)
 
     def validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
-        traces = _play(scoring_jobs(tasks, self.run.config, self.run.environments), self.policy)
+        traces = _play(scoring_jobs(tasks, self.run.config, self.run.players), self.policy)
         return [None if each.end == "infrastructure" else each.resolved / each.expected for each in traces]
 
 

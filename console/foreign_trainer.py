@@ -26,7 +26,7 @@ from buffers.state import RunState, read_state
 from buffers.trainer_log import TrainerLog
 from rods import interfaces
 from rods.episode.rewards import RANGES
-from rods.errors import UserError
+from rods.errors import RefusedError, UserError
 from rods.observations import MILLIONTHS, EpisodeReward, Group, RewardKind, Role, Rollout, Update, millionths, turns
 from rods.rules.curriculum import scheduled, stage_rules
 from rods.tasks import AnyTask
@@ -56,7 +56,7 @@ def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEp
     """Merges what is staged into the pool of the run in `folder` and opens `epoch` (from 0) in `stage` (from 1; the
     configuration's by default). An epoch that is open already comes back as it was recorded. Raises UserError where
     there is no such stage."""
-    run = Run.open(Path(folder))
+    run = _opened(folder)
     number = stage if stage is not None else scheduled(run.config.curriculum, epoch)
     if number is None or not 1 <= number <= len(run.config.curriculum.stages):
         raise UserError(
@@ -75,6 +75,18 @@ def merge(folder: Path | str, *, epoch: int, stage: int | None = None) -> OpenEp
     return OpenEpoch(made, stage_rules(run.config.curriculum, made.stage).reward, tasks, due)
 
 
+def _opened(folder: Path | str) -> Run:
+    """The run in `folder`. Raises RefusedError where tasks are drawn for its steps: nothing here draws them."""
+    run = Run.open(Path(folder))
+    if run.config.source.drawn:
+        raise RefusedError(
+            "tasks are drawn for its steps, which `rods observe` and `rods merge` cannot",
+            where=str(folder),
+            remedy="use `rods-train`, or `open_training` in Python; or draw tasks beforehand: `rods data draw`",
+        )
+    return run
+
+
 def observe(
     folder: Path | str,
     records: Iterable[bytes | str | Record],
@@ -89,7 +101,7 @@ def observe(
     `from_step` goes back: later steps no longer count. Raises UserError naming the record of `source` at fault, and
     RefusedError for a step that is there otherwise, or where another trainer owns the run.
     """
-    run = Run.open(Path(folder))
+    run = _opened(folder)
     with TrainerLog(run, "observe") as log:
         check_trainers(run, log.state.observations)
         log.start(from_step)
@@ -219,6 +231,8 @@ def _group(record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] |
         reward, head = filled["reward"], filled.get("head", 0)
         filled["rollouts"] = [_rollout(rollout, task, head, reward) for rollout in filled["rollouts"]]
         group = Group.from_json(filled)
+        if group.role == "drawn":
+            raise ValueError("role is 'drawn', and no task of this run is drawn for a step")
         for rollout in group.rollouts:
             _check_reward(rollout, group.reward)
         return group

@@ -26,6 +26,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "prompts": ("prompts:prompts", "Print every prompt that a seed would bring, before it is paid for."),
     "cost": ("cost:cost", "Show what variants cost in calls of language models, by stage."),
     "report": ("report:report", "Write plots and one self-contained HTML page about a run."),
+    "export": ("export:export", "Write what a run holds as tables for other tools, with a data card."),
     "score": ("score:score", "Score the run's policy on its held-out tasks."),
     "verify": ("verify:verify", "Re-derive every decision of a run from its logs and compare."),
     "recover": ("recover:recover", "Explain what a crash or a bad disk left behind, and put it right."),

@@ -36,7 +36,8 @@ class ProgressSample:
     the last ten steps, and `labels` counts their turns by what became of them; `zones` counts active tasks by the zone
     of their latest group. `calling`: share of their turns with a call, `replies`: those that a turn took, `entropy`: of
     the policy in the updates, nats a token, all over the last ten steps. `interface`: the version that the last step
-    has shown, where versions follow the policy. Two samples are equal when nothing has happened between them."""
+    has shown, where versions follow the policy. `difficulty`: of drawn tasks (rods.rules.difficulty), where a run has
+    any. Two samples are equal when nothing has happened between them."""
 
     step: int
     steps: int
@@ -50,6 +51,7 @@ class ProgressSample:
     replies: float | None
     entropy: float | None
     interface: InterfaceVersion | None
+    difficulty: dict[str, Any] | None
     zones: dict[str, int]
     originals: int
     generated: int
@@ -85,8 +87,9 @@ class ProgressSample:
             return f"trainer: {self.preparing}"
         reward = "–" if self.reward is None else f"{self.reward:.3f}"
         zones = ", ".join(f"{count} {zone.replace('_', ' ')}" for zone, count in self.zones.items() if count) or "–"
+        drawn = "" if self.difficulty is None else f"  difficulty {self.difficulty['next']}"
         return (
-            f"step {self.step}/{self.steps}  epoch {self.epoch}  reward {reward}  zones: {zones}  "
+            f"step {self.step}/{self.steps}  epoch {self.epoch}  reward {reward}{drawn}  zones: {zones}  "
             f"staged {self.staged}  injected {self.injected}  retired {self.retired}  "
             f"pool {self.originals}+{self.generated}"
         )
@@ -167,6 +170,7 @@ class Progress:
             replies=played.replies_a_turn,
             entropy=fmean(entropy for _, entropy in self._entropies) if self._entropies else None,
             interface=self._versions.found[-1] if self._versions.evolves and self._versions.found else None,
+            difficulty=state.difficulty.as_json() if self.run.config.source.drawn else None,
             zones=self._zones,
             originals=len(state.active) - generated,
             generated=generated,

@@ -15,21 +15,23 @@ from typing import Any
 
 from console.stub_requests import Answer, Asked
 from prompts import load
+from rods import dialects
 from rods.analysis.sampling import Sampler
 from rods.analysis.says import Text, leaves
 from rods.analysis.schemas import fits
 from rods.calls import Call
+from rods.conversations import Persona
 from rods.episode.users import procedural_user
 from rods.rules.difficulty import Levels
 from rods.simulation.generating import draw_task
 from rods.simulation.tools import from_mcp
-from rods.tasks import Persona
 
 KNOWN_THINGS = 20  # an errand's knowledge at most, as its form wants it
 STATED = re.compile(r"(\w+)(?: of \w+ \S+)? is (\S.*?), not ")  # of a complaint: what a field has to be
 LEFT = re.compile(r"what happened before leaves one answer: (\{.*\})")
 IN_NO_LIST = "that would have shown it"
-SPEAKER = re.compile(r"^(user|assistant|tool):? *", re.MULTILINE | re.IGNORECASE)
+DIALECTS = dialects.load("tags"), dialects.load("hermes"), dialects.load("compact")
+SPEAKER = re.compile(r"^(user|assistant|tool): ", re.MULTILINE)
 
 
 class StubPlayers:
@@ -99,15 +101,15 @@ class StubPlayers:
     def verdict(self, asked: Asked) -> Answer:
         """Whether all that was expected was done, and nothing besides. A wish that was not fulfilled is severe."""
         fields = asked.fields
-        made = list(calls_in(fields["conversation"]))
+        made, said = list(_made(fields["conversation"])), _said(fields["conversation"])
+        given = [text for speaker, text in said if speaker != "assistant"]
+        heard = Text.of("\n".join([fields["intent"], fields["knows"], *given]))
         expected = [Call.from_json(json.loads(line)) for line in fields["expected"].splitlines()]
         if expected:
             done = [call in made for call in expected]
         else:  # it is not told of them, so what was wished for decides, if that is told
-            wish = Text.of(f"{fields['intent']}\n{fields['knows']}\n{_without_calls(fields['conversation'])}")
-            done = [all(wish.tells(value) for value in _values(call)) for call in made] or [False]
-        heard = Text.of("\n".join([fields["knows"], fields["intent"], _without_calls(fields["conversation"])]))
-        replies = sum(speaker == "assistant" for speaker, _ in _said(fields["conversation"]))
+            done = [all(heard.tells(value) for value in _values(call)) for call in made] or [False]
+        replies = sum(speaker == "assistant" for speaker, _ in said)
         met = {
             "intent": all(done),
             "expected_tools": all(done),
@@ -120,12 +122,12 @@ class StubPlayers:
         return {**verdicts, "severe": "no" if all(done) else "yes"}
 
 
-def calls_in(conversation: str) -> Iterator[Call]:
-    """The calls that a text shows: JSON objects with a name and arguments, wherever they stand."""
-    for value, _, _ in _objects(conversation):
-        name = value.get("name", value.get("call"))
-        if isinstance(name, str) and isinstance(value.get("arguments"), dict):
-            yield Call(name, value["arguments"])
+def _made(conversation: str) -> Iterator[Call]:
+    """The calls of a conversation, in whichever dialect its policy writes."""
+    for speaker, text in _said(conversation):
+        if speaker == "assistant":
+            every = (dialect.parse(text).calls for dialect in DIALECTS)
+            yield from next((calls for calls in every if calls), ())
 
 
 def _items(
@@ -168,33 +170,10 @@ def _line(text: str) -> tuple[str, str]:
 def _said(conversation: str) -> list[tuple[str, str]]:
     """Who said what."""
     parts = SPEAKER.split(conversation)
-    return [(speaker.lower(), text.strip()) for speaker, text in zip(parts[1::2], parts[2::2], strict=True)]
+    return [(speaker, text.strip()) for speaker, text in zip(parts[1::2], parts[2::2], strict=True)]
 
 
 def _level(dimension: str, text: str) -> int:
     """The level of a dimension whose words these are."""
     every = load("simulation_levels").sections
     return next(level for level in range(3) if every[f"{dimension}_{level}"] == text)
-
-
-def _objects(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
-    """The JSON objects in a text, each with where it begins and ends."""
-    decoder, start = json.JSONDecoder(), text.find("{")
-    while start >= 0:
-        try:
-            value, end = decoder.raw_decode(text, start)
-        except ValueError:
-            end = start + 1
-        else:
-            yield value, start, end
-        start = text.find("{", end)
-
-
-def _without_calls(conversation: str) -> str:
-    """What was said and returned: a value that stands in a call alone was invented."""
-    kept, last = "", 0
-    for value, start, end in _objects(conversation):
-        if "arguments" in value:
-            kept += f"{conversation[last:start]}{value.get('result', '')}"
-            last = end
-    return kept + conversation[last:]

@@ -33,7 +33,18 @@ from daemon.service import Service
 from rods import logs
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
-from rods.config import Config, Curriculum, Data, Endpoint, PolicySettings, PoolRules, Rollouts, Selection, Training
+from rods.config import (
+    Config,
+    Curriculum,
+    Data,
+    Endpoint,
+    PolicySettings,
+    PoolRules,
+    Rollouts,
+    Selection,
+    TaskSource,
+    Training,
+)
 from rods.errors import UserError
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
@@ -69,6 +80,7 @@ def trial_run(home: Path, endpoint: Endpoint, seeds: int, config: Config | None,
             "rollouts": Rollouts(rollouts_per_task=len(SOLVED)),
             "training": Training(batch_tasks=size),
             "curriculum": Curriculum(),
+            "source": TaskSource(),
             "selection": Selection(seeds_per_step=size, groups=(TASK_TYPES,)),
             "pool": PoolRules(),
             "pipeline": config.pipeline.model_copy(update={"author": "llm"}),

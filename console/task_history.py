@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, REJECTED, SEEDS
+from buffers.run.runfolder import DRAWN, EXPANDED, REJECTED, SEEDS
 from buffers.state import RunState, read_state
 from rods.errors import UserError
 from rods.observations import Group, dynamics
 from rods.rules.tracker import Window
+from rods.rules.zones import moments
 from rods.tasks import AnyTask, Task
 
 SAID = 300  # characters of what a failed candidate came to
 # What a decision's record says besides its kind and place.
-FACTS = ("rule", "groups", "mean", "variance", "detail", "score", "why", "accepted", "discarded", "dropped_stale")
+FACTS = (
+    *("slot", "difficulty", "rule", "groups", "mean", "variance", "detail", "score", "why"),
+    *("accepted", "discarded", "dropped_stale"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +79,16 @@ def _known(path: Path) -> tuple[RunState, dict[str, AnyTask], dict[str, str]]:
     return state, tasks, seeds
 
 
+def _drawn(state: RunState, prefix: str) -> dict[str, AnyTask]:
+    """The drawn tasks whose ids begin with `prefix`."""
+    found = (record["task"] for record in state.records(DRAWN) if record["task"]["id"].startswith(prefix))
+    return {one["id"]: AnyTask.from_json(one) for one in found}
+
+
 def task_history(path: Path, prefix: str) -> TaskHistory:
     """The task whose id begins with `prefix`. Raises UserError when it names no task of the run or more than one."""
     state, tasks, seeds = _known(path)
+    tasks |= _drawn(state, prefix) if prefix else {}
     found = [task_id for task_id in tasks if task_id.startswith(prefix)] if prefix else []
     if len(found) != 1:
         known = f"{len(found)} tasks begin so: {', '.join(found[:4])}" if found else f"the run has {len(tasks)} tasks"
@@ -134,6 +145,9 @@ def _history(state: RunState, task_id: str) -> list[dict[str, Any]]:
     for record in state.decisions():
         if record.get("task") == task_id:
             events.append((record["step"], record))
+    for record in state.records(DRAWN):
+        if record["task"]["id"] == task_id:
+            events.append((record["step"], record | _earned(state.run, record["step"], record["slot"])))
     return [
         {
             "step": step,
@@ -144,6 +158,14 @@ def _history(state: RunState, task_id: str) -> list[dict[str, Any]]:
         }
         for step, record in sorted(events, key=lambda event: event[0])
     ]
+
+
+def _earned(run: Run, number: int, slot: int) -> dict[str, Any]:
+    """The mean reward in a slot of a live step; nothing where there is no such step, or nothing counts."""
+    for step in RunState(run).steps():
+        if step.step == number and (found := moments(step.groups[slot], "progress")) is not None:
+            return {"mean": found.mean}
+    return {}
 
 
 def _gave_none(record: dict[str, Any], failed: dict[str, Any]) -> bool:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from daemon.authors.base import Defect, Judgement
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.faults import ERROR_OF_VERDICT, Failure, verdict_of_gate
 from rods.gates.records import Checked, GateRejection
-from rods.tasks import Task
+from rods.tasks import AnyTask, Task
 
 StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admission"]
 
 
+V = TypeVar("V", bound=AnyTask)
+
+
 @dataclass(frozen=True, slots=True)
-class VariantJob:
+class VariantJob(Generic[V]):
     """One variant to write: number `index` (from 0) of pick `pick`."""
 
     pick: str
     index: int
-    seed: Task
-    root: Task  # the original that the lineage began with
+    seed: V
+    root: V  # the original that the lineage began with
     generation: int  # the variant's own: the seed's + 1
 
 

@@ -20,10 +20,10 @@ from daemon.queue import Waiting
 from rods.config import Config
 from rods.rules.selection import Pick, TaskFacts, select
 from rods.rules.zones import TaskSignal
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 BARREN = 20  # so many tries in a row without a variant, and one of each seed, end a fill
-Write = Callable[[Pick, int, Callable[[Task], list[str]]], Awaitable[Task | str]]
+Write = Callable[[Pick, int, Callable[[AnyTask], list[str]]], Awaitable[AnyTask | str]]
 log = structlog.get_logger()
 
 
@@ -45,7 +45,7 @@ class Filling:
 
     picks: Sequence[Waiting]
     known: Neighbours
-    recorded: dict[tuple[str, int], Task]
+    recorded: dict[tuple[str, int], AnyTask]
     write: Write
     workers: int
     duplicates: bool  # whether near duplicates are refused
@@ -72,12 +72,12 @@ class Filling:
             async with asyncio.TaskGroup() as group:
                 tries = [group.create_task(self._try(number, free)) for number in numbers]
             for number, outcome in zip(numbers, (one.result() for one in tries), strict=True):
-                if isinstance(outcome, Task) and not (self.duplicates and self.known.admit(outcome)):
+                if isinstance(outcome, AnyTask) and not (self.duplicates and self.known.admit(outcome)):
                     self.known.add(outcome)
                     count, barren = count + 1, 0
                     continue
                 barren += 1
-                if isinstance(outcome, Task):
+                if isinstance(outcome, AnyTask):
                     reasons["duplicates"] += 1
                 else:
                     reasons[outcome] += 1
@@ -95,13 +95,13 @@ class Filling:
         index, rank = divmod(number, len(self.picks))
         return self.picks[rank].pick, index
 
-    async def _try(self, number: int, free: asyncio.Semaphore) -> Task | str:
+    async def _try(self, number: int, free: asyncio.Semaphore) -> AnyTask | str:
         """A variant, on record, or why there is none."""
         pick, index = self._place(number)
         if (made := self.recorded.get((pick.id, index))) is not None:
             return made
         async with free:
             outcome = await self.write(pick, index, self.known.admit)
-        if isinstance(outcome, Task):
+        if isinstance(outcome, AnyTask):
             self.recorded[pick.id, index] = outcome
         return outcome

@@ -3,6 +3,8 @@
     I plan → II execute (mend the state or replan) → III rewrite → IV gates, judge, one refinement → V adversarial
     form, gates and judge again → admission
 
+A drawn task (001) has no stages: its variant is drawn whole, the gates judge, and it is admitted.
+
 An attempt ends with a candidate or with `Rejected`; the next one knows the errors so far and the functions that they
 named (`pipeline.feedback`), or nothing (blind retry). Whatever fails is reported with stage, type, evidence and what
 had been written. Nothing that goes wrong inside a seed leaves this module, cancellation excepted.
@@ -16,10 +18,12 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from daemon.authors.base import Assignment, Author, Texts
-from daemon.candidates import FormedTask, Rejected, Rejection, StageName, VariantJob, plain, with_blanks
+from daemon.authors.drawn import DrawnAssignment, DrawnAuthor
+from daemon.candidates import FormedTask, Rejected, Rejection, StageName, V, VariantJob, plain, with_blanks
 from rods.analysis.profile import Profile, distance, profile
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
@@ -27,9 +31,12 @@ from rods.environments.base import Environment
 from rods.errors import InfrastructureError
 from rods.faults import FINAL, PATCHABLE
 from rods.gates import SimilarityIndex, abridged, check
+from rods.gates.drawn import Playing, check_drawn
+from rods.gates.ground_truth import brief
 from rods.gates.records import Checked
 from rods.llm import BudgetSpent
-from rods.tasks import Task, TaskType
+from rods.simulation.generating import levels_of
+from rods.tasks import OpenTask, Task, TaskType
 
 PLAIN: tuple[TaskType, ...] = ("base", "long_context")  # what stage IV judges as it is; the others are made in stage V
 NOTHING = SimilarityIndex()
@@ -40,19 +47,22 @@ T = TypeVar("T")
 class Pipeline:
     """The stages under one configuration. Holds no state of a seed; `threads` runs what computes."""
 
-    def __init__(self, config: Config, held_out: SimilarityIndex, threads: Executor) -> None:
-        self.config, self.held_out, self.threads = config, held_out, threads
+    def __init__(
+        self, config: Config, held_out: SimilarityIndex, threads: Executor, playing: Playing | None = None
+    ) -> None:
+        """`playing`: how the run plays drawn tasks; None where it has none."""
+        self.config, self.held_out, self.threads, self.playing = config, held_out, threads, playing
         self._profiles: dict[str, Profile] = {}
 
     async def write(
         self,
-        job: VariantJob,
-        author: Author,
+        job: VariantJob[V],
+        author: Author | DrawnAuthor,
         environment: Environment,
-        admit: Callable[[Task], list[str]],
+        admit: Callable[[V], list[str]],
         reject: Callable[[Rejection], None],
-    ) -> Task | str:
-        """The variant, with its provenance; or why the seed is discarded.
+    ) -> V | str:
+        """The variant, with its provenance; or why the seed is discarded. `author` is one for such seeds.
 
         `admit` is asked last and answers with reasons against near duplicates; without reasons it has entered the task
         as a neighbour, so that two seeds in flight cannot both stage the same task.
@@ -60,7 +70,9 @@ class Pipeline:
         """
         if job.seed.type not in PLAIN and not self.config.pipeline.adversarial:
             return f"stage V is switched off, and a variant keeps its seed's type ({job.seed.type})"
-        return await _Writing(self, job, author, environment, admit, reject).run()
+        kind: type[_Writing[Any, Any]] = _Drawing if isinstance(job.seed, OpenTask) else _Composing
+        outcome: V | str = await kind(self, job, author, environment, admit, reject).run()
+        return outcome
 
     async def compute(self, function: Callable[..., T], *arguments: Any) -> T:
         """Runs `function` in a thread, so that the service stays responsive whatever an environment does."""
@@ -75,16 +87,19 @@ class Pipeline:
         return self._profiles[root.id]
 
 
-class _Writing:
+A = TypeVar("A")  # who writes
+
+
+class _Writing(Generic[V, A]):
     """One job, over its attempts."""
 
     def __init__(
         self,
         pipeline: Pipeline,
-        job: VariantJob,
-        author: Author,
+        job: VariantJob[V],
+        author: A,
         environment: Environment,
-        admit: Callable[[Task], list[str]],
+        admit: Callable[[V], list[str]],
         reject: Callable[[Rejection], None],
     ) -> None:
         self.pipeline, self.config = pipeline, pipeline.config
@@ -94,9 +109,8 @@ class _Writing:
         self.blocked: frozenset[str] = frozenset()
         self.attempt = 0
         self.stage: StageName = "plan"  # where the attempt is
-        self.profile: Profile
 
-    async def run(self) -> Task | str:
+    async def run(self) -> V | str:
         last = ""
         for attempt in range(1, self.config.pipeline.attempts + 1):
             self.attempt = attempt
@@ -118,13 +132,84 @@ class _Writing:
                 break
         return last
 
-    async def _candidate(self) -> Task:
+    async def _candidate(self) -> V:
         """One attempt, from plan to admission. Raises Rejected."""
+        raise NotImplementedError
+
+    @property
+    def key(self) -> tuple[int, str, int, int]:
+        """What the choices of an attempt are drawn by."""
+        return self.config.random_seeds.daemon, self.job.pick, self.job.index, self.attempt
+
+    def _admitted(self, task: V) -> V:
+        self.stage = "admission"
+        if self.config.gates.duplicates and (reasons := self.admit(task)):
+            raise Rejected("admission", "duplicates", reasons, task.as_json())
+        return task
+
+    def _record(self, rejected: Rejected, *, final: bool = True) -> None:
+        """Reports a failure; what ends an attempt (`final`), or a plan, is learnt from."""
+        if final and rejected.cause is not None:
+            self._learn(rejected.cause)
+        raw = "" if rejected.raw is None else json.dumps(rejected.raw, sort_keys=True, default=str)
+        self._reject(Rejection(rejected.stage, rejected.error, rejected.evidence, self.attempt, raw))
+
+    def _learn(self, error: ComposeError) -> None:
+        """Adds to the failure history and the blocklist, once; not at all in blind retry."""
+        if self.config.pipeline.feedback and error not in self.failures:
+            self.failures += (error,)
+            if error.function is not None:
+                self.blocked |= {error.function}
+
+
+class _Drawing(_Writing[OpenTask, DrawnAuthor]):
+    """The variant of a drawn task."""
+
+    async def _candidate(self) -> OpenTask:
+        job, settings, playing = self.job, self.config.pipeline, self.pipeline.playing
+        levels = levels_of(job.seed)
+        assert levels is not None, "only drawn tasks are picked"
+        assert playing is not None, "a run with drawn tasks says who plays them"
+        self.stage = "plan"
+        problem = self.failures[-1].detail if self.failures else ""
+        given = DrawnAssignment(self.environment, job.seed, levels, self.key, settings.functions == "same", problem)
+        try:
+            task = await self.author.draw(given)
+        except ComposeError as error:
+            raise Rejected.by("plan", error, {}) from error
+        task = replace(task, split=job.seed.split, system=job.seed.system, id="")
+        self.stage = "judge"
+        gates = self.config.gates.model_copy(update={"duplicates": False})  # asked at admission
+        check = partial(
+            check_drawn, self.environment, task, job.root, gates, playing, pool=NOTHING, held_out=self.pipeline.held_out
+        )
+        checked = await self.pipeline.compute(check)
+        if checked.rejections:
+            raise Rejected.at_gates("judge", checked.rejections, task.as_json())
+        results = [[brief(result.text) for result in seen] for seen in checked.results or ()]
+        provenance = {
+            **task.provenance,
+            "seed": job.seed.id,
+            "root": job.root.id,
+            "generation": job.generation,
+            "attempts": self.attempt,
+            "model": self.author.name,
+            "prompts": dict(self.author.hashes),
+            **({"results": results} if any(results) else {}),
+        }
+        return self._admitted(replace(task, provenance=provenance, id=""))
+
+
+class _Composing(_Writing[Task, Author]):
+    """The variant of a task with ground truth, through the stages."""
+
+    profile: Profile
+
+    async def _candidate(self) -> Task:
         settings, seed = self.config.pipeline, self.job.seed
         self.stage = "plan"
         self.profile = await self.pipeline.shape(self.environment, self.job.root)
-        key = (self.config.random_seeds.daemon, self.job.pick, self.job.index, self.attempt)
-        given = Assignment(self.environment, seed, self.job.root, self.profile, key, self.config.gates)
+        given = Assignment(self.environment, seed, self.job.root, self.profile, self.key, self.config.gates)
         draft = await self._draft(given)
         write = self.author.rewrite if settings.rewrite else self.author.queries
         if seed.type in PLAIN:
@@ -136,10 +221,7 @@ class _Writing:
             candidate = await self._accepted(given, simple, texts, "base", settings.refine_cycles)
             candidate = await self._accepted(given, draft, with_blanks(draft, candidate.texts), seed.type, 0)
         self.stage = "admission"
-        task = await self.pipeline.compute(self._signed, candidate)
-        if self.config.gates.duplicates and (reasons := self.admit(task)):
-            raise Rejected("admission", "duplicates", reasons, task.as_json())
-        return task
+        return self._admitted(await self.pipeline.compute(self._signed, candidate))
 
     async def _draft(self, given: Assignment) -> Draft:
         """Stages I and II: up to `planner_retries` rounds of planning and executing.
@@ -258,20 +340,6 @@ class _Writing:
             "judge": candidate.reason,
         }
         return replace(candidate.task, split=job.seed.split, system=job.seed.system, provenance=provenance, id="")
-
-    def _record(self, rejected: Rejected, *, final: bool = True) -> None:
-        """Reports a failure; what ends an attempt (`final`), or a plan, is learnt from."""
-        if final and rejected.cause is not None:
-            self._learn(rejected.cause)
-        raw = "" if rejected.raw is None else json.dumps(rejected.raw, sort_keys=True, default=str)
-        self._reject(Rejection(rejected.stage, rejected.error, rejected.evidence, self.attempt, raw))
-
-    def _learn(self, error: ComposeError) -> None:
-        """Adds to the failure history and the blocklist, once; not at all in blind retry."""
-        if self.config.pipeline.feedback and error not in self.failures:
-            self.failures += (error,)
-            if error.function is not None:
-                self.blocked |= {error.function}
 
 
 def _stage_of(type: TaskType) -> StageName:

@@ -19,6 +19,8 @@ import structlog
 
 from buffers.daemon_log import DaemonLog
 from buffers.run.run import Run
+from daemon.authors.base import Author
+from daemon.authors.drawn import DrawnAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.feedback import Correcting
 from daemon.filling import BARREN, Filling, choose
@@ -30,9 +32,9 @@ from daemon.writers import Writers
 from rods.composing.records import ComposeError
 from rods.gates import held_out_index
 from rods.rules.selection import Pick, select
-from rods.tasks import AnyTask, Task, scripted
+from rods.tasks import AnyTask, OpenTask
 
-Admit = Callable[[Task], list[str]]
+Admit = Callable[[AnyTask], list[str]]
 log = structlog.get_logger()
 
 
@@ -49,7 +51,7 @@ class Service:
         self.queue = SeedQueue(bound or None)
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = Neighbours(self.originals.values(), staging=not self.lockstep)
-        self.pipeline = Pipeline(run.config, held_out_index(run.tasks), threads)
+        self.pipeline = Pipeline(run.config, held_out_index(run.tasks), threads, run.playing)
         self.generated: list[AnyTask] = []  # the variants of the pool
         self.correcting = Correcting(run, self.log, self.writers, threads, lambda: [*run.tasks, *self.generated])
         self.life = TrainerLife(run.path)
@@ -215,8 +217,7 @@ class Service:
                 waiting = self.queue.take()
                 if waiting is not None:
                     try:
-                        found = await asyncio.to_thread(self.watch.state.task, waiting.pick.task)  # perhaps from a disk
-                        seed = scripted(found, "a variant")
+                        seed = await asyncio.to_thread(self.watch.state.task, waiting.pick.task)  # perhaps from a disk
                     except KeyError:  # injected in an epoch that a start has dropped
                         seed = None
                     return partial(self._write, waiting, seed, self.neighbours.admit if self.lockstep else self._admit)
@@ -249,27 +250,27 @@ class Service:
 
     def _filling(self, picks: list[Waiting]) -> Filling:
         state = self.watch.state
-        seeds = {one.pick.id: scripted(state.task(one.pick.task), "a variant") for one in picks}
+        seeds = {one.pick.id: state.task(one.pick.task) for one in picks}
         generated = [state.task(member.task_id) for member in state.pool.generated]
         recorded = {
-            (one.pick, one.index): Task.from_json(one.content)
+            (one.pick, one.index): AnyTask.from_json(one.content)
             for one in state.staging.candidates(state.staging.seq, by_pick=True)
         }
 
-        async def write(pick: Pick, index: int, admit: Admit) -> Task | str:
+        async def write(pick: Pick, index: int, admit: Admit) -> AnyTask | str:
             return await self._staged(pick, index, seeds[pick.id], admit)
 
         known = Neighbours([*self.originals.values(), *generated], staging=False)
         return Filling(picks, known, recorded, write, self.writers.workers, self.config.gates.duplicates)
 
-    async def _write(self, waiting: Waiting, seed: Task | None, admit: Admit) -> None:
+    async def _write(self, waiting: Waiting, seed: AnyTask | None, admit: Admit) -> None:
         """Writes the variants of one pick that are not on record yet, then finishes it."""
         pick, accepted, discarded, why = waiting.pick, dict(waiting.accepted), 0, None
         for index in range(self.config.pipeline.variants_per_seed):
             if index in accepted:
                 continue
             outcome = await self._staged(pick, index, seed, admit)
-            if isinstance(outcome, Task):
+            if isinstance(outcome, AnyTask):
                 accepted[index] = outcome.id
             else:
                 discarded, why = discarded + 1, outcome
@@ -278,11 +279,11 @@ class Service:
         if self.barren and self.barren % BARREN == 0:
             log.warning("no variants", seeds_in_a_row=self.barren, why=why, see="rejected.jsonl, `rods status`")
 
-    async def _staged(self, pick: Pick, index: int, seed: Task | None, admit: Admit) -> Task | str:
+    async def _staged(self, pick: Pick, index: int, seed: AnyTask | None, admit: Admit) -> AnyTask | str:
         """A variant, once it is on record, or why there is none."""
         structlog.contextvars.bind_contextvars(step=pick.step, seed=pick.task)  # of this task alone
         outcome = await self._variant(pick, index, seed, admit) if seed else "the seed has left the pool"
-        if isinstance(outcome, Task):
+        if isinstance(outcome, AnyTask):
             await self.log.expanded(pick.id, index, outcome, outcome.provenance)
             self.neighbours.written(outcome.id)
             log.info("variant staged", variant=outcome.id, attempts=outcome.provenance["attempts"])
@@ -290,10 +291,10 @@ class Service:
             log.info("discarded", why=outcome)
         return outcome
 
-    def _admit(self, task: Task) -> list[str]:
+    def _admit(self, task: AnyTask) -> list[str]:
         return self.neighbours.admit(task)
 
-    async def _variant(self, pick: Pick, index: int, seed: Task, admit: Admit) -> Task | str:
+    async def _variant(self, pick: Pick, index: int, seed: AnyTask, admit: Admit) -> AnyTask | str:
         """The outcome of the pipeline: a variant, or why there is none."""
 
         on_record: list[Awaitable[None]] = []
@@ -313,9 +314,13 @@ class Service:
 
         try:
             environment = self.run.environments.load(seed.environment.name)
-            author = self.writers.author(environment, pick.id, index)
+            author: Author | DrawnAuthor
+            if isinstance(seed, OpenTask):
+                author = self.writers.drawer(pick.id, index)
+            else:
+                author = self.writers.author(environment, pick.id, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
-            job = VariantJob(pick.id, index, seed, scripted(root, "a variant"), pick.why["generation"] + 1)
+            job = VariantJob(pick.id, index, seed, root, pick.why["generation"] + 1)
             return await self.pipeline.write(job, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json(), attempt=0))

@@ -29,7 +29,8 @@ from rods.rules.curriculum import selects, stage_rules
 from rods.rules.selection import TaskFacts, signals
 from rods.rules.tracker import Window
 from rods.rules.zones import TaskSignal
-from rods.tasks import AnyTask, Task
+from rods.simulation.generating import varied
+from rods.tasks import AnyTask
 
 BLOCK = 4 << 20  # bytes fetched at once, unless a single group is longer
 FRESH = 2.0  # seconds after which a file is opened although its size says that nothing has come: that makes a network
@@ -50,8 +51,7 @@ class Watch:
     _fetchers: tuple[Fetcher, ...] = field(init=False, default_factory=lambda: (Fetcher(), Fetcher(), Fetcher()))
 
     def __post_init__(self) -> None:
-        # No author varies a task that is judged at the end, so that none is a seed.
-        self._unvaried = frozenset(task.id for task in self.run.tasks if not isinstance(task, Task))
+        self._unvaried = frozenset(task.id for task in self.run.tasks if not varied(task))  # these are no seeds
         # In lockstep every step is considered; for a static pool one may not be missed behind a snapshot.
         self.state = RunState(self.run, every_step=self.lockstep or self.run.config.pool.static)
         self.newest = self.state.last_step
@@ -84,7 +84,7 @@ class Watch:
         rising = self.run.config.selection.order == "rising"
         self.active = {
             member.task_id: TaskFacts(
-                member.type, member.generation, _calls(state.task(member.task_id)) if rising else 0
+                member.type, member.generation, len(state.task(member.task_id).goal_calls) if rising else 0
             )
             for member in state.active.values()
             if member.task_id not in self._unvaried
@@ -156,12 +156,8 @@ class Watch:
         tasks = [state.task(member.task_id) for member in state.pool.generated]
         if not self.lockstep:
             staged = state.staging.candidates(state.staging.seq, by_pick=False)
-            tasks += [Task.from_json(one.content) for one in staged]
+            tasks += [AnyTask.from_json(one.content) for one in staged]
         return tasks
-
-
-def _calls(task: AnyTask) -> int:
-    return sum(map(len, task.calls)) if isinstance(task, Task) else 0
 
 
 def _played(step: ClosedStep) -> list[str]:

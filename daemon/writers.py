@@ -16,6 +16,7 @@ import structlog
 from buffers.run.run import Run
 from buffers.usage import UsageLog
 from daemon.authors.base import Author
+from daemon.authors.drawn import DrawnAuthor, ModelDrawer, ProceduralDrawer
 from daemon.authors.llm import LLMAuthor, prompt_hashes
 from daemon.authors.llm.asking import Asker
 from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
@@ -25,6 +26,7 @@ from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.llm import Budget, Client
 from rods.rules.curriculum import writes
+from rods.tasks import OpenTask, Task
 
 log = structlog.get_logger()
 
@@ -97,6 +99,12 @@ class Writers:
         asker = self._asker(f"{pick}#{index}", settings.answer_tries, pick, index)
         return LLMAuthor(environment, asker, settings, self.threads, duplicates=duplicates)
 
+    def drawer(self, pick: str, index: int) -> DrawnAuthor:
+        """Who writes variant `index` of `pick`, whose seed was drawn."""
+        if not self.by_model:
+            return ProceduralDrawer(self.threads)
+        return ModelDrawer(self._asker(f"{pick}#{index}", self.config.pipeline.answer_tries, pick, index))
+
     def asker(self, failure: str) -> Asker:
         """Who asks about one text of feedback. An answer that cannot be read is not asked for again."""
         return self._asker(f"feedback {failure}", 1, "feedback", failure)
@@ -115,12 +123,20 @@ class Writers:
         for name in self.run.manifest["environments"]:
             try:
                 environment = self.run.environments.load(name)
-                known = prompt_hashes(environment) if self.by_model else self.author(environment, "", 0).hashes
-                hashes[name] = dict(known)
+                hashes[name] = self._hashes(environment)
             except ComposeError as error:  # nothing to write with: its seeds will be finished as no_prompts
                 log.warning("no variants of this environment", environment=name, why=error.detail)
         names = [endpoint.name or endpoint.model for endpoint in self.config.operation.endpoints]
         return {"synthesis_model": names if self.by_model else self.config.pipeline.author, "prompts": hashes}
+
+    def _hashes(self, environment: Environment) -> dict[str, str]:
+        """Raises ComposeError where tasks of this environment cannot be composed."""
+        if self.by_model:
+            return dict(prompt_hashes(environment))
+        tasks = [task for task in self.run.tasks if task.environment.name == environment.name]
+        drawing = self.drawer("", 0).hashes if any(isinstance(task, OpenTask) for task in tasks) else {}
+        composing = self.author(environment, "", 0).hashes if any(isinstance(task, Task) for task in tasks) else {}
+        return {**drawing, **composing}
 
     def status(self) -> dict[str, Any]:
         """Fields of the heartbeat. Raises what stopped the log of calls (a full disk, for instance)."""

@@ -20,8 +20,8 @@ from rods.dialects.base import Dialect
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.episode.engine import MAX_STEPS, Trace
-from rods.episode.goals import goal_of
 from rods.episode.rewards import score
+from rods.players import Players
 from rods.tasks import AnyTask, Task, scripted
 from worlds.bfcl.world import Bfcl
 
@@ -45,8 +45,7 @@ class Maker(Protocol):
 
 def task_job(task: AnyTask, dialect: Dialect, environments: Environments) -> Job:
     """An episode of a task of any environment, as in training, without hints."""
-    environment = environments.load(task.environment.name)
-    return Job(task, environment, dialect, goal_of(environment, task), max_steps=MAX_STEPS)
+    return Players(environments).job(task, dialect, max_steps=MAX_STEPS)
 
 
 class TaskMaker:

@@ -27,12 +27,12 @@ from evaluation import card as cards
 from evaluation.scoring import paired, share
 from rods.canonical import keyed_random
 from rods.config import Config
-from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError, UserError
 from rods.files import read_regular
 from rods.observations import Rollout
+from rods.players import Players
 from rods.tasks import AnyTask, Task
 from trainer import simulated
 
@@ -75,7 +75,7 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
         made = _card(run, checkpoint, count)
         if again is not None and cards.different(recorded_card(file), made):
             again = None
-        _write(file, checkpoint, roll_out(run.config, checkpoint.policy, run.environments, tasks, count, again), made)
+        _write(file, checkpoint, roll_out(run.config, checkpoint.policy, run.players, tasks, count, again), made)
     return _summed(file)
 
 
@@ -85,7 +85,7 @@ def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
     if config.policy.kind != "simulated":
         from trainer.batches import scoring_jobs  # torch only where weights are
 
-        jobs = scoring_jobs(run.held_out, config, run.environments)
+        jobs = scoring_jobs(run.held_out, config, run.players)
     return cards.card(
         run.held_out,
         "held out of the run",
@@ -180,7 +180,7 @@ def _records(file: Path) -> list[dict[str, Any]]:
 def roll_out(
     config: Config,
     policy: Path,
-    environments: Environments,
+    players: Players,
     tasks: Sequence[AnyTask],
     count: int,
     only: frozenset[str] | None = None,
@@ -196,7 +196,7 @@ def roll_out(
     from trainer.engines.local import LocalEngine  # torch only where weights are
 
     engine = LocalEngine.load_alone(policy, config.rollouts, config.operation, config.policy.kind)
-    return _with_weights(engine, config, environments, tasks, count, only)
+    return _with_weights(engine, config, players, tasks, count, only)
 
 
 def _simulated(
@@ -213,7 +213,7 @@ def _simulated(
 def _with_weights(
     engine: LocalEngine,
     config: Config,
-    environments: Environments,
+    players: Players,
     tasks: Sequence[AnyTask],
     count: int,
     only: frozenset[str] | None,
@@ -225,12 +225,12 @@ def _with_weights(
         part = tasks[first : first + per_batch]
         if only is not None and not any(task.id in only for task in part):
             continue
-        jobs = [job for job in scoring_jobs(part, config, environments) for _ in range(count)]
+        jobs = [job for job in scoring_jobs(part, config, players) for _ in range(count)]
         key = keyed_random(config.random_seeds.rollouts, "held_out", first).getrandbits(63)
         samples = engine.rollouts(jobs, random_seed=key)
         for index, task in enumerate(part):
             traces = [sample.trace for sample in samples[index * count : (index + 1) * count]]
-            earnings = [earned(trace, task, "progress", environments, mining=False) for trace in traces]
+            earnings = [earned(trace, task, "progress", players.environments, mining=False) for trace in traces]
             yield task, [Scored(one, _official(task, trace)) for one, trace in zip(earnings, traces, strict=True)]
 
 

@@ -62,6 +62,7 @@ Gate = Literal[
     "profile",
     "duplicates",
     "contamination",
+    "witness",
 ]
 # Gates whose objections lie in the words of a turn, so that other words may mend them; the others blame calls or
 # neighbours.

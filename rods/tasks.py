@@ -24,7 +24,7 @@ that no task has two ids.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn
@@ -33,6 +33,20 @@ import orjson
 
 from rods.calls import Call
 from rods.canonical import content_id
+from rods.conversations import (
+    RUBRIC_LEVELS,
+    Checks,
+    Limits,
+    Persona,
+    Rubric,
+    Script,
+    one_of,
+    part_of,
+    read_goal,
+    read_limits,
+    read_user,
+    texts_of,
+)
 from rods.errors import UserError
 from rods.files import open_regular
 
@@ -40,10 +54,6 @@ SCHEMA, OPEN_SCHEMA = 1, 2
 FIELDS = frozenset(
     {"id", "schema", "environment", "type", "state", "user", "goal", "tools", "system", "limits", "split", "provenance"}
 )
-PERSONA_FIELDS = frozenset({"intent", "query", "further", "knows", "manner", "turns"})
-LIMIT_FIELDS = frozenset({"tool_turns", "replies"})
-PERSONA_TURNS = 8  # texts of a played user at most, where its task does not say
-RUBRIC_LEVELS = 2  # what a rubric gives at most
 TaskType = Literal["base", "long_context", "miss_func", "miss_param"]
 TASK_TYPES: tuple[TaskType, ...] = ("base", "long_context", "miss_func", "miss_param")
 Split = Literal["train", "validation", "test"]
@@ -93,91 +103,6 @@ class InitialState(dict[str, Any]):
 def state_json(state: Mapping[str, Any]) -> bytes:
     """The JSON of a state. Raises TypeError for what has none."""
     return state.json if type(state) is InitialState else orjson.dumps(state)
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A user whose texts are written down: one a turn."""
-
-    texts: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if not self.texts:
-            raise ValueError("'user.script' has no turns; a task needs at least one")
-
-
-@dataclass(frozen=True, slots=True)
-class Persona:
-    """A user who is played (001 §2.2.2). It opens with `query` and then answers the policy; an empty answer ends the
-    conversation. Only who plays it, and who judges, is told its `intent`, what it asks for `further` once the query is
-    served, what it `knows` (topic → its words, said when the policy asks about the topic) and its `manner` of talking.
-    `turns` bounds its texts, the query among them."""
-
-    intent: str
-    query: str
-    knows: Mapping[str, str] = field(default_factory=dict)
-    manner: str = ""
-    turns: int = PERSONA_TURNS
-    further: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.intent.strip() or not self.query.strip():
-            raise ValueError("a persona needs an 'intent' and a 'query' that are not blank")
-        if self.turns < 1:
-            raise ValueError(f"'user.persona.turns' is {self.turns}; the query alone is one")
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "intent": self.intent,
-            "query": self.query,
-            **({"further": list(self.further)} if self.further else {}),
-            **({"knows": dict(self.knows)} if self.knows else {}),
-            **({"manner": self.manner} if self.manner else {}),
-            "turns": self.turns,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Checks:
-    """A goal of named check functions of the environment, each asked once, of the final state: so many of all hold."""
-
-    calls: tuple[Call, ...]
-
-    def __post_init__(self) -> None:
-        if not self.calls:
-            raise ValueError("'goal.checks' is empty; a goal needs at least one check")
-
-
-@dataclass(frozen=True, slots=True)
-class Rubric:
-    """A goal of criteria in words, by which somebody judges the whole conversation: 0, 1 or 2 of 2 (001 §2.2.3: severe
-    errors, most criteria met, all met). `calls`: those that whoever wrote the task expects (eq. 3); only who judges is
-    told them."""
-
-    criteria: tuple[str, ...]
-    calls: tuple[Call, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.criteria or not all(text.strip() for text in self.criteria):
-            raise ValueError("'goal.rubric' needs criteria, texts that are not blank")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long a conversation may be, besides its user's turns: the replies of the policy that hold calls, and all of
-    its replies (001 D.4). It ends at the first that is reached; None: no limit."""
-
-    tool_turns: int | None = None
-    replies: int | None = None
-
-    def __post_init__(self) -> None:
-        given = [value for value in (self.tool_turns, self.replies) if value is not None]
-        if not given or min(given) < 1:
-            raise ValueError("'limits' needs 'tool_turns', 'replies' or both, each at least 1")
-
-    def as_json(self) -> dict[str, int]:
-        given = {"tool_turns": self.tool_turns, "replies": self.replies}
-        return {name: value for name, value in given.items() if value is not None}
 
 
 class AnyTask:
@@ -359,15 +284,10 @@ class OpenTask(AnyTask):
         return self.goal.calls
 
     def _user(self) -> dict[str, Any]:
-        if isinstance(self.user, Script):
-            return {"script": list(self.user.texts)}
-        return {"persona": self.user.as_json()}
+        return self.user.as_json()
 
     def _goal(self) -> dict[str, Any]:
-        if isinstance(self.goal, Checks):
-            return {"checks": [call.as_json() for call in self.goal.calls]}
-        calls = [call.as_json() for call in self.goal.calls]
-        return {"rubric": list(self.goal.criteria), **({"expected": calls} if calls else {})}
+        return self.goal.as_json()
 
     def _content(self) -> dict[str, Any]:
         return {**AnyTask._content(self), **({} if self.limits is None else {"limits": self.limits.as_json()})}
@@ -400,20 +320,20 @@ def _parsed(record: Any) -> AnyTask:
         raise ValueError("'state' must be an object")
     if not isinstance(system, str) or ("system" in record and not system.strip()):
         raise ValueError("'system' must be text that is not blank; leave it out where there is none")
-    environment, tools = _part(record, "environment", dict), _part(record, "tools", dict)
-    user = _one_of(record, "user", ("script", "persona"))
-    goal = _one_of(record, "goal", ("calls", "checks", "rubric"), expected="rubric")
-    held_out = _part(tools, "held_out", dict, "tools") if "held_out" in tools else {}
+    environment, tools = part_of(record, "environment", dict), part_of(record, "tools", dict)
+    user = one_of(record, "user", ("script", "persona"))
+    goal = one_of(record, "goal", ("calls", "checks", "rubric"), expected="rubric")
+    held_out = part_of(tools, "held_out", dict, "tools") if "held_out" in tools else {}
     reference = EnvironmentRef(
-        _part(environment, "name", str, "environment"), _part(environment, "hash", str, "environment")
+        part_of(environment, "name", str, "environment"), part_of(environment, "hash", str, "environment")
     )
     common: dict[str, Any] = {
         "environment": reference,
         "type": record["type"],
-        "tools": _texts(tools.get("names"), "tools.names"),
+        "tools": texts_of(tools.get("names"), "tools.names"),
         "state": state,
         "split": record.get("split", "train"),
-        "provenance": _part(record, "provenance", dict) if "provenance" in record else {},
+        "provenance": part_of(record, "provenance", dict) if "provenance" in record else {},
         "system": system,
         "id": record.get("id", ""),
     }
@@ -426,58 +346,21 @@ def _parsed(record: Any) -> AnyTask:
                 "'goal.calls' go by turns, and a persona's are not known beforehand: give checks or a rubric"
             )
         task = Task(
-            script=_texts(user["script"], "user.script"),
+            script=texts_of(user["script"], "user.script"),
             calls=tuple(
                 tuple(Call.from_json(call) for call in turn)
-                for turn in _lists(_part(goal, "calls", list, "goal"), "goal.calls")
+                for turn in _lists(part_of(goal, "calls", list, "goal"), "goal.calls")
             ),
-            held_out={_turn(turn): _texts(names, f"tools.held_out.{turn}") for turn, names in held_out.items()},
+            held_out={_turn(turn): texts_of(names, f"tools.held_out.{turn}") for turn, names in held_out.items()},
             **common,
         )
     elif held_out:
         raise ValueError("'tools.held_out' goes by turns of ground truth: only a task with 'goal.calls' has it")
     else:
-        task = OpenTask(user=_user_of(user), goal=_goal_of(goal), limits=_limits_of(record), **common)
+        task = OpenTask(user=read_user(user), goal=read_goal(goal), limits=read_limits(record), **common)
     if task.as_json()["schema"] != record["schema"]:
         raise ValueError(f"'schema' is {record['schema']}; what the task has makes it {task.as_json()['schema']}")
     return task
-
-
-def _user_of(user: Mapping[str, Any]) -> Script | Persona:
-    if "script" in user:
-        return Script(_texts(user["script"], "user.script"))
-    given = _part(user, "persona", dict, "user")
-    if unknown := set(given) - PERSONA_FIELDS:
-        raise ValueError(f"unknown fields {sorted(unknown)} in 'user.persona'")
-    knows, manner, turns = given.get("knows", {}), given.get("manner", ""), given.get("turns", PERSONA_TURNS)
-    if not isinstance(knows, dict) or not all(isinstance(one, str) and one.strip() for one in knows.values()):
-        raise ValueError("'user.persona.knows' must be an object of texts that are not blank: topic to what is said")
-    if not isinstance(manner, str):
-        raise ValueError("'user.persona.manner' must be text")
-    if type(turns) is not int:
-        raise ValueError(f"'user.persona.turns' is {turns!r}; it must be a whole number")
-    where, further = "user.persona", _texts(given.get("further", []), "user.persona.further")
-    if not all(text.strip() for text in further):
-        raise ValueError("'user.persona.further' must be a list of texts that are not blank")
-    return Persona(_part(given, "intent", str, where), _part(given, "query", str, where), knows, manner, turns, further)
-
-
-def _goal_of(goal: Mapping[str, Any]) -> Checks | Rubric:
-    if "rubric" not in goal:
-        return Checks(tuple(Call.from_json(call) for call in _part(goal, "checks", list, "goal")))
-    expected = _part({"expected": [], **goal}, "expected", list, "goal")
-    return Rubric(_texts(goal["rubric"], "goal.rubric"), tuple(Call.from_json(call) for call in expected))
-
-
-def _limits_of(record: Mapping[str, Any]) -> Limits | None:
-    if "limits" not in record:
-        return None
-    given = _part(record, "limits", dict)
-    if unknown := set(given) - LIMIT_FIELDS:
-        raise ValueError(f"unknown fields {sorted(unknown)} in 'limits'")
-    if not all(type(value) is int for value in given.values()):
-        raise ValueError("'limits' must be whole numbers")
-    return Limits(**given)
 
 
 def read_tasks(path: Path) -> Iterator[AnyTask]:
@@ -512,34 +395,10 @@ def task_lines(tasks: Iterable[AnyTask]) -> bytes:
     return b"".join(orjson.dumps(task.as_json()) + b"\n" for task in tasks)
 
 
-def _part(record: Mapping[str, Any], key: str, kind: type, inside: str = "") -> Any:
-    value = record.get(key)
-    if not isinstance(value, kind):
-        name = f"{inside}.{key}" if inside else key
-        raise ValueError(f"'{name}' must be {'text' if kind is str else 'a list' if kind is list else 'an object'}")
-    return value
-
-
-def _one_of(record: Mapping[str, Any], key: str, kinds: Sequence[str], **beside: str) -> dict[str, Any]:
-    """The object under `key`, which has exactly one of `kinds`, and nothing else but what may stand `beside` one."""
-    part: dict[str, Any] = _part(record, key, dict)
-    named = [name for name in part if beside.get(name) not in part]
-    if len(named) != 1 or named[0] not in kinds:
-        found = ", ".join(map(repr, part)) or "nothing"
-        raise ValueError(f"'{key}' has {found}; it must have one of {', '.join(kinds)}")
-    return part
-
-
 def _lists(value: Any, name: str) -> list[list[Any]]:
     if not isinstance(value, list) or not all(isinstance(item, list) for item in value):
         raise ValueError(f"'{name}' must be a list of lists")
     return value
-
-
-def _texts(value: Any, name: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError(f"'{name}' must be a list of texts")
-    return tuple(value)
 
 
 def _turn(text: str) -> int:

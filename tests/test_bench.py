@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench import nano_feedback, nano_loop
+from bench import nano_feedback, nano_loop, nano_personas
 from bench.__main__ import NOT_MEASUREMENTS
 from rods.config import identity_diff, parse_config
 
@@ -99,6 +99,13 @@ def test_a_condition_of_the_feedback_study_is_what_its_name_says() -> None:
         assert study.against(f"Environment Tuning without stage {gone}") == "Environment Tuning"
     assert {name: staged(name) for name in study.conditions} == known
     assert list(study.conditions) == list(known), "the table's order"
+
+
+def test_users_who_know_nothing_are_all_that_the_control_of_the_persona_study_changes() -> None:
+    study = nano_personas.STUDY
+    found = {name: identity(study, name) for name in study.conditions}
+    changed = identity_diff(found["asking"], found["mute users"])
+    assert changed == ["data.tasks: 'desk-personas' → 'desk-personas-mute'"]
 
 
 def test_runs_that_spent_more_than_others_are_named() -> None:

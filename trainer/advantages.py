@@ -1,12 +1,12 @@
 """Advantages: the reward of a rollout against a baseline, and the hook that may reweight it.
 
-| baseline | scale | known as |
-|---|---|---|
-| group | group | GRPO |
-| group | none | Dr. GRPO: keeps the emphasis on groups that disagree most |
-| leave_one_out | none | RLOO |
-| batch | batch | REINFORCE++, global normalisation (003) |
-| group | batch | REINFORCE++ with a group baseline |
+What the combinations are known as:
+
+    group, scaled by the group      GRPO
+    group, not scaled               Dr. GRPO: keeps the emphasis on groups that disagree most
+    leave_one_out, not scaled       RLOO
+    batch, scaled by the batch      REINFORCE++, global normalisation (003)
+    group, scaled by the batch      REINFORCE++ with a group baseline
 
 An infrastructure failure has no reward (NaN): it counts in no mean and gets the advantage 0.
 

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 from rods import dialects
 from rods.analysis.failures import failed_calls
 from rods.config import Config
-from rods.dialects.base import Dialect
 from rods.environments.loading import Environments
 from rods.episode.diagnosis import diagnose
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
-from rods.episode.goals import goal_of
 from rods.episode.rewards import score
-from rods.interfaces.base import IDENTITY, Interface
 from rods.observations import EpisodeReward, Group, Rollout
+from rods.players import Players
 from rods.tasks import AnyTask, Task
 from trainer.advantages import RolloutView, turn_spans
 from trainer.policy import Batch
@@ -26,24 +24,19 @@ if TYPE_CHECKING:
     from trainer.engines.base import Sample  # imports torch
 
 
-def jobs(batch: Batch, config: Config, environments: Environments) -> list[Job]:
+def jobs(batch: Batch, config: Config, players: Players) -> list[Job]:
     """The episodes of a batch, slot by slot, with the prompt and through the interface of its stage."""
     dialect = dialects.load(config.policy.dialect, batch.rules.prompt)
     count, interface = config.rollouts.rollouts_per_task, batch.interface
-    every = [(slot, _job(slot.task, dialect, interface, config, environments)) for slot in batch.slots]
+    longest = config.rollouts.max_steps
+    every = [(slot, players.job(slot.task, dialect, interface=interface, max_steps=longest)) for slot in batch.slots]
     return [job for slot, job in every for job in [replace(job, head=slot.head)] * count]
 
 
-def scoring_jobs(tasks: Sequence[AnyTask], config: Config, environments: Environments) -> list[Job]:
+def scoring_jobs(tasks: Sequence[AnyTask], config: Config, players: Players) -> list[Job]:
     """One episode a task for validation and held-out scores: the prompt of the last stage, the identity interface."""
     dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
-    return [_job(task, dialect, IDENTITY, config, environments) for task in tasks]
-
-
-def _job(task: AnyTask, dialect: Dialect, interface: Interface, config: Config, environments: Environments) -> Job:
-    environment = environments.load(task.environment.name)
-    goal = goal_of(environment, task)
-    return Job(task, environment, dialect, goal, interface=interface, max_steps=config.rollouts.max_steps)
+    return [players.job(task, dialect, max_steps=config.rollouts.max_steps) for task in tasks]
 
 
 def groups(

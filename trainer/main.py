@@ -101,7 +101,7 @@ def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None, conf
         raise UserError("there is no such run", where=str(path), remedy="give the configuration of a new one")
     else:
         config = read_config(config_file)
-        tasks = load_tasks(config.data, config_file.parent)
+        tasks = load_tasks(config.data, config_file.parent, train_needed=config.pool_slots > 0)
         warnings = check(config, tasks, Environments(config.operation.sandbox))
     launch = launched(accelerate) if accelerate else Launch(int(os.environ.get("WORLD_SIZE", "1")))
     for line in lines(plan(path, config, tasks, warnings, launch, config_json)):

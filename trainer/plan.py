@@ -27,6 +27,7 @@ from buffers.run import runfolder
 from rods.config import Config
 from rods.errors import UserError
 from rods.files import read_regular
+from rods.rules.order import epoch_steps
 from rods.tasks import AnyTask
 
 FLOAT, HALF = 4, 2  # bytes
@@ -120,7 +121,8 @@ def plan(
         },
         "steps": {
             "steps": training.steps,
-            "steps_in_the_first_epoch": math.ceil(len(first) / training.batch_tasks),
+            "steps_in_the_first_epoch": epoch_steps(config, len(first)),
+            "drawn_tasks_a_step": config.drawn_slots,
             "stages": [_stage(stage.model_dump()) for stage in config.curriculum.stages],
             "rollouts_a_step": sequences,
             "rollouts": sequences * training.steps,

@@ -13,8 +13,8 @@ import torch
 
 from buffers.checkpoints import ADOPTED
 from rods.config import Config
-from rods.environments.loading import Environments
 from rods.errors import UserError
+from rods.players import Players
 from rods.tasks import AnyTask
 from trainer.batches import scoring_jobs
 from trainer.engines.base import RolloutEngine
@@ -33,7 +33,7 @@ class Weights:
     def __init__(
         self,
         config: Config,
-        environments: Environments,
+        players: Players,
         engine: LocalEngine,
         rollouts: RolloutEngine,
         synchronise: Callable[[], None],
@@ -41,7 +41,7 @@ class Weights:
         ranks: Ranks,
     ) -> None:
         self.synchronise = synchronise
-        self.config, self.environments = config, environments
+        self.config, self.players = config, players
         self.engine, self.rollouts, self.shards, self.ranks = engine, rollouts, shards, ranks
         self._generators: list[torch.Tensor] | None = None
         ranks.services = {
@@ -79,7 +79,7 @@ class Weights:
     def _validate(self, tasks: Sequence[AnyTask]) -> list[float | None]:
         mine = tasks[self.ranks.index :: self.ranks.count]
         self.synchronise()
-        jobs = scoring_jobs(mine, self.config, self.environments)
+        jobs = scoring_jobs(mine, self.config, self.players)
         samples = self.rollouts.rollouts(jobs, random_seed=0, greedy=True)
         earned = [
             None if one.trace.end == "infrastructure" else one.trace.resolved / one.trace.expected for one in samples

@@ -2,8 +2,9 @@
 
 It is never evidence for the method: how it learns is assumed, not measured.
 
-The model. Every task has a fixed difficulty; the policy has one number, its skill, on the same scale. A turn is
-resolved with the probability σ((skill − difficulty) / WIDTH), independently of the others. A step whose groups all
+The model. Every task has a fixed difficulty, a drawn one (001) that of its levels; the policy has one number, its
+skill, on the same scale. A turn is resolved with the probability σ((skill − difficulty) / WIDTH), independently of the
+others. A step whose groups all
 disagree (reward variance above 0) raises the skill by `policy.growth`, a step where a share of them does, by that
 share. So mastered and hopeless tasks teach nothing, which is the one claim about GRPO that the loop rests on.
 
@@ -18,6 +19,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +31,7 @@ from rods.episode.rewards import RANGES
 from rods.errors import UserError
 from rods.faults import LABELS, SUCCESSES, Label
 from rods.observations import EpisodeReward, Group, Rollout
+from rods.rules.difficulty import RANGES as LEVELS
 from rods.tasks import AnyTask, Task
 from trainer.advantages import advantages, with_advantages
 from trainer.policy import Batch
@@ -45,7 +48,10 @@ STATE = "simulated.json"
 
 
 def difficulty(task: AnyTask) -> float:
-    """The difficulty of `task`, keyed by its id; a variant takes its root's key and a little noise of its own."""
+    """The difficulty of `task`, keyed by its id; a variant takes its root's key and a little noise of its own. That of
+    a drawn task is the mean share of the way that each dimension has gone from its lowest to its highest level."""
+    if (levels := task.provenance.get("levels")) is not None:
+        return fmean((levels[name] - low) / (high - low) for name, (low, high) in LEVELS.items())
     root = str(task.provenance.get("root", task.id))
     low, high = SPREAD
     value = low + (high - low) * _uniform(1, "difficulty", root)[0] + TYPE_OFFSET[task.type]

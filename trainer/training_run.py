@@ -11,7 +11,7 @@ import gzip
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -31,10 +31,12 @@ from rods.faults import LABELS
 from rods.observations import Dynamics, Group, Update, dynamics, label_counts
 from rods.rules import curriculum
 from rods.rules.curriculum import Course
-from rods.rules.order import EpochSlot, head_start, steps_per_epoch
+from rods.rules.order import EpochSlot, epoch_steps, head_start
 from rods.rules.order import batch as slots_of_batch
+from rods.simulation.generating import Generator
 from rods.tasks import Task
 from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
+from worlds.sources import procedural_generator
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
 
@@ -94,6 +96,7 @@ class TrainingRun:
         self._course = Course() if self.resumed is None else _course(self.resumed)
         self._epoch: Epoch | None = None
         self._policy: Policy | None = None
+        self._generate: Generator | None = None  # of drawn tasks, made when the first is wanted
         self._outstanding: Batch | None = None
         self._labels: Counter[str] = Counter()  # of the last step
         self._dynamics = Dynamics()  # of the last step, too
@@ -170,13 +173,13 @@ class TrainingRun:
                 self._save()
                 raise
         epoch = self._opened
-        slots = slots_of_batch(epoch.slots, self.config.training.batch_tasks, self._cursor)
+        slots = slots_of_batch(epoch.slots, pool, self._cursor) if (pool := self.config.pool_slots) else []
         self._outstanding = Batch(
             step=self.step + 1,
             epoch=epoch.number,
             stage=epoch.stage,
             rules=curriculum.stage_rules(self.config.curriculum, epoch.stage),
-            slots=tuple(self._slot(index, slot) for index, slot in enumerate(slots)),
+            slots=(*(self._slot(index, slot) for index, slot in enumerate(slots)), *self._drawn()),
             order_hash=epoch.order_hash,
             traced=self._traces.wanted(self.step + 1),
             dialect=self.config.policy.dialect,
@@ -191,6 +194,15 @@ class TrainingRun:
             tracker = self.log.state.tracker
             head = head_start(task.expected, tracker.window(task.id), tracker.last_step(task.id), share)
         return BatchSlot(index, task, slot.role, head)
+
+    def _drawn(self) -> Iterator[BatchSlot]:
+        """The slots behind those of the pool: tasks that are drawn for the next step."""
+        indices = range(self.config.pool_slots, self.config.training.batch_tasks)
+        if indices:
+            if self._generate is None:
+                self._generate = procedural_generator(self.config, self.run.environments)
+            tasks = self.log.draw(self.step + 1, indices, self._generate)
+            yield from (BatchSlot(index, task, "drawn") for index, task in zip(indices, tasks, strict=True))
 
     def record(self, batch: Batch, groups: Sequence[Group], traces: Sequence[Mapping[str, Any]] = ()) -> None:
         """Makes the groups of `batch` durable, one a slot in order; to be called before the update that they cause.
@@ -252,7 +264,7 @@ class TrainingRun:
     @property
     def _batches(self) -> int:
         """Steps in the open epoch; the last one is filled from the front of the order."""
-        return steps_per_epoch(len(self._opened.slots), self.config.training.batch_tasks)
+        return epoch_steps(self.config, len(self._opened.slots))
 
     def _next_course(self) -> Course:
         """Validates where the stage asks for it, and decides on the next epoch's stage. Raises TrainingStopped when the
@@ -294,11 +306,15 @@ class TrainingRun:
             raise TrainingStopped("signal")
 
     def _check_order(self, checkpoint: Checkpoint) -> None:
-        wanted, found = checkpoint.position.order_hash, self._opened.order_hash
-        if wanted and wanted != found:
+        wanted: str | int = checkpoint.position.order_hash
+        found: str | int = self._opened.order_hash
+        what = f"epoch {self._epoch_number} another order"
+        if not wanted or wanted == found:
+            found = self.log.state.difficulty.value
+            wanted, what = checkpoint.position.curriculum.get("difficulty", found), "drawn tasks another difficulty"
+        if wanted != found:
             raise RefusedError(
-                f"the logs give epoch {self._epoch_number} another order ({found}) than the checkpoint was taken in "
-                f"({wanted})",
+                f"the logs give {what} ({found}) than the checkpoint was taken in ({wanted})",
                 where=str(checkpoint.folder),
                 remedy="`rods verify` says which record differs",
             )
@@ -335,7 +351,8 @@ class TrainingRun:
         log.info("checkpoint", step=self.step, folder=self._saved.folder.name, seconds=seconds)
 
     def _curriculum(self) -> dict[str, Any]:
-        return {**self._course.as_json(), "finished": self.finished, "extensions": self.run.extensions}
+        drawn = {"difficulty": self.log.state.difficulty.value} if self.config.source.drawn else {}
+        return {**self._course.as_json(), **drawn, "finished": self.finished, "extensions": self.run.extensions}
 
     def _remembers_the_end(self, checkpoint: Checkpoint) -> bool:
         """Whether the run was over when the checkpoint was taken, and has not been extended since."""

@@ -76,7 +76,7 @@ def follow(run: Run) -> None:
 def _train(run: Run, training: TrainingRun | None, ranks: Ranks) -> None:
     if ranks.together(lambda: driven(training).finished):
         return
-    batches.scoring_jobs(run.tasks, run.config, run.environments)  # refuses now what nothing here judges
+    batches.scoring_jobs(run.tasks, run.config, run.players)  # refuses now what nothing here judges
     settle_torch(run.config)
     folder = ranks.together(lambda: starting_weights(driven(training)))
     engine = LocalEngine.load(
@@ -108,7 +108,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         self, run: Run, training: TrainingRun | None, ranks: Ranks, engine: LocalEngine, how: sharding.Kind
     ) -> None:
         self.config, self.training, self.ranks, self.engine = run.config, training, ranks, engine
-        self.loaded = run.environments  # TRL has an attribute `environments` of its own
+        self.loaded, self.players = run.environments, run.players  # TRL has an attribute `environments` of its own
         self.hook = load_hook(run.config.training.advantage_hook)
         self.batch: Batch | None = None
         self.samples: list[Sample] = []  # of this process, as are their advantages
@@ -136,7 +136,7 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]
         if how != "whole" and self.rollout_engine is engine:
             engine.model.to(self.accelerator.device)  # what TRL does with a policy that is not spread
         self.weights = Weights(
-            run.config, run.environments, engine, self.rollout_engine, self.synchronise, self.shards, ranks
+            run.config, run.players, engine, self.rollout_engine, self.synchronise, self.shards, ranks
         )
 
     def synchronise(self) -> None:
@@ -295,7 +295,7 @@ def _roll_out(prompts: list[str], trainer: _Trainer) -> dict[str, Any]:
         trainer.synchronise()
     trainer.batch = batch = ranks.together(lambda: driven(trainer.training).next_batch())
     ranks.agree(batch.hash())
-    every = batches.jobs(batch, config, trainer.loaded)
+    every = batches.jobs(batch, config, trainer.players)
     mine = ranks.part(len(every))
     count = len(every) // len(batch.slots)
     if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:

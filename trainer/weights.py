@@ -1,4 +1,4 @@
-"""Weights of rollouts from the labels of their turns: SEAL's hook (002 §3.4, eq. 10–12).
+"""The advantage hooks that ship: SEAL's weights of rollouts (002 §3.4, eq. 10–12), and advantages of turns (001 E.1).
 
 `training.advantage_hook = "trainer.weights:seal"` multiplies the advantage of each rollout by
 
@@ -9,6 +9,12 @@ from such a turn. Successes are weighted, too, and since w > 0 no advantage chan
 between 0.6 and 2, the clip never binds.
 
 Other values make a hook of your own: `mine = weighted(response_mismatch=0.5)` in a module that the configuration names.
+
+`training.advantage_hook = "trainer.weights:turn_level"` takes the reward of each turn for the advantage of its tokens,
+in place of the rollout's (001 E.1; its equation 18 was lost: this is what is said of it, that the sign of a reward is
+that of its advantage and more of it weighs more, with no mean of 0): 1 for a turn that was resolved, −1 for one that
+was not, or that the rollout was cut in. In the paper the models that play user and tools reward the turns. Here ground
+truth does; an episode that is judged once has no rewards of turns, and is refused.
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ import numpy as np
 
 from rods.errors import UserError
 from rods.faults import LABELS, Label
+from rods.tasks import scripted
 from trainer.advantages import AdvantageEstimate, Array, Hook
 
 # ρ of 002 Table 6, which has none for the four labels of Table 5 alone: those are ours.
@@ -73,3 +80,16 @@ def _wrong(what: str, remedy: str) -> UserError:
 
 
 seal = weighted()
+
+
+def turn_level(estimate: AdvantageEstimate) -> Sequence[Array]:
+    """The hook of that name. Raises UserError for a task whose episodes are judged once, at the end."""
+    found = []
+    for seen in estimate.rollouts:
+        scripted(seen.task, "the advantage of a turn")
+        values = np.zeros(seen.tokens)
+        if seen.rollout.reward is not None:  # the machinery broke: nothing was earned
+            for turn, (start, end) in zip(seen.trace.turns, seen.turns, strict=True):
+                values[start:end] = 1.0 if turn.verdict is not None and turn.verdict.resolved else -1.0
+        found.append(values)
+    return found

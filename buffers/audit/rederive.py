@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from buffers.folds.drawn import DrawnTasks
 from buffers.folds.feedback import FeedbackFold
 from buffers.folds.observations import ClosedStep, Observations, digest, windows_json
 from buffers.folds.pool import Pool, initial, merges
@@ -76,6 +77,8 @@ class Rederivation:
         self.staging.poll()
         self.feedback = FeedbackFold(run.path, strict=True)
         self.feedback.poll()
+        self.drawn = DrawnTasks(run.path, strict=True)
+        self.drawn.poll()
         self.pool = Pool(initial(run))
         self.members: dict[int, frozenset[str]] = {}  # epoch → tasks of its slots
         self.admission = Admission(run, self.pool.injected)
@@ -226,11 +229,28 @@ class Rederivation:
         for index, (record, group) in enumerate(zip(step.records, step.groups, strict=True)):
             if (record["attempt"], record["step"], record["index"]) != (step.attempt, step.step, index):
                 self.findings.problem(where, f"record {record['seq']} is not its group {index}")
-            if group.task not in self.members.get(step.epoch, frozenset()):
+            drawn = group.role == "drawn"
+            if self.run.config.source.drawn and drawn is not (index >= self.run.config.pool_slots):
+                self.findings.problem(where, f"group {index} has a task of the wrong source ({group.role})")
+            elif drawn:
+                self._check_drawn(step.step, index, group.task, where)
+            elif group.task not in self.members.get(step.epoch, frozenset()):
                 self.findings.problem(where, f"task {group.task} was not in epoch {step.epoch}")
             reported.append({key: value for key, value in record.items() if key not in ENVELOPE})
         if digest(step.epoch, step.record["policy_step"], reported) != step.record["digest"]:
             self.findings.problem(where, "its digest does not fit its groups")
+
+    def _check_drawn(self, step: int, slot: int, task_id: str, where: str) -> None:
+        """Whether the task of a slot is the one that was drawn for it, at the difficulty of the steps before."""
+        faced = self.observations.difficulty.faced
+        assert faced is not None, "its own groups were folded"
+        try:
+            drawn = self.drawn.at((step, slot, faced.difficulty)).id
+        except (KeyError, ValueError):
+            drawn = "none"
+        if drawn != task_id:
+            told = f"at difficulty {faced.difficulty} {drawn} was drawn there"
+            self.findings.problem(where, f"group {slot} is of task {task_id}, and {told}")
 
     def _check_interface(self, step: ClosedStep, where: str) -> None:
         """Whether an evolving interface was shown in the version that the labels before it give, with the texts that
@@ -261,6 +281,8 @@ class Rederivation:
         if not self.observations.live(stored["attempt"], step):
             return
         self._stored = None
+        if self.run.config.source.drawn and stored.get("difficulty") != self.observations.difficulty.as_json():
+            self.findings.problem(runfolder.TRACKER, f"its difficulty is not what the observations up to {step} say")
         known = windows_json(self.observations.tracker)
         for task_id in [one for one in known if self.pool.gone(one)]:
             del known[task_id]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import orjson
 
 from buffers.audit.rederive import Findings, Rederivation
 from buffers.ends import short_logs
+from buffers.folds.drawn import Place
 from buffers.folds.feedback import FeedbackFold
 from buffers.folds.observations import ClosedStep, Observations
 from buffers.folds.pool import initial
@@ -24,17 +25,23 @@ from buffers.log.tail import read, read_raw
 from buffers.run import runfolder
 from buffers.run.run import Run, extensions_of
 from rods import dialects
+from rods.conversations import Rubric
 from rods.episode.diagnosis import diagnose
-from rods.episode.drivers import Job, played_again
+from rods.episode.drivers import played_again
 from rods.episode.engine import Trace
-from rods.episode.goals import goal_of
 from rods.errors import CorruptLogError
 from rods.gates import replay as ground_truth_faults
+from rods.gates.drawn import replayed_drawn
 from rods.gates.feedback import GroundTruthValues, failing, feedback_faults
+from rods.gates.records import Reason
 from rods.interfaces.approved import failure_id
 from rods.observations import Group
 from rods.rules.curriculum import stage_rules
-from rods.tasks import AnyTask, OpenTask, Rubric, Task
+from rods.rules.difficulty import levels
+from rods.simulation.generating import Wanted
+from rods.simulation.verifying import unjudged
+from rods.tasks import AnyTask, OpenTask, Task
+from worlds.sources import procedural_generator
 
 __all__ = ["Findings", "verify"]
 LOGS = (
@@ -45,6 +52,7 @@ LOGS = (
     runfolder.REJECTED,
     runfolder.FEEDBACK,
     runfolder.DROPPED,
+    runfolder.DRAWN,
     runfolder.EXTENSIONS,
 )
 SIZES = {"step": "groups", "considered": "picks"}  # closing kinds whose record says how many records it closes
@@ -66,6 +74,7 @@ def verify(path: Path, replay: bool = False) -> Findings:
         for short in short_logs(run):
             findings.problem(short.log, short.what)
         _check_feedback(run, findings, replay=replay)
+        _check_drawn(run, findings, replay=replay)
         history = Rederivation(run, findings)
         history.walk()
         _check_picks(run, history.pool.injected, findings)
@@ -73,13 +82,28 @@ def verify(path: Path, replay: bool = False) -> Findings:
         if replay:
             for task_id, seq in history.pool.injected.items():
                 task = history.staging.task(seq)
-                findings.count("variants replayed")
-                for fault in ground_truth_faults(run.environments.load(task.environment.name), task):
+                for fault in _variant_faults(run, task, findings):
                     findings.problem(f"variant {task_id}", str(fault))
             _check_traces(run, history, findings)
     except CorruptLogError as error:
         findings.problem("log", str(error))
     return findings
+
+
+def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Reason]:
+    """What is wrong with an injected variant when its ground truth, or its witness conversation, is run again. A world
+    that somebody outside plays is not asked: it answers otherwise each time."""
+    environment = run.environments.load(task.environment.name)
+    if isinstance(task, Task):
+        findings.count("variants replayed")
+        return ground_truth_faults(environment, task)
+    assert isinstance(task, OpenTask)
+    job = run.playing(task)
+    if job.waits or not environment.features.deterministic:
+        findings.count("variants that are not played again")
+        return ()
+    findings.count("variants replayed")
+    return replayed_drawn(environment, task, job)
 
 
 def _check_traces(run: Run, history: Rederivation, findings: Findings) -> None:
@@ -105,9 +129,10 @@ def _check_traces(run: Run, history: Rederivation, findings: Findings) -> None:
                     f"{runfolder.TRACES}/{file.name}", f"has a trace that is not rollout {rollout} of group {slot}"
                 )
                 continue
-            if trace.task not in tasks:
-                tasks[trace.task] = history.staging.task(history.pool.injected[trace.task])
-            task = tasks[trace.task]
+            if trace.task in history.pool.injected:
+                tasks.setdefault(trace.task, history.staging.task(history.pool.injected[trace.task]))
+            drawn = groups[slot].role == "drawn"
+            task = history.drawn.task(trace.task) if drawn else tasks[trace.task]
             if isinstance(task, OpenTask):
                 where = f"step {step.step} of attempt {step.attempt}, group {slot}, rollout {rollout}"
                 for problem in _differs(run, task, step, groups[slot], rollout, trace):
@@ -133,10 +158,12 @@ def _differs(run: Run, task: OpenTask, step: ClosedStep, group: Group, rollout: 
     if (recorded.resolved, recorded.expected) != (trace.resolved, trace.expected):
         yield f"it resolved {recorded.resolved} of {recorded.expected}, its trace {trace.resolved} of {trace.expected}"
     environment = run.environments.load(task.environment.name)
-    if trace.end == "infrastructure" or isinstance(task.goal, Rubric) or not environment.features.deterministic:
+    if trace.end == "infrastructure" or not environment.features.deterministic:
         return
+    if isinstance(task.goal, Rubric) and unjudged(task.goal):
+        return  # a trainer of one's own has judged it
     dialect = dialects.load(run.config.policy.dialect, stage_rules(run.config.curriculum, step.stage).prompt)
-    job = Job(task, environment, dialect, goal_of(environment, task), max_steps=run.config.rollouts.max_steps)
+    job = run.players.job(task, dialect, max_steps=run.config.rollouts.max_steps)
     before, after = trace.as_json(), played_again(job, trace).as_json()
     for part in ("outcome", "turns", "end", *(["messages"] if group.interface == "identity" else [])):
         if before.get(part) != after.get(part):
@@ -226,6 +253,31 @@ def _check_feedback(run: Run, findings: Findings, *, replay: bool) -> None:
                 faults = feedback_faults(environment, tools[case.tool], other, case.pattern, record["text"], truth)
                 for fault in faults:
                     findings.problem(where, f"its text does not pass the gates: {fault}")
+
+
+def _check_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
+    """Whether every task was drawn once for its place, with the levels that its difficulty gives; with `replay` also
+    whether the generator without a model draws the same task again. That steps were made of them is checked where
+    steps are (buffers.audit.rederive)."""
+    config, places = run.config, set[Place]()
+    again = procedural_generator(config, run.environments) if replay and config.source.drawn else None
+    for record in read(run.path / runfolder.DRAWN):
+        where = f"{runfolder.DRAWN}, record {record['seq']}"
+        findings.count("drawn tasks")
+        step, slot, difficulty = place = record["step"], record["slot"], record["difficulty"]
+        if place in places:
+            findings.problem(where, f"slot {slot} of step {step} at difficulty {difficulty} was drawn before")
+        places.add(place)
+        try:
+            task = AnyTask.from_json(record["task"])
+            wanted = Wanted(*place, levels(config.difficulty, difficulty, config.random_seeds.drawn, step, slot))
+        except ValueError as error:
+            findings.problem(where, f"is no task that could be drawn: {error}")
+            continue
+        if task.provenance.get("levels") != wanted.levels.as_json():
+            findings.problem(where, f"its levels are not those of difficulty {difficulty}")
+        elif again is not None and again([wanted])[0].id != task.id:
+            findings.problem(where, "the generator draws another task there")
 
 
 def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> None:

@@ -24,6 +24,7 @@ from buffers.run.runfolder import OBSERVATIONS
 from rods.canonical import ID_DIGITS
 from rods.files import open_regular
 from rods.observations import Group
+from rods.rules.difficulty import Difficulty
 from rods.rules.evolution import Evolution
 from rods.rules.mining import Mining
 from rods.rules.tracker import Tracker
@@ -103,6 +104,7 @@ class Observations:
     tracker: Tracker
     mining: Mining  # of failures, where a stage shows feedback of agents
     evolution: Evolution
+    difficulty: Difficulty  # of drawn tasks
     last_step: int  # live and closed; 0 before the first
     update: Record | None  # the latest live one that was read: when a step is yielded, that of the step before
     snapshot: int  # the seq up to which closed parts need not be read again
@@ -117,6 +119,8 @@ class Observations:
         self._config, self._strict, self._every_step, self._keep = run.config, strict, every_step, keep
         evolves = run.config.curriculum.model_dump(include={"evolve_steps", "evolve_above", "evolve_below"})
         key = [run.config.zones.model_dump(), run.config.selection.boundary, evolves]
+        if run.config.source.drawn:
+            key.append(run.config.difficulty.model_dump(mode="json"))
         if run.config.by_agents:
             key.append(run.config.feedback.model_dump())
         self._snapshots = Snapshots(self.path, key)
@@ -180,19 +184,22 @@ class Observations:
                     self.tracker.apply(groups)
                     if self._config.by_agents:
                         self.mining.apply(record["step"], groups)
-                    self.evolution.apply([one for one in groups if one["kind"] == "group"])
+                    whole = [one for one in groups if one["kind"] == "group"]  # none that is lost
+                    self.evolution.apply(whole)
+                    self.difficulty.apply(record["step"], whole)
                     self.last_step = record["step"]
                     self._digests += NO_DIGEST * (self.last_step - 1 - len(self._digests) // DIGEST)  # lost to damage
                     self._digests += bytes.fromhex(record["digest"])
                     if wanted:
-                        yield ClosedStep(record, [one for one in groups if one["kind"] == "group"])  # none that is lost
-                    del groups
+                        yield ClosedStep(record, whole)
+                    del groups, whole
 
     def _fold_anew(self) -> None:
         self.snapshot, self.update = 0, None
         self.tracker = Tracker(self._config.zones, self._config.selection.boundary)
         self.mining = Mining(self._config.feedback)
         self.evolution = Evolution(self._config.curriculum)
+        self.difficulty = Difficulty(self._config.difficulty)
         for snapshot in self._snapshots.newest() if not self._every_step else ():
             if self._begin_behind(snapshot):
                 return
@@ -203,7 +210,7 @@ class Observations:
 
     def _begin_behind(self, snapshot: Snapshot) -> bool:
         """False when a later start has dropped steps that the snapshot holds."""
-        lineage, last_step, digests, tracker, evolution, mined = snapshot.state
+        lineage, last_step, digests, tracker, evolution, mined, difficulty = snapshot.state
         before = Lineage.from_json(lineage)
         known = known_starts(self.path, Lineage.from_json(lineage), snapshot.parts)
         if known.limit(before.attempt) < last_step:
@@ -213,6 +220,7 @@ class Observations:
         self.tracker.load(tracker)
         self.mining.load(mined)
         self.evolution.load(evolution)
+        self.difficulty.load(difficulty)
         self.tail = Tail(self.path, strict=self._strict, after=snapshot.seq, skip=snapshot.parts)
         return True
 
@@ -225,6 +233,7 @@ class Observations:
             self.tracker.state(),
             self.evolution.state(),
             self.mining.state(),
+            self.difficulty.state(),
         ]
 
 

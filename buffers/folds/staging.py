@@ -11,7 +11,7 @@ from buffers.log.parts import Lookup, segments
 from buffers.log.records import Record
 from buffers.log.tail import Tail
 from buffers.run.runfolder import EXPANDED
-from rods.tasks import Task
+from rods.tasks import AnyTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class Staging:
         waiting = [one for one in self._waiting.values() if one.seq <= upto]
         return sorted(waiting, key=lambda one: one.pick_order) if by_pick else waiting
 
-    def task(self, seq: int) -> Task:
+    def task(self, seq: int) -> AnyTask:
         """The variant at `seq`, decided about or not, from the log. Raises KeyError when it is not there or was lost to
         damage, ValueError when it is no task."""
-        return Task.from_json(self._log[seq]["task"])
+        return AnyTask.from_json(self._log[seq]["task"])
 
     def parts(self) -> list[Path]:
         """The files of the log."""

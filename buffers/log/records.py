@@ -24,6 +24,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "group": ("attempt", "step", "index"),
     "step": ("attempt", "step"),
     "update": ("attempt", "step"),
+    "drawn": ("step", "slot", "difficulty"),
     "picked": ("step", "task"),
     "considered": ("step",),
     "finished": ("pick",),

@@ -24,7 +24,8 @@ from rods.rules import order, retirement
 from rods.rules.curriculum import opening, selects, stage_rules
 from rods.rules.retirement import Decision
 from rods.rules.tracker import Standing, Tracker
-from rods.tasks import AnyTask, Task, TaskType
+from rods.simulation.generating import varied
+from rods.tasks import AnyTask, TaskType
 
 Reason = Literal["schema", "split", "unknown_environment", "duplicate", "near_duplicate", "contaminated"]
 
@@ -55,12 +56,14 @@ class Admission:
         for task in neighbours:
             self._pool.add(task)
 
-    def refuse(self, content: Any) -> Refusal | Task:
+    def refuse(self, content: Any) -> Refusal | AnyTask:
         """The variant, or why it is refused."""
         try:
-            task = Task.from_json(content)
+            task = AnyTask.from_json(content)
         except ValueError as error:
             return Refusal("schema", str(error))
+        if not varied(task):
+            return Refusal("schema", "it has no ground-truth calls and was not drawn: nothing says that it is sound")
         generation = task.provenance.get("generation")
         if not isinstance(generation, int) or generation < 1:
             return Refusal("schema", f"'provenance.generation' is {generation!r}; a variant's is at least 1")
@@ -76,7 +79,7 @@ class Admission:
             return Refusal("contaminated", str(match))
         return task
 
-    def admitted(self, task: Task) -> None:
+    def admitted(self, task: AnyTask) -> None:
         """`task` is in the pool from now on."""
         self._pool.add(task)
 

@@ -36,8 +36,8 @@ from rods.errors import UserError, disk_error
 from rods.gates import Reason, replay, unjudgeable
 from rods.rules.curriculum import writes
 from rods.rules.selection import reachable_maximum
-from rods.tasks import AnyTask, OpenTask, Task, task_lines
-from worlds.sources import load_tasks
+from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Task, task_lines
+from worlds.sources import drawn_from, load_tasks
 
 FEW = 4  # rollouts on which no variant should be judged
 
@@ -68,7 +68,7 @@ def create_run(path: Path, config: Config, tasks: Sequence[AnyTask], parent: Map
             "train": sum(task.split == "train" for task in tasks),
             "held_out": sum(task.split != "train" for task in tasks),
         },
-        "environments": dict(sorted({task.environment.name: task.environment.hash for task in tasks}.items())),
+        "environments": dict(sorted((one.name, one.hash) for one in _environments(config, tasks, environments))),
         "random_seeds": config.random_seeds.model_dump(),
         "identity_hash": content_id(config.identity()),
         "identity": config.identity(),
@@ -92,13 +92,19 @@ def create_run(path: Path, config: Config, tasks: Sequence[AnyTask], parent: Map
     return Run(path, config, manifest, list(tasks), environments)
 
 
+def _environments(config: Config, tasks: Sequence[AnyTask], environments: Environments) -> set[EnvironmentRef]:
+    """Those of the tasks, and that of the tasks that will be drawn."""
+    drawn = {reference(drawn_from(config.source.repository, environments))} if config.source.drawn else set()
+    return {task.environment for task in tasks} | drawn
+
+
 def open_or_create(path: Path, config_file: Path) -> Run:
     """The run in `path`, created with the tasks that `config_file` names where there is none, joined where another
     process was faster. Raises UserError, and RefusedError where a run of another identity is there."""
     config = read_config(config_file)
     if runfolder.exists(path):
         return Run.open(path, config)
-    return create_run(path, config, load_tasks(config.data, config_file.parent))
+    return create_run(path, config, load_tasks(config.data, config_file.parent, train_needed=config.pool_slots > 0))
 
 
 def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) -> list[str]:
@@ -141,7 +147,7 @@ def _whole_faults(config: Config, environment: Environment, task: AnyTask) -> li
 
 
 def _check_sizes(config: Config, tasks: Sequence[AnyTask]) -> None:
-    batch = config.training.batch_tasks
+    batch = config.pool_slots
     for number, stage in enumerate(config.curriculum.stages, start=1):
         interfaces.load(stage, config.policy.dialect)  # which says where it cannot be found
         count = sum(task.split == "train" and task.type in stage.types for task in tasks)

@@ -24,10 +24,13 @@ from buffers.log.tail import read
 from buffers.log.writer import LogWriter
 from buffers.run import runfolder
 from buffers.run.heartbeat import ProcessLocation
+from rods import dialects
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
 from rods.environments.loading import Environments
+from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
 from rods.files import read_regular
+from rods.players import Players
 from rods.tasks import AnyTask, read_tasks
 
 # What is read of the manifest: its type, and that of its values.
@@ -50,6 +53,16 @@ class Run:
     @property
     def name(self) -> str:
         return self.path.name
+
+    @cached_property
+    def players(self) -> Players:
+        """Who plays and judges its tasks."""
+        return Players(self.environments)
+
+    def playing(self, task: AnyTask) -> Job:
+        """An episode of `task` as it is scored, and as gates play it: with the prompt of the last stage."""
+        dialect = dialects.load(self.config.policy.dialect, self.config.curriculum.stages[-1].prompt)
+        return self.players.job(task, dialect, max_steps=self.config.rollouts.max_steps)
 
     @cached_property
     def training(self) -> dict[str, AnyTask]:

@@ -20,7 +20,7 @@ EXTENSIONS = "extensions.jsonl"
 FEEDBACK = "feedback.jsonl"
 DROPPED = "dropped.jsonl"  # texts of agents that a person has taken out of force
 POOL = "pool.jsonl"
-DRAWN = "drawn.jsonl"  # reserved: tasks made outside the pool
+DRAWN = "drawn.jsonl"  # tasks made for a step, outside the pool
 
 LOCKS = "locks"  # ownership and heartbeat files, the lock around merges
 RECOVERED = "recovered"  # what `rods recover` has moved aside

@@ -36,7 +36,7 @@ def numbers(history: History) -> dict[str, Any]:
         if len(chosen):
             by_zone[zone] = {"groups": len(chosen), "mean_variance": float(chosen.mean())}
     return {
-        "steps": int(groups.step[-1]) if len(groups) else 0,
+        "steps": max([*groups.step[-1:].tolist(), *(one.step for one in history.difficulty[-1:])], default=0),
         "epochs": len(history.epochs),
         "attempts": history.attempts,
         "picks": sum(history.picks.values()),
@@ -55,6 +55,10 @@ def numbers(history: History) -> dict[str, Any]:
         "calling": went.calling_share,
         "replies": went.replies_a_turn,
         "entropy": [entropies[0], entropies[-1]] if entropies else None,
+        "difficulty": [history.difficulty[0].difficulty, history.difficulty[-1].difficulty]
+        if history.difficulty
+        else None,
+        "drawn": sum(one.tasks for one in history.difficulty),
         "interface_versions": len(history.versions),
         "heldout": history.heldout,
     }
@@ -86,6 +90,11 @@ def findings(history: History) -> list[str]:
         said.append(
             f"At their first group after injection {first['variants']} variants earned {first['mean']:.2f} on average; "
             f"{100 * first['in_boundary']:.0f} % of them landed in the boundary zone."
+        )
+    if found["difficulty"]:
+        begin, end = found["difficulty"]
+        said.append(
+            f"{found['drawn']} tasks were drawn, the first at difficulty {begin}, the last at {end} (1 to 100)."
         )
     if turns := sum(found["labels"].values()):
         said.append(f"What became of {turns:,} turns: {shares(found['labels'])}.")

@@ -22,6 +22,7 @@ from console.versions import InterfaceVersion, InterfaceVersions
 from evaluation.heldout import scored
 from rods.config import Config, Zones
 from rods.observations import FORMAT_REWARDS, Dynamics, Group, Update, dynamics, label_counts
+from rods.rules.difficulty import Faced
 from rods.rules.zones import ZONES, group_signal, zone_of
 from rods.tasks import AnyTask, Task
 
@@ -88,7 +89,8 @@ class Variant:
 class History:
     """A whole run. `picks` counts seeds by task type; `failures` counts rejected candidates by (stage, error
     type); `labels` the turns of an epoch's rollouts by what became of them; `dynamics` and `updates` say by step how
-    the turns went and what the update has shown, `versions` what the policy was shown."""
+    the turns went and what the update has shown, `versions` what the policy was shown, `difficulty` what the steps'
+    drawn tasks came to, which are not among the `groups`."""
 
     name: str
     config: Config
@@ -103,6 +105,7 @@ class History:
     dynamics: dict[int, Dynamics]
     updates: dict[int, Update]
     versions: tuple[InterfaceVersion, ...]
+    difficulty: tuple[Faced, ...] = ()
     heldout: dict[str, Any] | None = None
 
     @property
@@ -134,6 +137,7 @@ def read_history(path: Path) -> History:
         dynamics={step: went for step, _, _, went in played.turns if went.turns},
         updates=played.updates,
         versions=tuple(played.versions.found),
+        difficulty=tuple(played.difficulty),
         heldout=scored(path),
     )
 
@@ -146,6 +150,7 @@ class _Played:
         self.turns: list[tuple[int, int, Counter[str], Dynamics]] = []  # step, epoch, labels, how they went
         self.updates: dict[int, Update] = {}
         self.versions = InterfaceVersions(config)
+        self.difficulty: list[Faced] = []  # of steps with drawn tasks
 
     def columns(self, originals: Container[str]) -> Groups:
         columns = list(zip(*self.rows, strict=True)) if self.rows else [()] * 7
@@ -177,11 +182,14 @@ def _played(state: RunState) -> _Played:
             found.rows = [row for row in found.rows if row[0] < step.step]
             found.turns = [one for one in found.turns if one[0] < step.step]
             found.updates = {at: update for at, update in found.updates.items() if at < step.step}
+            found.difficulty = [one for one in found.difficulty if one.step < step.step]
         groups = step.groups
         found.turns.append((step.step, step.epoch, label_counts(groups), dynamics(groups)))
         found.versions.add(step, state.shown)
         found.updates |= _update(state)
-        for group in groups:
+        if (faced := state.difficulty.faced) is not None and faced.step == step.step:
+            found.difficulty.append(faced)
+        for group in (one for one in groups if one.role != "drawn"):
             measured = _measured(group, state.run.config.zones)
             if measured is not None:
                 found.rows.append((step.step, step.epoch, group.task, *measured, group.role))

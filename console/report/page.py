@@ -64,6 +64,13 @@ PLOTS: tuple[tuple[str, Draw, str, str], ...] = (
         "of sampling; the norm of the gradient before clipping.",
     ),
     (
+        "difficulty",
+        plots.difficulty,
+        "Difficulty of drawn tasks",
+        "Tasks that are drawn for a step are as difficult as the steps before allow: difficulty (1 to 100) rises after "
+        "a step whose drawn tasks earned more than the upper dotted line, and falls below the lower one.",
+    ),
+    (
         "variance_by_zone",
         plots.variance_by_zone,
         "Reward variance by zone",

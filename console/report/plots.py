@@ -132,6 +132,25 @@ def dynamics(history: History) -> Figure | None:
     return figure
 
 
+def difficulty(history: History) -> Figure | None:
+    """The difficulty of each step's drawn tasks, and what they earned (001 §2.3)."""
+    if not history.difficulty:
+        return None
+    figure, panels = style.canvas(rows=2)
+    steps, rules = [one.step for one in history.difficulty], history.config.difficulty
+    panels[0].plot(steps, [one.difficulty for one in history.difficulty], color=style.GENERATED)
+    panels[0].set(ylabel="difficulty", ylim=(0, 102))
+    earned = [(one.step, one.mean) for one in history.difficulty if one.mean is not None]
+    panels[1].plot(*zip(*earned, strict=True) if earned else ([], []), color=style.ZONE_COLOURS["boundary"])
+    for threshold in (rules.down_below, rules.up_above) if rules.adaptive else ():
+        panels[1].axhline(threshold, color=style.ORIGINAL, linewidth=0.6, linestyle=":")
+    panels[1].set(xlabel="step", ylabel="mean reward", ylim=(-1.02, 1.02))
+    for axes in panels:
+        axes.grid(axis="x", visible=False)
+        style.whole_numbers(axes)
+    return figure
+
+
 def variance_by_zone(history: History) -> Figure | None:
     """Variance of the progress reward within a group, against the group's mean, and by zone (004 Figure 3, right)."""
     groups = history.groups

@@ -207,10 +207,11 @@ def add_environment(
         return
     print(f"{path}: {len(found.tools)} tools of {found.server['name']} {found.server['version']}")
     print(f"  change nothing: {', '.join(found.reads) or 'none says so (--reads)'}")
-    if found.probes is None and not found.compared:
+    shows = [*(found.probes or ()), *found.compared]
+    if found.probes is None:
         print("  nothing shows its state, so ground-truth calls cannot be scored: name calls that do (--probe)")
     else:
-        print(f"  its state is what these answer: {', '.join([*(found.probes or ()), *found.compared]) or 'it has none'}")
+        print(f"  its state is what these answer: {', '.join(shows) or 'it has none'}")
     print(f"  `rods env check {path}` tries whether all this holds")
 
 

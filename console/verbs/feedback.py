@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -21,8 +22,10 @@ def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
     """List the failures that agents were asked about: what was approved, given up, dropped, or is open."""
     found = feedback.cases(Run.open(run))
     if as_json:
-        print_json({"run": str(run), "failures": [case.as_json() for case in found]})
+        print_json({"run": str(run), "counts": feedback.counts(found), "failures": [case.as_json() for case in found]})
         return
+    if found:
+        print_lines([_summary(feedback.counts(found))])
     for case in found:
         said = case.text or case.why or case.objection
         print_lines(
@@ -61,6 +64,12 @@ def drop(run: RunFolder, failure: Failure, /, *, why: Why = "", as_json: Json = 
         print_json(case.as_json())
         return
     print_lines([f"{case.failure[:8]} is not shown any more from the next epoch on: {case.text}"])
+
+
+def _summary(counts: Mapping[str, Any]) -> str:
+    given = ", ".join(f"{count} × {reason}" for reason, count in counts["reasons"].items())
+    states = "{approved} approved, {dropped} dropped, {open} open, {given_up} given up".format(**counts)
+    return f"{counts['failures']} failures, {counts['questions']} questions: {states}{f' ({given})' if given else ''}"
 
 
 def _line(record: dict[str, Any]) -> str:

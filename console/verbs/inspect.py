@@ -15,9 +15,10 @@ from console.output import RunFolder, print_json, print_lines
 from console.task_history import TaskHistory, task_history, task_list
 from console.versions import InterfaceVersion, InterfaceVersions
 from rods.commands import Json
+from rods.conversations import Checks, Persona
 from rods.errors import UserError
 from rods.observations import Dynamics, shares
-from rods.tasks import Checks, OpenTask, Persona, Task
+from rods.tasks import OpenTask, Task
 
 TaskId = Annotated[str, Parameter(help="A task's id, or enough of its first characters.")]
 RECENT = 10  # groups of a task whose labels are summed up turn by turn
@@ -84,6 +85,7 @@ def _list_line(one: dict[str, Any]) -> str:
 def _lines(found: TaskHistory) -> list[str]:
     task = found.task
     made = "original" if len(found.lineage) == 1 and "seed" not in task.provenance else "variant"
+    made = "drawn" if any(event["event"] == "drawn" for event in found.history) else made
     lines = [f"{task.id}  {task.type}, {made}, {task.split}, environment {task.environment.name}"]
     if len(found.lineage) > 1:
         lines.append("lineage   " + " → ".join(one.id for one in found.lineage))

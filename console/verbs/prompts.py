@@ -21,12 +21,12 @@ from console.verbs.inspect import TaskId
 from daemon.rehearsal import WHEN, Rehearsal, rehearse
 from prompts import load
 from rods.commands import Json
-from rods.config import Config, parse_config
+from rods.config import Config, DifficultyRules, parse_config
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.llm import Request
 from rods.llm.wire import CHARACTERS_A_TOKEN
-from rods.rules.difficulty import DifficultyRules, levels
+from rods.rules.difficulty import levels
 from rods.simulation.generating import draw_task
 from rods.simulation.roles import Simulation, ask_for_task, ask_tool, ask_user, ask_verifier
 from rods.tasks import Task, scripted

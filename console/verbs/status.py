@@ -33,6 +33,8 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     if now.reward is not None:
         print(f"  reward   {now.reward:.3f} in the last step, {now.recent:.3f} over the last ten")
         print("  zones    " + ", ".join(f"{count} {zone.replace('_', ' ')}" for zone, count in now.zones.items()))
+    if now.difficulty is not None:
+        print(f"  drawn    {_difficulty(**now.difficulty)}")
     if now.labels:
         print(f"  turns    {shares(now.labels)}; of {sum(now.labels.values()):,} over the last ten steps")
     went = [] if now.calling is None else [f"{now.calling:.0%} of turns with a call, {now.replies:.2f} replies a turn"]
@@ -51,6 +53,16 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
         print(plain("  why      " + ", ".join(f"{count} {why}" for why, count in sorted(now.discards.items()))))
     for note in notes:
         print(f"  note     {plain(note)}")
+
+
+def _difficulty(next: int, last: dict[str, Any] | None = None) -> str:
+    """The line about drawn tasks: what the last step had, with the levels that its difficulty allowed, and what is
+    next."""
+    if last is None:
+        return f"none yet; the first at difficulty {next}"
+    earned = "no reward that counts" if last["mean"] is None else f"mean reward {last['mean']:+.3f}"
+    levels = ", ".join(f"{name} {level}" for name, level in last["levels"].items())
+    return f"{last['tasks']} in step {last['step']}, difficulty {last['difficulty']} ({levels}): {earned}; next {next}"
 
 
 def _process(facts: dict[str, Any]) -> str:

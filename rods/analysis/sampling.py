@@ -70,7 +70,8 @@ class Sampler:
         if isinstance(kind, list):
             return self.value(name, {**schema, "type": self.rng.choice(kind)})
         if kind == "array":
-            count = self.rng.randint(schema.get("minItems", 0), min(schema.get("maxItems", 3), 3))
+            fewest = schema.get("minItems", 0)
+            count = self.rng.randint(fewest, max(fewest, min(schema.get("maxItems", 3), 3)))
             return [self.value(name, schema.get("items", {"type": "string"})) for _ in range(count)]
         if kind == "object":
             return {field: self.value(field, inner) for field, inner in schema.get("properties", {}).items()}

@@ -6,11 +6,14 @@
 
 from rods.config.identity import (
     CUES,
+    DIMENSIONS,
     ERROR_HINTS,
     GUIDELINES,
     Component,
     Curriculum,
     Data,
+    DifficultyRules,
+    Dimension,
     Feedback,
     Gates,
     PipelineSettings,
@@ -21,6 +24,7 @@ from rods.config.identity import (
     Section,
     Selection,
     Stage,
+    TaskSource,
     Training,
     Zones,
 )
@@ -30,6 +34,7 @@ from rods.config.whole import PRESETS, PROTOCOL, Config, identity_diff, parse_co
 
 __all__ = [
     "CUES",
+    "DIMENSIONS",
     "ERROR_HINTS",
     "GUIDELINES",
     "PRESETS",
@@ -39,6 +44,8 @@ __all__ = [
     "Config",
     "Curriculum",
     "Data",
+    "DifficultyRules",
+    "Dimension",
     "Endpoint",
     "Feedback",
     "Gates",
@@ -54,6 +61,7 @@ __all__ = [
     "Section",
     "Selection",
     "Stage",
+    "TaskSource",
     "Training",
     "Zones",
     "addresses",

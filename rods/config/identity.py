@@ -21,7 +21,9 @@ class Section(BaseModel):
 class Data(Section):
     """Which tasks a run starts with."""
 
-    tasks: str = "desk"  # `desk`, `desk-small`, `desk-regions`, `bfcl`, or a JSONL file (beside the configuration's)
+    # `desk`, `desk-small`, `desk-regions`, `desk-personas` (users are played), `desk-personas-mute` (in training they
+    # know nothing: a control), `bfcl`, a JSONL file (beside the configuration's), or `none`: all tasks are drawn
+    tasks: str = "desk"
     train: int = Field(0, ge=0)  # how many training tasks are taken from the front; 0: all
     held_out: int = Field(0, ge=0)  # how many held-out tasks are taken; 0: all
     random_seed: int = 7  # of generated data (desk)
@@ -33,7 +35,43 @@ class RandomSeeds(Section):
     order: int = 0  # the order of tasks in an epoch, re-tests
     rollouts: int = 0  # sampling of the policy
     daemon: int = 0  # the author's generator, random selection
+    drawn: int = 0  # tasks drawn for a step, and their levels
     policy: int = 0  # initial weights
+
+
+class TaskSource(Section):
+    """Which tasks fill the slots of a batch: those of the pool (004), tasks drawn for the step from a repository of
+    tool documents (001; docs/trustee.md), or shares of both."""
+
+    drawn: float = Field(0.0, ge=0, le=1)  # share of a batch's slots whose tasks are drawn; the pool has the others
+    epoch_steps: int = Field(20, ge=1)  # drawn = 1: steps from one merge to the next
+    repository: str = "repository"  # whose tools: `repository`, the project's own, or `folder/` of tool documents
+
+
+# What makes a drawn task more or less difficult (001 §2.3.1; rods/rules/difficulty.py).
+Dimension = Literal["tools", "calls", "turns", "system", "persona", "ambiguity", "criteria"]
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+
+
+class DifficultyRules(Section):
+    """How difficult drawn tasks are (001 §2.3, D): a number from 1 to 100 that follows the mean reward, −1 to 1, of the
+    last step's drawn tasks."""
+
+    adaptive: bool = True  # false: the highest level of everything, always (001 §4.3, "w/o curr.")
+    step: int = Field(3, ge=0)  # by how much it rises or falls (001 D.4)
+    up_above: float = Field(0.5, ge=-1, le=1)  # mean reward above which it rises (001 D.4)
+    down_below: float = Field(0.0, ge=-1, le=1)  # mean reward below which it falls (001 D.4)
+    # share of the tasks that draw tools, calls, turns, persona and ambiguity from their lowest to the current level
+    soft: float = Field(0.5, ge=0, le=1)
+    most_tools: int = Field(10, ge=1)  # tools that a task offers at the highest level (001 D.4)
+    # dimensions that stay at their highest level (the ablations of 001 §4.3)
+    hardest: tuple[Dimension, ...] = ()
+
+    @model_validator(mode="after")
+    def _thresholds(self) -> DifficultyRules:
+        if self.down_below > self.up_above:
+            raise ValueError(f"down_below ({self.down_below}) must not lie above up_above ({self.up_above})")
+        return self
 
 
 class PolicySettings(Section):
@@ -308,3 +346,4 @@ class Gates(Section):
     profile_distance: float = Field(0.5, ge=0, le=1)  # at most, as a whole
     duplicates: bool = True  # near duplicates of pool and staging are refused
     contamination: bool = True  # matches of held-out tasks are refused
+    witness: bool = True  # of a drawn task: a conversation with all expected calls is approved, one without some is not

@@ -16,6 +16,7 @@ from pydantic import ValidationError, model_validator
 from rods.config.identity import (
     Curriculum,
     Data,
+    DifficultyRules,
     Feedback,
     Gates,
     PipelineSettings,
@@ -25,6 +26,7 @@ from rods.config.identity import (
     Rollouts,
     Section,
     Selection,
+    TaskSource,
     Training,
     Zones,
 )
@@ -44,6 +46,8 @@ class Config(Section):
     preset: Literal["", "rods-paper"] = ""
     sync: Literal["free", "lockstep"] = "free"  # how trainer and daemon keep step
     data: Data = Data()
+    source: TaskSource = TaskSource()
+    difficulty: DifficultyRules = DifficultyRules()
     random_seeds: RandomSeeds = RandomSeeds()
     policy: PolicySettings = PolicySettings()
     rollouts: Rollouts = Rollouts()
@@ -98,6 +102,34 @@ class Config(Section):
                 " advantage_hook"
             )
         return self
+
+    @model_validator(mode="after")
+    def _shares(self) -> Config:
+        """A share is one of whole slots, and what is drawn has no ground truth."""
+        if not self.source.drawn:
+            return self
+        if self.source.drawn < 1 and not 0 < self.drawn_slots < self.training.batch_tasks:
+            raise ValueError(
+                f"source.drawn = {self.source.drawn} of training.batch_tasks = {self.training.batch_tasks} makes "
+                f"{self.drawn_slots} drawn tasks a step: give a share that leaves both some, or 0 or 1"
+            )
+        if any(stage.reward == "toolrl" for stage in self.curriculum.stages):
+            raise ValueError("the reward toolrl compares calls with a ground truth, which drawn tasks do not have")
+        if self.pool.static and not self.pool_slots:
+            raise ValueError(
+                "pool.static waits until all tasks of the pool were visited, and source.drawn = 1 has none"
+            )
+        return self
+
+    @property
+    def drawn_slots(self) -> int:
+        """How many slots of a batch have drawn tasks, its last ones."""
+        return int(self.source.drawn * self.training.batch_tasks + 0.5)
+
+    @property
+    def pool_slots(self) -> int:
+        """How many slots of a batch have tasks of the pool, its first ones."""
+        return self.training.batch_tasks - self.drawn_slots
 
     def identity(self) -> dict[str, Any]:
         """The identity half as JSON, protocol version included. Of the folder of `policy.model` only the name counts:

@@ -1,5 +1,6 @@
-"""Finds environments by name: `desk`, `bfcl`, a user's own `package.module:factory` or `file.py:factory`, or the
-description of an MCP server in `file.json`."""
+"""Finds environments by name: `desk`, `bfcl`, `repository`, or a user's own: `package.module:factory`,
+`file.py:factory`, `folder/`, a folder of tool documents (docs/trustee.md), or `file.json`, the description of an MCP
+server (docs/mcp.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from rods.functions import made_by, named_function
 if TYPE_CHECKING:
     from rods.config import Sandbox
 
-BUILT_IN = ("desk", "bfcl")  # "NAME" is short for "worlds.NAME:environment"
+BUILT_IN = ("desk", "bfcl", "repository")  # "NAME" is short for "worlds.NAME:environment"
+# what makes an environment of the files that its name leads to, by how the name ends
+DESCRIBED = {"/": "worlds.repository:of_folder", ".json": "worlds.mcp:described"}
 
 
 class Environments:
@@ -50,17 +53,18 @@ class Environments:
         self.close()
 
     def _make(self, name: str) -> Environment:
-        factory = f"worlds.{name}:environment" if name in BUILT_IN else name
         where = f"environment {name!r}"
-        if name.endswith(".json"):
-            server: Environment = named_function("worlds.mcp:described", where=where)(name)
-            return server
+        for ending, factory in DESCRIBED.items():
+            if name.endswith(ending):
+                described: Environment = named_function(factory, where=where)(name)
+                return described
+        factory = f"worlds.{name}:environment" if name in BUILT_IN else name
         if ":" not in factory:
             raise UserError(
                 "unknown environment",
                 where=where,
-                remedy=f"use {', '.join(BUILT_IN)}, your own 'package.module:factory' or 'file.py:factory', or the "
-                "'file.json' of an MCP server",
+                remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory', 'file.py:factory', 'folder/', "
+                "'file.json'",
             )
         if self._sandbox is not None and name in self._sandbox.environments:
             return self._confine(name, factory, self._sandbox)

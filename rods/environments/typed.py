@@ -1,4 +1,4 @@
-"""A world of your own from typed Python functions over a dataclass of state.
+"""A world of your own from typed Python functions over a dataclass of state:
 
     world = TypedEnvironment("library.py:environment", Library, behaviour=1)
 

@@ -16,6 +16,7 @@ from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import structlog
 
+from rods.conversations import Persona
 from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Instance, Result
 from rods.episode.engine import (
@@ -36,7 +37,7 @@ from rods.episode.users import User, procedural_user
 from rods.episode.watchdog import Alarm, Lanes
 from rods.errors import InfrastructureError, UserError
 from rods.interfaces.base import IDENTITY, Interface
-from rods.tasks import AnyTask, OpenTask, Persona
+from rods.tasks import AnyTask, OpenTask
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -16,11 +16,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from rods.calls import Call
+from rods.conversations import Limits, Persona, Script
 from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Result, Tool
 from rods.faults import End
 from rods.interfaces.base import IDENTITY, Interface, Shown
-from rods.tasks import AnyTask, Limits, OpenTask, Persona, Script, Task
+from rods.tasks import AnyTask, OpenTask, Task
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit
 PLAYED = "done"  # what a turn of a head start ends with
@@ -76,12 +77,13 @@ class NeedUser:
 
 @dataclass(frozen=True, slots=True)
 class NeedOutcome:
-    """Asks, once and at the end, what an episode earned that is judged as a whole. `attempted` counts the calls that
-    the policy wrote; `messages` is the whole conversation, `said` what the user has seen of it."""
+    """Asks, once and at the end, what an episode earned that is judged as a whole. `turns` hold what the policy wrote
+    and called, `messages` is the whole conversation, `said` what the user has seen of it: an answer that it did not
+    live to see is empty."""
 
     messages: Sequence[Message]
     said: Exchange
-    attempted: int
+    turns: Sequence[TurnTrace]
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,14 +329,14 @@ def _whole(
         ended = yield from _turn(len(said), visible, dialect, interface, now, max_steps, so_far, steps)
         so_far.turns.append(TurnTrace(tuple(steps)))
         if ended is not None:
+            said.append((text, ""))
             end = ended
             break
         said.append((text, dialect.parse(steps[-1].text).answer or ""))
         text = yield from _next_text(task.user, said)
     outcome: Outcome | None = None
     if end != "infrastructure":
-        attempted = sum(len(step.calls) for turn in so_far.turns for step in turn.steps)
-        outcome = yield NeedOutcome(tuple(so_far.messages), tuple(said), attempted)
+        outcome = yield NeedOutcome(tuple(so_far.messages), tuple(said), tuple(so_far.turns))
     return Trace(task.id, tuple(so_far.turns), end, task.expected, tuple(so_far.messages), outcome=outcome)
 
 

@@ -17,11 +17,12 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from rods.calls import Call
+from rods.conversations import Checks
 from rods.environments.base import Environment, Instance
 from rods.episode.engine import NeedOutcome, NeedVerdict, Outcome, Verdict
 from rods.errors import InfrastructureError, UserError
 from rods.faults import NOT_EXECUTED
-from rods.tasks import AnyTask, Checks, OpenTask, Task
+from rods.tasks import AnyTask, OpenTask, Task
 
 
 class Goal(Protocol):

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rods.analysis.says import stems
+from rods.conversations import Persona
 from rods.episode.engine import Exchange
-from rods.tasks import Persona
 
 # The persona and what was said so far → the user's next text; empty where it ends the conversation. May raise
 # InfrastructureError, which ends the episode and never counts as the policy's failure.

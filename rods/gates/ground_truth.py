@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rods.calls import Call
 from rods.config import Gates
+from rods.conversations import Checks
 from rods.environments.base import Environment, Results, checks, reference
 from rods.errors import InfrastructureError
 from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED
 from rods.gates.records import Reason
-from rods.tasks import AnyTask, Checks, OpenTask, Task
+from rods.tasks import AnyTask, OpenTask, Task
 
 DIGEST = "sha256:"
 
@@ -85,7 +87,7 @@ def unjudgeable(environment: Environment, task: OpenTask) -> list[Reason]:
         instance = environment.reset(task.state)
     except ValueError as error:
         return [Reason(f"the initial state is rejected: {error}")]
-    reasons, known = _unknown(environment, task), checks(environment)
+    reasons, known = unknown(environment, task), checks(environment)
     if not isinstance(task.goal, Checks):
         return reasons
     held = 0
@@ -144,7 +146,7 @@ def _texts(value: Any) -> bool:
 
 def tools(environment: Environment, task: Task) -> list[Reason]:
     """Why the task's tools do not fit; empty when they do. A held-out tool counts from the turn of its return."""
-    reasons = _unknown(environment, task)
+    reasons = unknown(environment, task)
     until = {name: turn for turn, names in task.held_out.items() for name in names}
     for turn, calls in enumerate(task.calls):
         visible = set(task.tools_at(turn))
@@ -158,20 +160,22 @@ def tools(environment: Environment, task: Task) -> list[Reason]:
     return reasons
 
 
-def _unknown(environment: Environment, task: AnyTask) -> list[Reason]:
+def unknown(environment: Environment, task: AnyTask) -> list[Reason]:
+    """The task's tools that the environment lacks."""
     known = environment.tools()
     return [Reason(f"the environment has no tool {name!r}") for name in task.tools if name not in known]
 
 
 def arguments(task: Task, gates: Gates) -> list[Reason]:
     """Why the arguments are too large; empty when none is. Texts and lists inside lists and objects count too."""
-    return [
-        Reason(f"{call.name}: {name} {fault}", turn, index)
-        for turn, calls in enumerate(task.calls)
-        for index, call in enumerate(calls)
-        for name, value in call.arguments.items()
-        for fault in _oversized(value, gates)
-    ]
+    places = ((turn, index, call) for turn, calls in enumerate(task.calls) for index, call in enumerate(calls))
+    return [Reason(told, turn, index) for turn, index, call in places for told in oversized(call, gates)]
+
+
+def oversized(call: Call, gates: Gates) -> Iterator[str]:
+    """What of a call's arguments is larger than `gates` allow."""
+    for name, value in call.arguments.items():
+        yield from (f"{call.name}: {name} {fault}" for fault in _oversized(value, gates))
 
 
 def _oversized(value: Any, gates: Gates) -> Iterator[str]:

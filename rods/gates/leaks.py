@@ -12,10 +12,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
+from rods.conversations import Persona
 from rods.environments.base import Environment, Tool
 from rods.gates.lexicon import lexicon
 from rods.gates.records import Reason
-from rods.tasks import RETURN_SENTENCE, Task
+from rods.tasks import RETURN_SENTENCE, AnyTask, OpenTask
 
 ARTEFACTS = re.compile(
     r"thought process|construct query|step \d+:|ground truth|tool call|function call|api call|<\w+>|```|[{}\[\]\\|<>]",
@@ -23,17 +24,20 @@ ARTEFACTS = re.compile(
 )
 
 
-def leaks(environment: Environment, task: Task) -> list[Reason]:
-    """Names and artefacts in the texts, each with its turn; empty when there are none."""
+def leaks(environment: Environment, task: AnyTask) -> list[Reason]:
+    """Names and artefacts in the texts, each with its turn, and in what a played user may say; empty when there are
+    none."""
     tools = environment.tools()
     plain = _ordinary(environment)
     hidden = secrets(tools, plain)
-    values = "\n".join(str(value) for turn in task.calls for call in turn for value in call.arguments.values())
+    values = "\n".join(str(value) for call in task.goal_calls for value in call.arguments.values())
+    texts: list[tuple[int | None, str]] = [
+        (turn, text) for turn, text in enumerate(task.texts) if text != RETURN_SENTENCE
+    ]
+    if isinstance(task, OpenTask) and isinstance(task.user, Persona):
+        texts += [(None, text) for text in (*task.user.further, *task.user.knows.values())]
     return [
-        Reason(told, turn)
-        for turn, text in enumerate(task.script)
-        if text != RETURN_SENTENCE
-        for told in (*_named(text, hidden, plain, values), *artefacts(text))
+        Reason(told, turn) for turn, text in texts for told in (*_named(text, hidden, plain, values), *artefacts(text))
     ]
 
 

@@ -3,7 +3,8 @@ pool and staging, `contamination` against held-out tasks.
 
 Two tasks match when one of these holds:
 
-- `ground_truth`: their ground-truth calls are equal as canonical JSON, turn by turn, or their checks or rubrics are;
+- `ground_truth`: their ground-truth calls are equal as canonical JSON, turn by turn, or their checks, the calls that
+  their rubrics expect, or rubrics that expect none are;
 - `state`: their initial states are equal and hold something;
 - `query`: a query of one and a query of the other have a word 8-gram Jaccard index of at least 0.5. A query under
   8 words has no 8-gram: it matches only an equal query (after normalisation) with equal calls in its turn, or an equal
@@ -23,8 +24,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from rods.canonical import canonical
+from rods.conversations import Rubric
 from rods.gates.records import Reason
-from rods.tasks import HELD_OUT_SPLITS, RETURN_SENTENCE, AnyTask, Task
+from rods.tasks import HELD_OUT_SPLITS, RETURN_SENTENCE, AnyTask, OpenTask, Task
 
 GRAM = 8  # words
 THRESHOLD = 0.5
@@ -214,8 +216,11 @@ def _owners(table: _Table[Owner], key: int) -> list[Owner]:
 
 
 def _truth(task: AnyTask) -> int | None:
-    if not isinstance(task, Task):
-        return _hash(task.as_json()["goal"])
+    if isinstance(task, OpenTask):
+        goal = task.goal
+        expected = goal.calls if isinstance(goal, Rubric) else ()  # by which criteria it is judged makes no other task
+        return _hash([call.as_json() for call in expected] or task.as_json()["goal"])
+    assert isinstance(task, Task)
     if not any(task.calls):
         return None
     return _hash([[call.as_json() for call in turn] for turn in task.calls])

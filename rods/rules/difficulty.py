@@ -22,16 +22,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from dataclasses import asdict, astuple, dataclass
+from typing import Any
 
 from rods.canonical import keyed_random, rounded
+from rods.config import DIMENSIONS, DifficultyRules, Dimension
 from rods.faults import INVALID_ENDS
 from rods.rules.zones import counted_and_truncated
 
 LOWEST, HIGHEST = 1, 100  # difficulty (§2.3.2)
-Dimension = Literal["tools", "calls", "turns", "system", "persona", "ambiguity", "criteria"]
-DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 # From the easiest to the hardest: numbers of tools and of expected calls (D.4), and levels of Table 7, counted from 0.
 RANGES: Mapping[Dimension, tuple[int, int]] = {
     "tools": (1, 10),
@@ -44,42 +43,13 @@ RANGES: Mapping[Dimension, tuple[int, int]] = {
 }
 SOFT: frozenset[Dimension] = frozenset({"tools", "calls", "turns", "persona", "ambiguity"})  # §2.3.2
 # The dimensions that each ablation of §4.3 keeps at the highest level.
-ABLATIONS: Mapping[str, frozenset[Dimension]] = {
-    "tool": frozenset({"tools", "calls"}),
-    "turn": frozenset({"turns"}),
-    "sys": frozenset({"system"}),
-    "user": frozenset({"persona", "ambiguity"}),
-    "crit": frozenset({"criteria"}),
+ABLATIONS: Mapping[str, tuple[Dimension, ...]] = {
+    "tool": ("tools", "calls"),
+    "turn": ("turns",),
+    "sys": ("system",),
+    "user": ("persona", "ambiguity"),
+    "crit": ("criteria",),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class DifficultyRules:
-    """`adaptive` false: always the highest level of everything, the paper's "w/o curr.", and nothing is sampled softly.
-    `hardest`: dimensions that stay at their highest level, soft sampling or not. `most_tools` is the end of the range
-    of tools. Rewards are meant in the range −1 to 1."""
-
-    adaptive: bool = True
-    step: int = 3  # D.4
-    up_above: float = 0.5  # D.4
-    down_below: float = 0.0  # D.4
-    soft: float = 0.5  # probability (D.4)
-    most_tools: int = 10  # D.4
-    hardest: frozenset[Dimension] = frozenset()
-
-    def __post_init__(self) -> None:
-        if self.step < 0 or self.most_tools < 1 or not 0 <= self.soft <= 1:
-            raise ValueError(
-                f"step {self.step}, most_tools {self.most_tools} and soft {self.soft} must be ≥ 0, ≥ 1 and in [0, 1]"
-            )
-        if self.down_below > self.up_above:
-            raise ValueError(f"down_below ({self.down_below}) must not lie above up_above ({self.up_above})")
-        if unknown := sorted(self.hardest - set(DIMENSIONS)):
-            raise ValueError(f"unknown dimensions {', '.join(unknown)}; there are {', '.join(DIMENSIONS)}")
-
-    def range(self, dimension: Dimension) -> tuple[int, int]:
-        low, high = RANGES[dimension]
-        return (low, self.most_tools) if dimension == "tools" else (low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +86,12 @@ def level(difficulty: int, low: int, high: int) -> int:
     return low + difficulty * (high - low) // HIGHEST
 
 
+def limits(rules: DifficultyRules, dimension: Dimension) -> tuple[int, int]:
+    """The lowest and the highest level of a dimension."""
+    low, high = RANGES[dimension]
+    return (low, rules.most_tools) if dimension == "tools" else (low, high)
+
+
 def levels(rules: DifficultyRules, difficulty: int, random_seed: int, step: int, slot: int) -> Levels:
     """The levels of the task in `slot` (from 0) of `step`; a pure function of its arguments. Raises ValueError for a
     difficulty outside of 1 to 100."""
@@ -125,7 +101,7 @@ def levels(rules: DifficultyRules, difficulty: int, random_seed: int, step: int,
     soft = rng.random() < rules.soft and rules.adaptive
     found: dict[str, int] = {}
     for dimension in DIMENSIONS:
-        low, high = rules.range(dimension)
+        low, high = limits(rules, dimension)
         drawn = rng.random()  # one draw a dimension, used or not: switches of one dimension leave the others alone
         if not rules.adaptive or dimension in rules.hardest:
             found[dimension] = high
@@ -147,31 +123,59 @@ def batch_mean(groups: Iterable[Mapping[str, Any]]) -> float | None:
     return rounded(2 * math.fsum(shares) / len(shares) - 1) if shares else None
 
 
+@dataclass(frozen=True, slots=True)
+class Faced:
+    """What the drawn tasks of a step came to: their `difficulty`, how many `tasks`, and their mean reward from −1 to 1
+    (None where no rollout says anything)."""
+
+    step: int
+    difficulty: int
+    tasks: int
+    mean: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
 class Difficulty:
-    """The fold. `value`: the difficulty of the next step's tasks."""
+    """The fold. `value`: the difficulty of the next step's tasks; `faced`: the latest step that had any."""
 
     def __init__(self, rules: DifficultyRules) -> None:
         self._rules = rules
         self.value = LOWEST if rules.adaptive else HIGHEST
+        self.faced: Faced | None = None
 
     def state(self) -> Any:
         """The whole state as JSON, for `load`."""
-        return self.value
+        return [self.value, None if self.faced is None else list(astuple(self.faced))]
 
     def load(self, state: Any) -> None:
         """Replaces the whole state by what `state` returned. Raises ValueError for what it never returns."""
-        if type(state) is not int or not LOWEST <= state <= HIGHEST:
-            raise ValueError(f"a difficulty of {state!r}; it is a whole number from {LOWEST} to {HIGHEST}")
-        self.value = state
+        value, faced = state
+        if type(value) is not int or not LOWEST <= value <= HIGHEST:
+            raise ValueError(f"a difficulty of {value!r}; it is a whole number from {LOWEST} to {HIGHEST}")
+        self.value, self.faced = value, None if faced is None else Faced(*faced)
 
-    def after(self, groups: Iterable[Mapping[str, Any]]) -> int:
-        """The difficulty after a step with these groups (as recorded)."""
-        mean = batch_mean(groups) if self._rules.adaptive else None
-        if mean is None or self._rules.down_below <= mean <= self._rules.up_above:
+    def apply(self, step: int, groups: Iterable[Mapping[str, Any]]) -> None:
+        """Folds a closed step: of its groups those of drawn tasks."""
+        drawn = [group for group in groups if group["role"] == "drawn"]
+        if drawn:
+            mean = batch_mean(drawn)
+            self.faced = Faced(step, self.value, len(drawn), mean)
+            self.value = self._moved(mean)
+
+    def as_json(self) -> dict[str, Any]:
+        """For people: the difficulty that is next, the latest step with drawn tasks, and the levels that its difficulty
+        allowed them, before any soft sampling."""
+        faced = self.faced
+        if faced is None:
+            return {"next": self.value}
+        allowed = levels(self._rules.model_copy(update={"soft": 0.0}), faced.difficulty, 0, 1, 0).as_json()
+        del allowed["soft"]
+        return {"next": self.value, "last": {**faced.as_json(), "levels": allowed}}
+
+    def _moved(self, mean: float | None) -> int:
+        rules = self._rules
+        if not rules.adaptive or mean is None or rules.down_below <= mean <= rules.up_above:
             return self.value
-        moved = self.value + (self._rules.step if mean > self._rules.up_above else -self._rules.step)
-        return min(max(moved, LOWEST), HIGHEST)
-
-    def apply(self, groups: Iterable[Mapping[str, Any]]) -> None:
-        """Folds a closed step."""
-        self.value = self.after(groups)
+        return min(max(self.value + (rules.step if mean > rules.up_above else -rules.step), LOWEST), HIGHEST)

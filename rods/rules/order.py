@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from rods.canonical import canonical, content_id
+from rods.config import Config
 from rods.observations import Role
 from rods.rules.tracker import Window
 
@@ -46,6 +47,11 @@ def order_hash(slots: Sequence[EpochSlot]) -> str:
 def steps_per_epoch(slots: int, batch_tasks: int) -> int:
     """How many rollout batches an epoch of `slots` slots has."""
     return -(-slots // batch_tasks)
+
+
+def epoch_steps(config: Config, slots: int) -> int:
+    """The same of a run, in which drawn tasks may share batches with those of the pool, or fill them."""
+    return steps_per_epoch(slots, config.pool_slots) if config.pool_slots else config.source.epoch_steps
 
 
 def head_start(turns: int, window: Window | None, last: int | None, share: float) -> int:

@@ -10,9 +10,12 @@ K).
 A window belongs to (task, kind of reward, lineage of the interface). An interface whose version changes often belongs
 to one lineage, which its groups name beside the version (002 §3.3); where a group names none, its version is its
 lineage. Groups scored by a format reward have windows but no zone. All other groups are read as progress, whatever the
-trainer trained on: every rollout reports it. Where binary success finds the boundary instead (an ablation, 004 Appendix
-R), it has a window of its own, which alone has a zone; what retirement reads stays progress. So have the advantage
-estimates that a trainer reports of its rollouts: their variance is another probe (004 Appendix K).
+trainer trained on: every rollout reports the turns, or the checks, that it came to. Not so a `rubric`, by which
+somebody judges the whole, and a `value`, a number that a trainer of one's own gives it: they stand in the place of
+progress, in windows of their own, so that a trainer that changes from one to another begins anew. Where binary success
+finds the boundary instead (an ablation, 004 Appendix R), it has a window of its own, which alone has a zone; what
+retirement reads stays progress. So have the advantage estimates that a trainer reports of its rollouts: their variance
+is another probe (004 Appendix K).
 """
 
 from __future__ import annotations
@@ -51,6 +54,7 @@ SIZE = ENTRY.itemsize
 END = itemgetter("end")
 PACK = struct.Struct("<iiddq").pack_into
 ADVANTAGE = "advantage"  # the kind of the windows of advantage estimates
+IN_PLACE = frozenset({"rubric", "value"})  # the kinds of windows that stand in the place of progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,6 @@ class Tracker:
         self.zones, self.reward = zones, reward
         self._window_size = zones.window
         self._rows: dict[tuple[str, str, str], _Row] = {}
-        self._kinds: tuple[str, ...] = ("progress",) if reward == "progress" else (reward, "progress")
         self._lineages: dict[str, None] = {}  # of the interfaces seen so far
         self._current: dict[str, _Row] = {}  # task → the window of its latest group with a zone
         self._progress = self._current if reward == "progress" else {}  # task → that of the same group's progress
@@ -161,9 +164,10 @@ class Tracker:
         self._memory = bytearray(memory + bytes(max(0, len(self._memory) - len(memory))))
 
     def apply(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Folds records; all but those of kind `group` change nothing."""
+        """Folds records; all but those of kind `group` change nothing, nor do drawn tasks, which no later step
+        meets."""
         for record in records:
-            if record["kind"] == "group":
+            if record["kind"] == "group" and record.get("role") != "drawn":
                 self._apply(record)
 
     @property
@@ -222,20 +226,22 @@ class Tracker:
         kind = record["reward"]["kind"]
         if "advantage" in rollouts[0]:
             self._count_advantages(record)
-        if self._progress is self._current and kind not in FORMAT_REWARDS and self._count_plain(record):
+        progress = kind if kind in IN_PLACE else "progress"
+        if self._progress is self._current and kind not in FORMAT_REWARDS and self._count_plain(record, progress):
             return
         ends = list(map(END, rollouts))
         counted, truncated = counted_and_truncated(ends)
         if not counted and not truncated:
             return
-        for read_as in (kind,) if kind in FORMAT_REWARDS else self._kinds:
+        kinds = (progress,) if self.reward == "progress" else (self.reward, progress)
+        for read_as in (kind,) if kind in FORMAT_REWARDS else kinds:
             key = task, read_as, _lineage(record)
             row = self._rows.get(key)
             if row is None:
                 row = self._new_row(key)
-            if read_as == self.reward:
+            if read_as == kinds[0]:
                 self._current[task] = row
-            elif read_as == "progress":
+            elif read_as == progress:
                 self._progress[task] = row
             row.truncated = truncated
             row.step = step
@@ -253,16 +259,17 @@ class Tracker:
             row.step = record["step"]
             self._add(row, len(estimates), share_sums(estimates, 0, 1))
 
-    def _count_plain(self, record: Mapping[str, Any]) -> bool:
-        """Nearly every group: all rollouts played to their end, of one length, read as progress. False for others."""
+    def _count_plain(self, record: Mapping[str, Any], kind: str) -> bool:
+        """Nearly every group: all rollouts played to their end, of one length, read as `kind`, which is progress or
+        stands in its place. False for others."""
         rollouts = record["rollouts"]
         sums = plain_sums(rollouts)
         if sums is None:
             return False
         task, lineage = record["task"], _lineage(record)
         row = self._current.get(task)
-        if row is None or row.key[2] != lineage:
-            key = task, "progress", lineage
+        if row is None or row.key[2] != lineage or row.key[1] != kind:
+            key = task, kind, lineage
             row = self._current[task] = self._rows.get(key) or self._new_row(key)
         row.truncated = False
         row.step = record["step"]
@@ -273,7 +280,7 @@ class Tracker:
         kind = row.key[1]
         played = [rollout for rollout in record["rollouts"] if rollout["end"] not in INVALID_ENDS]
         sums: tuple[float, float, int]
-        if kind == "progress":
+        if kind == "progress" or kind in IN_PLACE:
             sums = count_sums([one["resolved"] for one in played], [one["expected"] for one in played])
         elif kind == "binary":
             sums = count_sums([one["binary"] for one in played], [1] * len(played))
@@ -306,7 +313,7 @@ class Tracker:
         return entries[start:] + entries[:start]
 
     def _zone(self, row: _Row, entries: list[Entry]) -> Zone | None:
-        if row.key[1] != self.reward:
+        if row.key[1] != self.reward and (row.key[1] not in IN_PLACE or self.reward != "progress"):
             return None
         if row.truncated:
             return "truncated"

@@ -12,23 +12,29 @@ from __future__ import annotations
 import random
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import date
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from prompts import load
 from rods.analysis.sampling import Sampler
 from rods.analysis.says import Text, leaves
 from rods.analysis.schemas import fits, limits
 from rods.calls import Call
-from rods.canonical import keyed_random
+from rods.canonical import content_id, keyed_random
+from rods.config import DIMENSIONS
+from rods.conversations import Limits, Persona, Rubric
 from rods.environments.base import Parameter, Tool
 from rods.errors import UserError
 from rods.rules.difficulty import Levels
 from rods.simulation.tools import SimulatedTool, ToolRepository
+from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split, Task
 
 PHRASES = Path(__file__).parent / "phrases.toml"
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
@@ -78,6 +84,19 @@ class DrawnTask:
         }
 
 
+class Wanted(NamedTuple):
+    """A task that is to be drawn for a slot of a step."""
+
+    step: int
+    slot: int
+    difficulty: int
+    levels: Levels
+
+
+# Draws tasks, one each, in order. May raise InfrastructureError where somebody who was asked does not answer.
+Generator = Callable[[Sequence[Wanted]], Sequence[AnyTask]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Fact:
     """An argument as the user knows it: a `topic` that can be asked about, and how its value is said."""
@@ -101,6 +120,80 @@ def draw_task(repository: ToolRepository, levels: Levels, random_seed: int, step
     what = f"{TRIES} drawings gave no tool whose arguments can be drawn"
     remedy = 'give parameters "examples", an "enum", or a pattern such as ^[A-Z]{2}-[0-9]{4}$'
     raise UserError(what, where="the tool repository", remedy=remedy)
+
+
+def draw_like(
+    repository: ToolRepository, levels: Levels, tools: Sequence[str], calls: int, rng: random.Random, *, same: bool
+) -> DrawnTask | None:
+    """A task at `levels` over as many tools of each category as there are among `tools`: others, as far as there are
+    (`same`: just these), of which so many calls are expected; None where these tools cannot be called so often. Raises
+    KeyError for a tool that the repository lacks."""
+    offered = [repository.tools[name] for name in tools] if same else others(repository, tools, rng)
+    found = _calls(offered, calls, rng)
+    return _with_user(repository, levels, offered, found, rng) if len(found) == calls else None
+
+
+def others(repository: ToolRepository, tools: Sequence[str], rng: random.Random) -> list[SimulatedTool]:
+    """As many tools of each category as there are among `tools`; these themselves only where there are too few
+    others."""
+    found: list[SimulatedTool] = []
+    for category, count in Counter(repository.tools[name].tool.group for name in tools).items():
+        within = rng.sample(repository.of(category), len(repository.of(category)))
+        found += sorted(within, key=lambda one: one.tool.name in tools)[:count]
+    return found
+
+
+def open_task(
+    drawn: DrawnTask,
+    environment: EnvironmentRef,
+    *,
+    split: Split = "train",
+    provenance: Mapping[str, Any] = MappingProxyType({}),
+) -> OpenTask:
+    """The task of a run. Its rubric names the criteria that count and has the expected calls; its limits are the caps
+    of its levels. A user whose first query hides something has one text more than these, and the policy one reply: to
+    ask and to be told. The random seed of its world follows from what was drawn."""
+    turns, tool_turns, replies = drawn.levels.caps
+    asked = int(bool(drawn.hidden))
+    known = {"levels": drawn.levels.as_json(), "category": drawn.category, "hidden": list(drawn.hidden)}
+    return OpenTask(
+        environment=environment,
+        type="base",
+        user=Persona(drawn.intent, drawn.first_query, drawn.knows, drawn.manner, turns + asked, drawn.further),
+        goal=Rubric(drawn.criteria, drawn.calls),
+        tools=drawn.tools,
+        state={"random_seed": int(content_id(drawn.as_json())[:8], 16)},
+        split=split,
+        provenance={**known, **provenance},
+        system=system_prompt(drawn.levels),
+        limits=Limits(tool_turns, replies + asked),
+    )
+
+
+def levels_of(task: AnyTask) -> Levels | None:
+    """The levels that a task was drawn with; None where it was not drawn: its user is none that is played, nothing says
+    which calls are expected, or its provenance holds no levels."""
+    if not isinstance(task, OpenTask) or not isinstance(task.user, Persona) or not isinstance(task.goal, Rubric):
+        return None
+    kept = task.provenance.get("levels")
+    if not task.goal.calls or not isinstance(kept, dict) or kept.keys() != {field.name for field in fields(Levels)}:
+        return None
+    return Levels(**kept) if all(type(kept[name]) is int for name in DIMENSIONS) else None
+
+
+def varied(task: AnyTask) -> bool:
+    """Whether variants can be written of `task`: it has a script with ground truth, or was drawn."""
+    return isinstance(task, Task) or levels_of(task) is not None
+
+
+def system_prompt(levels: Levels) -> str:
+    """What the policy's system prompt says at this level, from a few paragraphs to one sentence (§2.3.1)."""
+    return said(f"system_{levels.system}")
+
+
+def said(section: str) -> str:
+    """What a level or a criterion is in words."""
+    return load("simulation_levels").sections[section]
 
 
 def _offered(repository: ToolRepository, count: int, rng: random.Random) -> list[SimulatedTool]:

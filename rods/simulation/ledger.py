@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rods.analysis.says import key_of
+from rods.analysis.says import Text, key_of
 from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import canonical
@@ -53,6 +53,7 @@ class _Thing:
 
     fields: dict[str, Any] = field(default_factory=dict)
     there: bool = True
+    changed: bool = False  # by a call: created, changed or removed
 
 
 class Ledger:
@@ -121,7 +122,7 @@ class Ledger:
         if effect.does == "looks_up":
             self._looked_up[canonical(call.as_json())] = answer
         elif effect.does in OF_ONE and (answer.status == "not_found" or effect.does == "removes"):
-            self._set(effect, call.arguments[effect.key], _Thing(there=False))
+            self._set(effect, call.arguments[effect.key], _Thing(there=False, changed=effect.does == "removes"))
         elif answer.status == "not_found":
             return
         elif effect.does in OF_MANY:
@@ -131,7 +132,7 @@ class Ledger:
             if exact and not self._is_whole(effect.entity, filters):
                 self._whole.setdefault(effect.entity, []).append(filters)
         else:
-            self._learn(effect, {**self._stated(call, effect), **answer.value})
+            self._learn(effect, {**self._stated(call, effect), **answer.value}, changed=effect.does != "reads")
 
     def told(self, room: int) -> str:
         """The things that are known, a line each, for the model that plays the tools: what was met last, within `room`
@@ -147,6 +148,49 @@ class Ledger:
                 break
             kept.insert(0, line)
         return "\n".join(kept)
+
+    def stated(self, call: Call) -> dict[str, Any]:
+        """The fields that a call says a thing has or gets, and those that its tool always sets."""
+        effect = self._effect(call)
+        return self._stated(call, effect) if effect is not None else {}
+
+    def fields(self, entity: str, key: Any) -> Fields:
+        """What is known of a thing that is there; empty for any other."""
+        thing = self._things.get((entity, key))
+        return thing.fields if thing is not None and thing.there else {}
+
+    def matching(self, call: Call) -> Iterator[tuple[Any, Fields]]:
+        """The known things, with their keys, that a call of a tool that lists or finds asks for. A selection goes by
+        what else it is asked with, too: texts that a thing has to say."""
+        effect = self._effect(call)
+        if effect is None or effect.does not in OF_MANY:
+            return
+        filters, _ = self._filters(call, effect)
+        others = [value for name, value in call.arguments.items() if name not in filters and isinstance(value, str)]
+        for key, fields in self._of(effect.entity):
+            if _matches(fields, filters) and (effect.does == "lists" or all(map(Text.holding(fields).tells, others))):
+                yield key, fields
+
+    def changed(self) -> dict[tuple[str, Any], Fields | None]:
+        """What calls have created, changed or removed (None), by kind and key."""
+        every = self._things.items()
+        return {name: thing.fields if thing.there else None for name, thing in every if thing.changed}
+
+    def state(self) -> dict[str, Any]:
+        """The whole account as JSON, for `load`."""
+        things = [[*name, one.fields, one.there, one.changed] for name, one in self._things.items()]
+        looked_up = [[asked.decode(), one.status, one.value, one.message] for asked, one in self._looked_up.items()]
+        return copy.deepcopy({"things": things, "whole": self._whole, "looked_up": looked_up})
+
+    def load(self, state: Any) -> None:
+        """Replaces the whole account by what `state` returned. Raises ValueError for what it never returns."""
+        try:
+            things = {(str(kind), key): _Thing(dict(known), *flags) for kind, key, known, *flags in state["things"]}
+            whole = {str(kind): [dict(one) for one in filters] for kind, filters in state["whole"].items()}
+            looked_up = {asked.encode(): ToolAnswer(*answer) for asked, *answer in state["looked_up"]}
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+            raise ValueError(f"the ledger is none: {type(error).__name__}: {error}") from error
+        self._things, self._whole, self._looked_up = copy.deepcopy((things, whole, looked_up))
 
     def _effect(self, call: Call) -> Effect | None:
         """None too for a call without the key that its tool requires: it is refused before anybody is asked."""
@@ -166,10 +210,11 @@ class Ledger:
         self._things.pop((effect.entity, key), None)
         self._things[effect.entity, key] = thing
 
-    def _learn(self, effect: Effect, fields: Fields) -> None:
+    def _learn(self, effect: Effect, fields: Fields, *, changed: bool = False) -> None:
         thing = self._thing(effect, fields[effect.key])
         before = thing.fields if thing is not None and thing.there else {}
-        self._set(effect, fields[effect.key], _Thing({**before, **fields}))
+        changed = changed or (thing is not None and thing.changed)
+        self._set(effect, fields[effect.key], _Thing({**before, **fields}, changed=changed))
 
     def _stated(self, call: Call, effect: Effect) -> dict[str, Any]:
         """The fields that the call itself says: of what is created, read or changed, and what the tool always sets."""

@@ -21,7 +21,7 @@ from rods.answers import AnswerForm, Schema, Unreadable, obj
 from rods.calls import Call
 from rods.environments.base import Tool
 from rods.rules.difficulty import Levels
-from rods.simulation.generating import CRITERIA, DrawnTask
+from rods.simulation.generating import CRITERIA, DrawnTask, said
 from rods.simulation.ledger import ToolAnswer
 from rods.simulation.tools import ToolRepository
 
@@ -68,11 +68,6 @@ class Assessment:
     reason: str = ""
 
 
-def system_prompt(levels: Levels) -> str:
-    """What the policy's system prompt says at this level, from a few paragraphs to one sentence (§2.3.1)."""
-    return _said(f"system_{levels.system}")
-
-
 def ask_for_task(
     repository: ToolRepository, tools: Sequence[Tool], levels: Levels, problem: str = ""
 ) -> Simulation[DrawnTask]:
@@ -80,7 +75,9 @@ def ask_for_task(
     are not asked about."""
     document = {
         "type": "array",
-        "items": {"anyOf": [obj({"name": {"const": tool.name}, "arguments": _arguments(tool)}) for tool in tools]},
+        "items": {
+            "anyOf": [obj({"name": {"const": tool.name}, "arguments": arguments_schema(tool)}) for tool in tools]
+        },
         "minItems": 1,
         "maxItems": levels.calls,
     }
@@ -96,7 +93,7 @@ def ask_for_task(
         "tools": _documents(tools),
         "area": "; ".join(dict.fromkeys(repository.categories[tool.group] for tool in tools)),
         "calls": f"{levels.calls} call{'s' if levels.calls > 1 else ''}",
-        **{name: _said(f"{name}_{getattr(levels, name)}") for name in ("turns", "persona", "ambiguity")},
+        **{name: said(f"{name}_{getattr(levels, name)}") for name in ("turns", "persona", "ambiguity")},
         "problem": problem,
     }
 
@@ -180,7 +177,7 @@ def ask_verifier(
     form = AnswerForm({**dict.fromkeys(criteria, MET), "severe": {"type": "string", "enum": ["yes", "no"]}})
     fields, sections = _briefed("simulated_verifier", task, tools, conversation, hidden)
     fields |= {
-        "criteria": "\n".join(f"{name}: {_said(name)}" for name in criteria),
+        "criteria": "\n".join(f"{name}: {said(name)}" for name in criteria),
         "tags": "\n".join(f"<{name}>met</{name}>" for name in criteria),
         "names": ", ".join(f'"{name}"' for name in criteria),
     }
@@ -238,13 +235,14 @@ def _calls_of(records: Any, tools: Sequence[Tool], most: int) -> tuple[Call, ...
             raise Unreadable(f"calls: {error}") from None
         if call.name not in by_name:
             raise Unreadable(f"there is no tool {call.name[:80]!r}")
-        if fault := Checker(_arguments(by_name[call.name])).fault(dict(call.arguments)):
+        if fault := Checker(arguments_schema(by_name[call.name])).fault(dict(call.arguments)):
             raise Unreadable(f"the arguments of {call.name}: {fault}")
         found.append(call)
     return tuple(found)
 
 
-def _arguments(tool: Tool) -> dict[str, Any]:
+def arguments_schema(tool: Tool) -> dict[str, Any]:
+    """The JSON Schema of a call's arguments, with the bounds that are checked but not shown."""
     optional = frozenset(each.name for each in tool.parameters if not each.required)
     return obj({each.name: limits(each) for each in tool.parameters}, optional)
 
@@ -255,7 +253,3 @@ def _documents(tools: Iterable[Tool]) -> str:
 
 def _json(value: Any) -> str:
     return orjson.dumps(value).decode()
-
-
-def _said(section: str) -> str:
-    return load("simulation_levels").sections[section]

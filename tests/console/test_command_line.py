@@ -23,6 +23,7 @@ EXPECTED = {
     "prompts": (["RUN", "SEED"], ["--tagged", "--json"]),
     "cost": (["RUN"], ["--json"]),
     "report": (["RUN"], ["--json"]),
+    "export": (["RUN", "FOLDER"], ["--format", "--json"]),
     "score": (["RUN"], ["--step", "--json"]),
     "verify": (["RUN"], ["--replay", "--json"]),
     "recover": (["RUN"], ["--yes", "--json"]),

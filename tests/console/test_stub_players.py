@@ -9,9 +9,11 @@ import pytest
 
 from bench.fixtures.llm_stub import roles as faulty
 from console.stub_model import StubModel
+from rods import dialects
 from rods.answers import Unreadable
 from rods.calls import Call
-from rods.rules.difficulty import DifficultyRules, levels
+from rods.config import DifficultyRules
+from rods.rules.difficulty import levels
 from rods.simulation import roles
 from rods.simulation.generating import DrawnTask, draw_task
 from rods.simulation.ledger import Ledger, ToolAnswer
@@ -111,11 +113,11 @@ def test_its_user_tells_what_it_is_asked_for_and_ends_when_it_is_asked_nothing(c
 @WAYS
 @pytest.mark.parametrize("hidden", [[], ["expected"]])
 def test_its_verifier_holds_what_was_done_against_what_was_wished_for(constrained: bool, hidden: Any) -> None:
-    for number in range(10):
-        task = drawn(number)
+    for number in range(12):
+        task, dialect = drawn(number), dialects.load(("tags", "hermes", "compact")[number % 3])
 
-        def judged(calls: tuple[Call, ...], task: DrawnTask = task) -> roles.Assessment:
-            shown = "\n".join(json.dumps({**call.as_json(), "result": "{}"}) for call in calls)
+        def judged(calls: tuple[Call, ...], task: DrawnTask = task, dialect: Any = dialect) -> roles.Assessment:
+            shown = dialect.write(calls)
             said = "\n".join(f"user: {words}" for words in [task.first_query, *task.knows.values()])
             talk = f"{said}\nassistant: {shown}\nassistant: Done."
             return ask(roles.ask_verifier(task, tools(task), talk, hidden), constrained=constrained)

@@ -15,8 +15,8 @@ from evaluation import heldout
 from evaluation.heldout import Scored, compare, per_task, score_run, scored, summary
 from evaluation.scoring import share
 from rods.config import Config
-from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
+from rods.players import Players
 from rods.tasks import AnyTask
 from tests.trainer.runs import train, write_config
 
@@ -85,13 +85,13 @@ class Breaking:
         self,
         config: Config,
         policy: Path,
-        environments: Environments,
+        players: Players,
         tasks: Sequence[AnyTask],
         count: int,
         only: frozenset[str] | None,
     ) -> Iterator[tuple[AnyTask, list[Scored]]]:
         self.asked += 1
-        for task, found in self._roll_out(config, policy, environments, tasks, count, only):
+        for task, found in self._roll_out(config, policy, players, tasks, count, only):
             self.played.append(tasks.index(task))
             yield task, [self._of(one, self.broken(self.played[-1], index)) for index, one in enumerate(found)]
 

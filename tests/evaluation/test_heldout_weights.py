@@ -7,6 +7,7 @@ import torch
 
 from evaluation.heldout import roll_out
 from rods.config import Config, Rollouts
+from rods.players import Players
 from rods.tasks import Task
 from tests.environments import ENVIRONMENTS
 from trainer.nano import model
@@ -31,17 +32,17 @@ def tasks() -> list[Task]:
 
 
 def test_every_task_gets_its_rollouts_and_the_draws_repeat(policy: Path, tasks: list[Task]) -> None:
-    scored = list(roll_out(CONFIG, policy, ENVIRONMENTS, tasks, 3))
+    scored = list(roll_out(CONFIG, policy, Players(ENVIRONMENTS), tasks, 3))
     assert [task.id for task, _ in scored] == [task.id for task in tasks]
     for task, rollouts in scored:
         assert len(rollouts) == 3
         assert {scored.rollout.expected for scored in rollouts} == {task.expected}
-    assert list(roll_out(CONFIG, policy, ENVIRONMENTS, tasks, 3)) == scored
+    assert list(roll_out(CONFIG, policy, Players(ENVIRONMENTS), tasks, 3)) == scored
 
 
 def test_a_rollout_with_a_trace_says_what_became_of_its_turns(policy: Path, tasks: list[Task]) -> None:
     roomy = CONFIG.model_copy(update={"rollouts": CONFIG.rollouts.model_copy(update={"max_reply_tokens": 200})})
-    rollouts = [one.rollout for _, scored in roll_out(roomy, policy, ENVIRONMENTS, tasks, 3) for one in scored]
+    rollouts = [one.rollout for _, scored in roll_out(roomy, policy, Players(ENVIRONMENTS), tasks, 3) for one in scored]
     labelled = [rollout for rollout in rollouts if rollout.labels]
     assert labelled and all(rollout.as_json()["labels"] == list(rollout.labels) for rollout in labelled)
     passed = {"pass", "correct_abstention"}

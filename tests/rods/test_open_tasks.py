@@ -10,9 +10,10 @@ import orjson
 import pytest
 
 from rods.calls import Call
+from rods.conversations import Checks, Limits, Persona, Rubric, Script
 from rods.errors import UserError
 from rods.gates.similarity import SimilarityIndex
-from rods.tasks import AnyTask, Checks, EnvironmentRef, Limits, OpenTask, Persona, Rubric, Script, Task, scripted
+from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Task, scripted
 
 WHERE = EnvironmentRef("desk", "h")
 BUYER = Persona("Pay falcon's bill.", "Please pay a bill.", {"vendor": "Falcon's."}, "curt", 4)

@@ -1,12 +1,14 @@
 """kill -9 of the trainer at random moments, again and again on the same run, until the run is finished.
 
 `python -m tests.trainer.kills` prints the rows of docs/durability.md: 20 kills in lockstep and 20 in free mode, of
-nano through TRL and of the simulated policy, each with the real daemon beside it. Moments are drawn over the whole run:
+nano through TRL, of the simulated policy, and of the same where half of the tasks are drawn for their step, each with
+the real daemon beside it. Moments are drawn over the whole run:
 while a start comes up, while a checkpoint is written, right after a merge, and anywhere.
 
 In lockstep the run must end as one that nobody killed did: the same groups in the same order, the same pool in every
-epoch, the same picks and variants, the same tracker, and the same bytes of weights, optimizer and generators. In free
-mode `rods verify` must agree, and no epoch that was once committed may be decided otherwise later.
+epoch, the same picks and variants, the same tracker, the same drawn tasks at the same difficulties, and the same bytes
+of weights, optimizer and generators. At no kill may a step name a drawn task that is not in its log. In free mode
+`rods verify` must agree, and no epoch that was once committed may be decided otherwise later.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ IN_A_RUN = 5  # a run is killed so often
 LOOK = 0.003  # seconds between looks at what the trainer writes
 PATIENCE = 900.0  # seconds that a start may take to come to its moment, on a very busy machine
 CARRIED = ("seq", "id", "crc", "first", "attempt")  # what tells two records of one decision apart
-Policy = Literal["nano", "simulated"]
+Policy = Literal["nano", "simulated", "drawn"]
 Sync = Literal["lockstep", "free"]
 MODES: tuple[Sync, ...] = ("lockstep", "free")
 
@@ -86,6 +88,7 @@ POLICIES: dict[Policy, dict[str, Any]] = {
         "operation.steps_per_second": 15.0,
     },
 }
+POLICIES["drawn"] = POLICIES["simulated"] | {"source.drawn": 0.5}
 
 
 @dataclass
@@ -175,6 +178,9 @@ class Killed:
             data = _content(self.folder, log)
             self.lost += not data.startswith(self.seen.get(log, b""))
             self.seen[log] = data[: data.rfind(b"\n") + 1]
+        drawn = _named(self.folder, runfolder.DRAWN, b'"kind":"drawn"', b'"task":{"id":"')
+        unknown = _named(self.folder, runfolder.OBSERVATIONS, b'"role":"drawn"', b'"task":"') - drawn
+        self.wrong += [f"task {one.decode()} was observed and is not on record" for one in sorted(unknown)]
 
     def _said(self) -> str:
         return self.folder.with_suffix(".err").read_text(errors="replace")
@@ -253,6 +259,10 @@ def evidence(folder: Path, step: int | None = None) -> dict[str, Any]:
         "course of steps, picks or variants": canonical(judged["outcome"]),
         "pool of an epoch": canonical(pools),
         "tracker": canonical(tracker),
+        "drawn task": sorted(
+            [record["step"], record["slot"], record["difficulty"], record["task"]["id"]]
+            for record in read(folder / runfolder.DRAWN)
+        ),
         "policy at the end": orjson.loads(checkpoint.read_bytes())["files"],  # hashes of its files
     }
 
@@ -290,6 +300,13 @@ def _closed(log: Path) -> list[int]:
     data = log.read_bytes() if log.exists() else b""
     lines = data[: data.rfind(b"\n") + 1].splitlines()
     return [int(line.split(b'"step":')[1].split(b",")[0]) for line in lines if b'"kind":"step"' in line]
+
+
+def _named(folder: Path, log: str, marked: bytes, before: bytes) -> set[bytes]:
+    """The ids of tasks, which stand behind `before`, in the whole lines of a log that are `marked`."""
+    data = _content(folder, log)
+    lines = data[: data.rfind(b"\n") + 1].splitlines()
+    return {line.split(before)[1].split(b'"')[0] for line in lines if marked in line}
 
 
 def _size(file: Path) -> int:

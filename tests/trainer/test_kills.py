@@ -41,6 +41,13 @@ def test_in_free_mode_verify_agrees_and_no_committed_epoch_changes(tmp_path: Pat
 
 
 @pytest.mark.timeout(900)
+def test_in_lockstep_kills_change_no_drawn_task_and_no_difficulty(tmp_path: Path) -> None:
+    all_survived(sweep(tmp_path, "lockstep", "drawn", KILLS, changes={"training.steps": 8}))
+    drawn = evidence(tmp_path / "whole")["drawn task"]
+    assert len(drawn) == 8 * 3 and drawn[-1][2] > 9, "8 steps of 6 slots, half of them drawn, and difficulty has risen"
+
+
+@pytest.mark.timeout(900)
 def test_in_lockstep_kills_change_no_bit_of_the_weights(tmp_path: Path) -> None:
     changes = ANY_SEED | {
         "training.steps": 6,

@@ -18,7 +18,7 @@ from tests.trainer import nano_parts
 from trainer.chat import Chat
 from trainer.nano import model
 from trainer.nano.teacher import Teacher, kind_of
-from trainer.nano.warm_start import AIDS, SHIPPED, _demonstrations, make, shown, warm_started
+from trainer.nano.warm_start import AIDS, SHIPPED, _demonstrations, make, recipe, shown, warm_started
 from trainer.supervised import encode, imitation_loss, in_batches
 from worlds import desk
 
@@ -120,6 +120,31 @@ def test_of_a_world_with_regions_the_easy_tasks_are_shown_flawlessly_and_the_lon
     calls = [[sum(len(step.calls) for step in turn.steps) for turn in trace.turns] for trace in traces]
     assert all(turns == [1, 1] for turns in calls[:20])
     assert [size for size, *_ in shown(config)] == ["easy", "small"]
+
+
+def test_a_teacher_asks_played_users_and_a_careless_one_guesses_or_spoils_the_rest():
+    fresh = desk.fresh_tasks(5, "shown", ("miss_param",), "asked")
+    asked = [next(fresh)[0] for _ in range(40)]
+    resolved = {}
+    for carelessness in (0.0, 0.5, 1.0):
+        teacher = _teacher(carelessness)
+        teacher.played = True
+        traces = teacher.demonstrate(asked, random.Random(0))
+        assert all(step.error is None for trace in traces for turn in trace.turns for step in turn.steps)
+        answered = sum(len(trace.turns) == 2 for trace in traces)
+        assert answered == 40 if carelessness == 0 else answered == 0 if carelessness == 1 else 10 < answered < 30
+        resolved[carelessness] = sum(trace.binary for trace in traces)
+    assert resolved[0.0] == 40 and 0 < resolved[0.5] < 20 and resolved[1.0] <= 4
+
+
+def test_tasks_with_played_users_and_their_control_begin_with_one_policy():
+    configs = [
+        parse_config({"data": {"tasks": name}, "policy": {"carelessness": 0.5}}, where="test")
+        for name in ("desk-personas", "desk-personas-mute", "desk-small")
+    ]
+    assert shown(configs[0]) == shown(configs[1]) == [("asked", ("miss_param",), 0.5)]
+    one, mute, other = map(recipe, configs)
+    assert one == mute != other
 
 
 def test_a_warm_start_learns_and_is_made_once(tmp_path: Path, monkeypatch):

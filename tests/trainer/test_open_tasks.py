@@ -18,10 +18,11 @@ from console.verbs.inspect import inspect
 from daemon.watching import Watch
 from rods.calls import Call
 from rods.config import parse_config
+from rods.conversations import Rubric, Script
 from rods.episode.drivers import run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError
-from rods.tasks import AnyTask, OpenTask, Rubric, Script, Task
+from rods.tasks import AnyTask, OpenTask, Task
 from tests.rods.episode.test_open_episodes import ASK, DONE, FIND, GOOD, TAGS, TASK, WHICH, WRONG
 from trainer import batches
 from trainer.batches import jobs
@@ -52,7 +53,7 @@ def trained(run: Run, steps: int = 2) -> None:
         training.begin(SimulatedPolicy(run.config))
         for _ in range(steps):
             batch = training.next_batch()
-            given = jobs(batch, run.config, run.environments)
+            given = jobs(batch, run.config, run.players)
             left = [
                 iter((GOOD, BAD)[place % 2] if job.task.id == PLAYED.id else [DONE] * 9)
                 for place, job in enumerate(given)
@@ -108,7 +109,7 @@ def test_what_cannot_be_trained_on_is_refused_with_the_task(tmp_path: Path) -> N
     assert made(tmp_path, [checked]).tasks == [checked]  # nothing is paid there, so the checks do not hold
     rubric = replace(PLAYED, user=Script(("Hello.",)), goal=Rubric(("It is polite.",)), id="")
     run = made(tmp_path / "judged", [rubric])
-    with pytest.raises(UserError, match="nothing here judges by a rubric"):
+    with pytest.raises(UserError, match="cannot be judged without a model"):
         trained(run, 1)
 
 

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from rods.config import parse_config
 from rods.environments.loading import Environments
 from rods.errors import UserError
+from rods.players import Players
 from tests.trainer.mixtures import KINDS, mixture
 from tests.trainer.nano_parts import chat
 from trainer.engines.local import LocalEngine
@@ -28,7 +29,7 @@ def weights(model: Any) -> Weights:
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     return Weights(
         config,
-        Environments(),
+        Players(Environments()),
         engine,
         engine,
         lambda: None,

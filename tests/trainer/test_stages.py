@@ -23,6 +23,7 @@ from rods.dialects.compact import Compact
 from rods.episode.drivers import Job
 from rods.interfaces.base import IDENTITY, Identity
 from rods.interfaces.hints import Hints
+from rods.players import Players
 from tests.environments import ENVIRONMENTS
 from tests.trainer.nano_parts import engine, saved
 from trainer import batches, trl_grpo
@@ -90,10 +91,10 @@ def test_validation_and_evaluation_show_everything_as_it_is(tmp_path: Path, monk
     config = parse_config(values, where="test")
     tasks = tuple(desk.generate(3, 4, 2, "small"))
     batch = Batch(1, 0, 1, config.curriculum.stages[0], tuple(map(BatchSlot, range(4), tasks)), "")
-    assert {job.interface.version for job in batches.jobs(batch, config, ENVIRONMENTS)} == {
+    assert {job.interface.version for job in batches.jobs(batch, config, Players(ENVIRONMENTS))} == {
         f"forbidden+{Hints(brief=True).version}"
     }
-    assert all(job.interface is IDENTITY for job in batches.scoring_jobs(tasks, config, ENVIRONMENTS))
+    assert all(job.interface is IDENTITY for job in batches.scoring_jobs(tasks, config, Players(ENVIRONMENTS)))
     seen: list[Job] = []
     scored = engine()
     rollouts = scored.rollouts
@@ -104,7 +105,7 @@ def test_validation_and_evaluation_show_everything_as_it_is(tmp_path: Path, monk
 
     monkeypatch.setattr(scored, "rollouts", watch)
     monkeypatch.setattr(LocalEngine, "load_alone", lambda *given: scored)
-    assert len(list(roll_out(config, tmp_path, ENVIRONMENTS, tasks, 1))) == len(seen) == len(tasks)
+    assert len(list(roll_out(config, tmp_path, Players(ENVIRONMENTS), tasks, 1))) == len(seen) == len(tasks)
     bfcl.fetch()
     seen.append(EpisodeMaker(ENVIRONMENTS.load("bfcl"), Settings({})).job(bfcl.tasks()[0]))  # type: ignore[arg-type]
     assert all(job.interface is IDENTITY for job in seen)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rods.episode.engine import Trace
+from rods.episode.engine import StepTrace, Trace, TurnTrace, Verdict
 from rods.errors import UserError
 from rods.faults import LABELS, Label
 from rods.observations import Rollout
@@ -21,7 +21,8 @@ from tests.trainer.test_advantages import ESTIMATE
 from tests.trainer.test_updates import ROLLOUTS, TASKS, train
 from trainer import batches
 from trainer.advantages import AdvantageEstimate, load_hook, reweighted
-from trainer.weights import UTILITY, weight, weighted
+from trainer.weights import UTILITY, turn_level, weight, weighted
+from worlds import desk
 
 LABELLED: list[tuple[Label, ...]] = [
     (),
@@ -75,6 +76,20 @@ def _estimate(labels: list[tuple[Label, ...]]) -> AdvantageEstimate:
         for seen, given in zip(ESTIMATE.rollouts, labels, strict=True)
     )
     return replace(ESTIMATE, rollouts=views)
+
+
+def test_the_tokens_of_a_turn_have_its_own_reward_for_an_advantage() -> None:
+    done, lost = Verdict(True, True), Verdict(True, False)
+    turns = tuple(TurnTrace((StepTrace("a"),), verdict) for verdict in (done, lost, None))
+    seen = ESTIMATE.rollouts[0]
+    played = replace(seen, trace=Trace("t", turns, "length", 3), turns=((0, 2), (4, 5), (7, 9)), tokens=9)
+    broken = replace(played, rollout=replace(seen.rollout, reward=None))
+    estimate = replace(ESTIMATE, rollouts=(played, broken))
+    found = [row.tolist() for row in reweighted(estimate, load_hook("trainer.weights:turn_level"))]
+    assert found == [[1, 1, 0, 0, -1, 0, 0, -1, -1], [0] * 9]
+    open_task = replace(played, task=desk.generate_personas(3, 1, 0)[0])
+    with pytest.raises(UserError, match="the advantage of a turn takes a script with ground-truth calls"):
+        turn_level(replace(ESTIMATE, rollouts=(open_task,)))
 
 
 even = weighted(**dict.fromkeys(LABELS, 1.0))

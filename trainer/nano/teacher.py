@@ -22,6 +22,9 @@ At a given rate an episode shows recoveries, so that there is somebody to read h
 the world refuses (the word in place of the value that should have been looked up; else a tool that is not there, an
 argument of another name, or one that is missing), and after the hint goes on rightly. All other episodes are shown
 without hints, and end a turn that went wrong.
+
+Where users are `played`, a task is shown with the user that desk makes of it (worlds/desk/personas.py): the teacher
+asks for what is missing by its name, or, where it is careless, guesses and asks nothing.
 """
 
 from __future__ import annotations
@@ -37,12 +40,13 @@ from rods.dialects.base import Dialect
 from rods.environments.base import Environment
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
-from rods.episode.goals import GroundTruth
+from rods.episode.goals import GroundTruth, goal_of
 from rods.interfaces.base import Interface
 from rods.interfaces.remedies import alike
 from rods.tasks import Task
+from worlds.desk import personas
 
-DONE, ASK, LACK = "done", "please say more", "no tool for that"
+DONE, ASK, WHICH, LACK = "done", "please say more", "which {domain} ?", "no tool for that"
 KINDS = ("answer", "lookup", "multi", "swap", "sibling")
 
 
@@ -57,6 +61,7 @@ class Teacher:
     carelessness: float
     recoveries: float = 0.0
     aids: Sequence[Interface] = ()
+    played: bool = False
     seen: dict[tuple[str, str], list[Any]] = field(default_factory=dict)  # (tool, argument) → values, to guess from
 
     def demonstrate(self, tasks: Sequence[Task], rng: random.Random) -> list[Trace]:
@@ -66,7 +71,7 @@ class Teacher:
                 for argument, value in call.arguments.items():
                     self.seen.setdefault((call.name, argument), []).append(value)
         plans: list[list[str]] = [[] for _ in tasks]
-        jobs = [Job(task, self.environment, self.dialect, GroundTruth(self.environment, task)) for task in tasks]
+        jobs = [self._job(task) for task in tasks]
         aided = [self.recoveries > 0 and rng.random() < self.recoveries for _ in tasks]
         for place in [place for place, one in enumerate(aided) if one]:
             jobs[place] = replace(jobs[place], interface=rng.choice(self.aids))
@@ -75,6 +80,12 @@ class Teacher:
             return [Reply(self._next(tasks[job], plans[job], need, aided[job], rng)) for job, need in waiting]
 
         return run_lockstep(jobs, complete)
+
+    def _job(self, task: Task) -> Job:
+        if self.played:
+            asked = personas.played(task)
+            return Job(asked, self.environment, self.dialect, goal_of(self.environment, asked))
+        return Job(task, self.environment, self.dialect, GroundTruth(self.environment, task))
 
     def _next(self, task: Task, plan: list[str], need: NeedText, aided: bool, rng: random.Random) -> str:
         if need.messages[-1].role == "user":
@@ -92,6 +103,8 @@ class Teacher:
         if kind == "answer":
             gap = next(gap for gap in task.provenance["missing"] if gap["turn"] == turn)
             answer = ASK if "argument" in gap else LACK
+            if self.played:
+                answer = DONE if careless else WHICH.format(domain=gap["domain"])
             calls = self._guessed(task, turn, gap, rng) if careless else ()
         else:
             calls = _recalled(task, turn, shown)

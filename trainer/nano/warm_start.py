@@ -33,6 +33,7 @@ from trainer.nano.teacher import Teacher
 from trainer.supervised import Progress, encode, fit, in_batches
 from worlds import desk
 from worlds.desk.generator import REGION_TYPES, Size, fresh_tasks
+from worlds.sources import PERSONAS
 
 STEPS = 1200  # optimizer steps of the recipe
 SEQUENCES = 16  # demonstrations a step
@@ -121,7 +122,7 @@ def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
     aids = [interfaces.load(stage, config.policy.dialect) for stage in AIDS] if recoveries else []
     teachers = [
         (
-            Teacher(catalogue_for(environment), environment, dialect, carelessness, recoveries, aids),
+            Teacher(catalogue_for(environment), environment, dialect, carelessness, recoveries, aids, size == "asked"),
             fresh_tasks(config.random_seeds.policy, "warm start", types, size),
         )
         for size, types, carelessness in shown(config)
@@ -138,10 +139,12 @@ def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
 def shown(config: Config) -> list[tuple[Size, tuple[TaskType, ...], float]]:
     """The sizes and types of the tasks that are demonstrated in equal shares, and the carelessness of each. Of
     desk-regions the easy tasks are shown without a flaw, the small ones carelessly, and the long ones never: what comes
-    of it are a mastered, a boundary and a hopeless region."""
+    of it are a mastered, a boundary and a hopeless region. Tasks whose users are played are shown with these alone."""
     careless = config.policy.carelessness
     if config.data.tasks == "desk-regions":
         return [("easy", REGION_TYPES, 0.0), ("small", REGION_TYPES, careless)]
+    if config.data.tasks in PERSONAS:
+        return [("asked", ("miss_param",), careless)]
     return [("small" if config.data.tasks == "desk-small" else "full", TASK_TYPES, careless)]
 
 

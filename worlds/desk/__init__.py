@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from rods.tasks import TASK_TYPES, Task, TaskType
+from rods.tasks import TASK_TYPES, OpenTask, Task, TaskType
 from worlds.desk.world import environment
 
 if TYPE_CHECKING:
     from rods.composing.records import Draft
     from worlds.desk.generator import Size
 
-__all__ = ["environment", "fresh_tasks", "generate"]
+__all__ = ["environment", "fresh_tasks", "generate", "generate_personas"]
 
 
 def generate(random_seed: int, train: int, held_out: int, size: Size | Literal["regions"] = "full") -> list[Task]:
@@ -20,6 +20,13 @@ def generate(random_seed: int, train: int, held_out: int, size: Size | Literal["
     from worlds.desk import generator  # four times the imports of the world itself: only on demand
 
     return generator.generate(random_seed, train, held_out, size)
+
+
+def generate_personas(random_seed: int, train: int, held_out: int, *, mute: bool = False) -> list[OpenTask]:
+    """See `generator.generate_personas`: the same with users who are played."""
+    from worlds.desk import generator
+
+    return generator.generate_personas(random_seed, train, held_out, mute=mute)
 
 
 def fresh_tasks(

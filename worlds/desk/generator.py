@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Literal
+from typing import Literal, TypeVar
 
 from rods.canonical import keyed_random
 from rods.composing import bind, planning, states, task_types, wording
@@ -23,7 +23,8 @@ from rods.composing.records import ComposeError, Draft
 from rods.environments.base import Environment
 from rods.gates import drafts
 from rods.gates.similarity import SimilarityIndex
-from rods.tasks import TASK_TYPES, Split, Task, TaskType
+from rods.tasks import TASK_TYPES, AnyTask, OpenTask, Split, Task, TaskType
+from worlds.desk import personas
 from worlds.desk.catalogue import catalogue
 from worlds.desk.world import environment as desk
 
@@ -31,47 +32,63 @@ TRIES = 20  # candidate plans a task: any that fits will do
 REPAIRS = 4  # patches a world before a task is planned anew
 PEOPLE = 0.5  # share of the tasks for which contacts are wanted: most look-ups go through them
 CLASSES = ("contacts", "mail", "calendar", "files", "ledger")
-# small: what a policy of under a million parameters learns in minutes; easy and long: one step easier, and harder
-Size = Literal["full", "small", "easy", "long"]
+# small: what a policy of under a million parameters learns in minutes; easy and long: one step easier, and harder;
+# asked: one request, of which a value has to be asked for
+Size = Literal["full", "small", "easy", "long", "asked"]
 SMALL_SHOWN = 8  # tools shown with a task of any size but full
 # What nano's warm start makes of desk's regions (docs/nano.md). A variant has its seed's depth, so it stays in one.
 REGIONS: dict[str, Size] = {"mastered": "easy", "boundary": "small", "hopeless": "long"}
 REGION_TYPES: tuple[TaskType, ...] = ("base", "long_context")  # a turn without calls is no long chain
+T = TypeVar("T", bound=AnyTask)
 
 
 def generate(random_seed: int, train: int, held_out: int, size: Size | Literal["regions"] = "full") -> list[Task]:
     """`train` originals, then `held_out` tasks apart from them; the four types in equal shares, or, of "regions", the
     three regions (`REGIONS`, named in the provenance) and both of their types.
 
-    No two tasks are near duplicates (rods.gates.similarity): not in ground truth, not in initial state, not in a
-    turn's own query. The held-out tasks do not depend on how many originals are asked for. One in five of them is for
+    No two tasks are near duplicates (rods.gates.similarity): not in their goal, not in initial state, not in a turn's
+    own query. The held-out tasks do not depend on how many originals are asked for. One in five of them is for
     validation, the others for the test. Equal arguments give equal bytes.
     """
+    return _data_set(train, held_out, lambda purpose, place: _original(random_seed, purpose, place, size))
+
+
+def generate_personas(random_seed: int, train: int, held_out: int, *, mute: bool = False) -> list[OpenTask]:
+    """As `generate`, but users are played, and know what their query leaves out (worlds/desk/personas.py). The users of
+    `mute` originals know nothing: in all else these are the same tasks."""
+
+    def draw(purpose: str, place: int) -> OpenTask:
+        return personas.played(fresh_task(random_seed, purpose, place, "miss_param", "asked")[0])
+
+    tasks = _data_set(train, held_out, draw)
+    return [personas.muted(task) if mute and task.split == "train" else task for task in tasks]
+
+
+def _data_set(train: int, held_out: int, draw: Callable[[str, int], T]) -> list[T]:
+    """The tasks that `draw` gives for a purpose at a place, drawn again where they match one from before."""
     index = SimilarityIndex()
-    held = _apart(random_seed, "held-out", held_out, index, size)
-    originals = _apart(random_seed, "original", train, index, size)
+
+    def apart(purpose: str, count: int) -> list[T]:
+        tasks: list[T] = []
+        for place in range(count):
+            drawn = (draw(f"{purpose} {redraw}", place) for redraw in itertools.count())
+            task = next(task for task in drawn if index.find(task) is None)
+            index.add(task)
+            tasks.append(task)
+        return tasks
+
+    held, originals = apart("held-out", held_out), apart("original", train)
     # Types cycle with period 4, so a period of 5 gives each of them its share of the validation tasks.
     splits: list[Split] = ["validation" if place % 5 == 0 else "test" for place in range(held_out)]
     return originals + [replace(task, split=split) for task, split in zip(held, splits, strict=True)]
 
 
-def _apart(
-    random_seed: int, purpose: str, count: int, index: SimilarityIndex, size: Size | Literal["regions"]
-) -> list[Task]:
-    """`count` tasks that match nothing in `index`, which they join."""
-    tasks: list[Task] = []
-    for place in range(count):
-        type, own, about = TASK_TYPES[place % len(TASK_TYPES)], size, {}
-        if own == "regions":
-            region = tuple(REGIONS)[place % len(REGIONS)]
-            type, own, about = REGION_TYPES[place % len(REGION_TYPES)], REGIONS[region], {"region": region}
-        for redraw in itertools.count():
-            task, _ = fresh_task(random_seed, f"{purpose} {redraw}", place, type, own)
-            if index.find(task) is None:
-                break
-        index.add(task)
-        tasks.append(replace(task, provenance={**task.provenance, **about}))
-    return tasks
+def _original(random_seed: int, purpose: str, place: int, size: Size | Literal["regions"]) -> Task:
+    if size != "regions":
+        return fresh_task(random_seed, purpose, place, TASK_TYPES[place % len(TASK_TYPES)], size)[0]
+    region, type = tuple(REGIONS)[place % len(REGIONS)], REGION_TYPES[place % len(REGION_TYPES)]
+    task, _ = fresh_task(random_seed, purpose, place, type, REGIONS[region])
+    return replace(task, provenance={**task.provenance, "region": region})
 
 
 def fresh_tasks(
@@ -104,6 +121,7 @@ def _book(size: Size) -> Catalogue:
 def _compose(
     book: Catalogue, environment: Environment, type: TaskType, size: Size, rng: random.Random
 ) -> tuple[Task, Draft]:
+    fair = size == "asked"  # the others are as they have always been: their ids are hashes of what they are
     usable = frozenset(rng.sample(CLASSES, rng.choice((2, 2, 3))))
     if rng.random() < PEOPLE:
         usable = frozenset(("contacts", *rng.sample(CLASSES[1:], rng.choice((1, 2)))))
@@ -113,7 +131,7 @@ def _compose(
         SHAPES[size](type, rng),
         type,
         usable=usable,
-        fair=False,  # as the originals have always been: their ids are hashes of what they are
+        fair=fair,
         tries=TRIES,
         rng=rng,
     )
@@ -128,10 +146,15 @@ def _compose(
             if mended is None:
                 raise
             state = mended
-    if not any(slot.repeats for calls in draft.turns[1:] for bound in calls for slot in bound.slots.values()):
+    if size != "asked" and not any(
+        slot.repeats for calls in draft.turns[1:] for bound in calls for slot in bound.slots.values()
+    ):
         raise ComposeError("no_pattern", "no turn refers back to an earlier one")
     texts = wording.rewrite(book, draft, narrative=True, rng=rng)
-    return task_types.apply(book, environment, draft, texts, type, rng, fair=False), draft
+    task = task_types.apply(book, environment, draft, texts, type, rng, fair=fair)
+    if size == "asked":
+        personas.played(task)  # or nothing checks what comes of it
+    return task, draft
 
 
 def _shape(type: TaskType, rng: random.Random) -> PlanShape:
@@ -168,9 +191,17 @@ def _long_shape(type: TaskType, rng: random.Random) -> PlanShape:
     return PlanShape((3, *rng.choice(((2,), (2, 1), (3,)))), depth=3)
 
 
+def _asked_shape(type: TaskType, rng: random.Random) -> PlanShape:
+    """A request in vain, since a value is missing, and once that is said one or two calls, the first feeding the
+    second."""
+    counts = rng.choice((1, 2))
+    return PlanShape((0, counts), depth=counts)
+
+
 SHAPES: dict[Size, Callable[[TaskType, random.Random], PlanShape]] = {
     "full": _shape,
     "small": _small_shape,
     "easy": _easy_shape,
     "long": _long_shape,
+    "asked": _asked_shape,
 }

@@ -150,16 +150,13 @@ class Session:
         home.mkdir()
         here = {"{folder}": str(self.folder)}
         command, *options = [_filled(part, here) for part in self.server.command]
-        fixed = {"HOME": str(home), "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+        given = {"HOME": str(home), "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+        given |= {key: _filled(value, here) for key, value in self.server.env.items()}
         if self.server.frozen:
-            now = datetime.fromisoformat(self.server.frozen).timestamp()
-            fixed |= {
-                "RODS_FROZEN": repr(now),
-                "PYTHONPATH": str(_FROZEN),
-                "NODE_OPTIONS": f"--require={_FROZEN / 'frozen.js'}",
-            }
-        own = {key: _filled(value, here) for key, value in self.server.env.items()}
-        return StdioServerParameters(command=command, args=options, env=fixed | own, cwd=str(self.folder))
+            given["RODS_FROZEN"] = repr(datetime.fromisoformat(self.server.frozen).timestamp())
+            given["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_FROZEN), given.get("PYTHONPATH")]))
+            given["NODE_OPTIONS"] = f"--require={_FROZEN / 'frozen.js'} {given.get('NODE_OPTIONS', '')}".strip()
+        return StdioServerParameters(command=command, args=options, env=given, cwd=str(self.folder))
 
     def _told(self) -> str:
         return f"the MCP server {self.server.url or ' '.join(self.server.command)!r}"

@@ -18,7 +18,7 @@ from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.environments.base import Features, Parameter, Result, Tool
 from rods.environments.replay import Replayed
-from rods.errors import UserError, Unsupported
+from rods.errors import Unsupported, UserError
 from worlds.mcp.description import FOLDER, Description
 from worlds.mcp.sessions import CallToolResult, MCPError, Pool, Session
 
@@ -166,7 +166,9 @@ def _difference(session: Session, server: Description) -> str:
     listed, pinned = ({record["name"]: record for record in tools} for tools in (session.tools, server.tools))
     new, lost = sorted(listed.keys() - pinned.keys()), sorted(pinned.keys() - listed.keys())
     changed = sorted(name for name in listed.keys() & pinned.keys() if listed[name] != pinned[name])
-    told = [f"{what} {', '.join(names)}" for what, names in (("new", new), ("gone", lost), ("changed", changed)) if names]
+    told = [
+        f"{what} {', '.join(names)}" for what, names in (("new", new), ("gone", lost), ("changed", changed)) if names
+    ]
     return "; ".join(told)
 
 

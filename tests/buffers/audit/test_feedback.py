@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from buffers import feedback
 from buffers.audit.verify import verify
+from buffers.folds.feedback import FeedbackCase
 from buffers.log.records import Record, record
 from buffers.log.writer import LogWriter
 from buffers.run.run import Run
@@ -86,6 +88,15 @@ def test_a_sound_history_is_sound(run: Run) -> None:
     found = verify(run.path, replay=True)
     assert found.ok, list(found.lines())
     assert found.counts["texts of feedback"] == 1
+
+
+def test_a_list_of_failures_begins_with_how_many_came_to_what(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    whys = ("2 attempts: too vague", "2 attempts: names no tool", "no world")
+    cases = [FeedbackCase(why, "desk", "pay_bill", "no such bill", 2, state="given_up", why=why) for why in whys]
+    assert feedback.counts(cases)["reasons"] == {"2 attempts": 2, "no world": 1}
+    assert rods(["feedback", "list", str(run.path)]) == 0
+    first = "2 failures, 4 questions: 1 approved, 0 dropped, 0 open, 1 given up (1 × no world)\n"
+    assert capsys.readouterr().out.startswith(first)
 
 
 def where(seq: int, **changes: Any) -> Callable[[Record], Record | None]:

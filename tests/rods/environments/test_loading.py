@@ -27,7 +27,10 @@ def test_each_is_made_once_and_a_name_without_a_colon_is_one_of_ours() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("nowhere", "unknown environment → use desk, bfcl or your own 'package.module:factory' or 'file.py:factory'"),
+        (
+            "nowhere",
+            "unknown environment → use desk, bfcl, repository or your own 'package.module:factory'",
+        ),
         ("nowhere.at_all:environment", "no module 'nowhere'"),
         (TOY + "nothing", "has no 'nothing'"),
     ],

@@ -267,4 +267,3 @@ def test_a_minted_number_stays_a_number() -> None:
     assert first == other.call(Call("open", {"owner": "Ann"})) and orjson.loads(first.text) == first.value
     assert first.value["told"] == f"basket {first.value['id']}"
     assert one.call(Call("show", {"basket": first.value["id"]})).value == {"asked": True}
-

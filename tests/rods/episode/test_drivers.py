@@ -12,6 +12,7 @@ from functools import partial
 
 import pytest
 
+from rods.conversations import Persona
 from rods.dialects.compact import Compact
 from rods.environments.base import Instance
 from rods.episode import drivers
@@ -21,7 +22,6 @@ from rods.episode.goals import FinalState, goal_of
 from rods.episode.users import procedural_user
 from rods.episode.watchdog import Lanes, outside
 from rods.errors import InfrastructureError
-from rods.tasks import Persona
 from tests.environments import load
 from tests.rods.episode.test_open_episodes import ASK, DONE, FIND, GOOD, PAID, WRONG, job
 from worlds import desk

@@ -11,6 +11,7 @@ import pytest
 
 from rods import dialects
 from rods.calls import Call
+from rods.conversations import Checks, Limits, Persona, Rubric, Script
 from rods.environments.base import Instance, Result, reference
 from rods.episode.drivers import Job, played_again, run_episode, run_lockstep
 from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, NeedText, Outcome, Reply, Trace
@@ -19,7 +20,7 @@ from rods.episode.rewards import score
 from rods.episode.users import NOTHING_TO_ADD, procedural_user
 from rods.errors import InfrastructureError, UserError
 from rods.gates import unjudgeable
-from rods.tasks import Checks, Limits, OpenTask, Persona, Rubric, Script
+from rods.tasks import OpenTask
 from worlds.desk.world import environment
 
 DESK = environment()
@@ -142,7 +143,7 @@ def goal_outcome(task: OpenTask, trace: Trace) -> Outcome:
     for step in (step for turn in trace.turns for step in turn.steps):
         for call in step.calls:
             world.call(call)
-    return goal.outcome(world, NeedOutcome((), (), 0))
+    return goal.outcome(world, NeedOutcome((), (), ()))
 
 
 def test_an_instance_that_is_played_sees_the_conversation_and_may_be_made_for_the_job() -> None:

@@ -7,23 +7,20 @@ from typing import Any
 
 import pytest
 
-from rods.rules.difficulty import (
-    ABLATIONS,
-    DIMENSIONS,
-    RANGES,
-    SOFT,
-    Difficulty,
-    DifficultyRules,
-    batch_mean,
-    level,
-    levels,
-)
+from rods.config import DIMENSIONS, DifficultyRules
+from rods.rules.difficulty import ABLATIONS, RANGES, SOFT, Difficulty, Faced, batch_mean, level, levels
 
 HARD = DifficultyRules(soft=0.0)
 
 
 def group(*earned: int, of: int = 2, end: str = "finished") -> dict[str, Any]:
-    return {"rollouts": [{"resolved": one, "expected": of, "end": end} for one in earned]}
+    return {"role": "drawn", "rollouts": [{"resolved": one, "expected": of, "end": end} for one in earned]}
+
+
+def at(value: int) -> Difficulty:
+    difficulty = Difficulty(DifficultyRules())
+    difficulty.load([value, None])
+    return difficulty
 
 
 @pytest.mark.parametrize(
@@ -60,22 +57,26 @@ def test_the_paper_s_example_of_three_levels() -> None:
     [((2, 2, 2, 1), 3), ((2, 2, 1, 1), 0), ((2, 0, 1, 1), 0), ((1, 1, 1, 0), -3), ((0, 0, 0, 0), -3)],
 )
 def test_difficulty_moves_beyond_the_thresholds_only(earned: tuple[int, ...], moved: int) -> None:
-    difficulty = Difficulty(DifficultyRules())
-    difficulty.load(40)
-    assert difficulty.after([group(*earned)]) == 40 + moved
-    difficulty.apply([group(*earned)])
+    difficulty = at(40)
+    difficulty.apply(7, [group(*earned)])
     assert difficulty.value == 40 + moved
+    assert difficulty.faced == Faced(7, 40, 1, sum(earned) / 4 - 1)
+    again = Difficulty(DifficultyRules())
+    again.load(difficulty.state())
+    assert (again.value, again.faced) == (difficulty.value, difficulty.faced)
+    told = difficulty.as_json()
+    assert told["next"] == 40 + moved and told["last"]["levels"]["tools"] == 4
 
 
 def test_difficulty_stays_between_1_and_100_and_reaches_both() -> None:
     difficulty = Difficulty(DifficultyRules())
     seen = [difficulty.value]
     for earned in [2] * 40 + [0] * 40:
-        difficulty.apply([group(earned)])
+        difficulty.apply(1, [group(earned)])
         seen.append(difficulty.value)
     assert seen[:34] == list(range(1, 101, 3)) and max(seen) == 100 and seen[-1] == 1
     with pytest.raises(ValueError, match="from 1 to 100"):
-        difficulty.load(0)
+        difficulty.load([0, None])
 
 
 def test_an_exact_threshold_is_not_crossed_by_rounding() -> None:
@@ -86,19 +87,23 @@ def test_an_exact_threshold_is_not_crossed_by_rounding() -> None:
 
 
 def test_rollouts_that_say_nothing_move_nothing() -> None:
-    difficulty = Difficulty(DifficultyRules())
-    difficulty.load(40)
-    assert difficulty.after([]) == 40
-    assert difficulty.after([group(0, 0, end="infrastructure")]) == 40
-    assert difficulty.after([group(0, 0, end="length"), group(2, 2)]) == 43
-    mixed = {"rollouts": group(2)["rollouts"] + group(0, 0, end="length")["rollouts"]}
-    assert difficulty.after([mixed]) == 40  # one of three is valid: the group does not count
+    mixed = group(2) | {"rollouts": group(2)["rollouts"] + group(0, 0, end="length")["rollouts"]}
+    for groups, value in (
+        ([], 40),
+        ([group(0, 0, end="infrastructure")], 40),
+        ([group(0, 0, end="length"), group(2, 2)], 43),
+        ([mixed], 40),  # one of three is valid: the group does not count
+        ([group(0, 0) | {"role": "active"}, group(2, 2)], 43),  # what the pool's tasks earn is not asked
+    ):
+        difficulty = at(40)
+        difficulty.apply(1, groups)
+        assert difficulty.value == value
 
 
 def test_without_the_curriculum_everything_is_hardest_and_stays_so() -> None:
     rules = DifficultyRules(adaptive=False)
     difficulty = Difficulty(rules)
-    difficulty.apply([group(0, 0)])
+    difficulty.apply(1, [group(0, 0)])
     assert difficulty.value == 100
     for slot in range(50):
         found = levels(rules, difficulty.value, 3, 1, slot)
@@ -141,9 +146,9 @@ def test_a_draw_depends_on_seed_step_and_slot_alone() -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"soft": 1.5}, "in \\[0, 1\\]"),
+        ({"soft": 1.5}, "less than or equal to 1"),
         ({"up_above": -0.1}, "must not lie above"),
-        ({"hardest": frozenset({"luck"})}, "unknown dimensions luck"),
+        ({"hardest": ("luck",)}, "should be 'tools', 'calls'"),
     ],
 )
 def test_impossible_rules_are_refused(wrong: dict[str, Any], told: str) -> None:

@@ -108,6 +108,29 @@ def test_format_rewards_have_windows_of_their_own_and_no_zone() -> None:
     assert (window.reward, window.mean, window.zone) == ("format", 0.25, None)
 
 
+def test_what_is_no_count_of_turns_opens_another_window_and_begins_anew() -> None:
+    value, judged = ({"kind": kind, "range": [-1.0, 1.0]} for kind in ("value", "rubric"))
+    half = record(2, played([500_000] * 4, 1_000_000), reward=value)
+    cut = record(3, [*played([0] * 3, 1_000_000), (0, 1_000_000, "infrastructure")], reward=value)
+    rubric = record(4, played([2, 1], 2), reward=judged)
+    binary = record(5, played([5, 4]), reward={"kind": "binary", "range": [0.0, 1.0]})
+    tracker = fold(record(1, played([5, 5])), half, cut)
+    window = tracker.window("t")
+    assert window is not None
+    assert (window.reward, window.mean, window.count, window.best) == ("value", 0.285714285714, 2, 0.5)
+    assert (tracker.zone("t"), tracker.standing("t", 0).groups) == ("too_hard", 2), "the mastered group is another's"
+    for later, kind, average, count in ((rubric, "rubric", 0.75, 1), (binary, "progress", 0.95, 2)):
+        tracker.apply([later])
+        window = tracker.window("t")
+        assert window is not None and (window.reward, window.mean, window.count) == (kind, average, count)
+        assert window.zone == tracker.zone("t") is not None
+    again = Tracker(ZONES)
+    again.load(tracker.state())
+    again.apply([half])
+    kept = [(one.reward, one.groups) for one in again.windows("t")]
+    assert kept == [("progress", 2), ("value", 3), ("rubric", 1)]
+
+
 def test_the_boundary_can_be_read_from_binary_success() -> None:
     groups = record(1, played([5, 5, 5, 4]))
     window = fold(groups, reward="binary").window("t")

@@ -10,10 +10,11 @@ import pytest
 
 from rods.analysis.says import Text, leaves
 from rods.analysis.schemas import Checker, limits
+from rods.config import DifficultyRules
 from rods.environments.base import Parameter, Tool
 from rods.errors import UserError
 from rods.gates.similarity import SimilarityIndex
-from rods.rules.difficulty import DifficultyRules, Levels, levels
+from rods.rules.difficulty import Levels, levels
 from rods.simulation.generating import CRITERIA, WANTED, DrawnTask, _request, draw_task
 from rods.simulation.tools import SimulatedTool, ToolRepository, from_environment
 from rods.tasks import EnvironmentRef, Task

@@ -14,7 +14,7 @@ from rods.answers import Unreadable
 from rods.calls import Call
 from rods.rules.difficulty import RANGES, Levels
 from rods.simulation import roles
-from rods.simulation.generating import CRITERIA, DrawnTask
+from rods.simulation.generating import CRITERIA, DrawnTask, system_prompt
 from rods.simulation.ledger import ToolAnswer
 from rods.simulation.roles import Assessment, Simulation, verdict
 from worlds.repository import shipped
@@ -77,7 +77,7 @@ def test_every_level_has_its_words() -> None:
     assert set(CRITERIA) <= sections.keys() and len(CRITERIA) == RANGES["criteria"][1] + 1
     lengths = [len(sections[f"system_{level}"]) for level in range(4)]
     assert lengths == sorted(lengths, reverse=True) and lengths[0] > 1_000 > lengths[1] > 200 > lengths[2]
-    assert roles.system_prompt(HARD).strip() == "You are a helpful assistant."
+    assert system_prompt(HARD).strip() == "You are a helpful assistant."
 
 
 RESULT = {**BOOKED, "booking_id": "BKG-12345", "bags": 0, "status": "confirmed", "total": 99.0}

@@ -37,6 +37,15 @@ def test_a_served_policy_gives_the_tokens_of_the_local_one() -> None:
     assert any(len(one.spans) > 1 for one in found)
 
 
+def test_episodes_that_wait_for_somebody_are_the_same_locally_and_served() -> None:
+    local = engine()
+    waiting = [replace(job, waits=True) for job in jobs()]
+    wanted = local.rollouts(jobs(), random_seed=1, greedy=True)
+    assert local.rollouts(waiting, random_seed=1, greedy=True) == wanted
+    with served(deepcopy(local.model).eval()) as state:
+        assert through(state, local).rollouts(waiting, random_seed=1, greedy=True) == wanted
+
+
 def test_every_reply_states_its_own_sampling_and_brings_its_log_probabilities() -> None:
     local = engine(temperature=0.7, top_p=0.9)
     with served(deepcopy(local.model).eval()) as state:

@@ -247,7 +247,7 @@ def test_tasks_that_are_judged_at_the_end_are_looked_over(tmp_path):
         {**sound, "goal": {"calls": [[]]}},
     )
     assert fields(report) == {(1, "goal"), (2, ""), (3, ""), (4, "")}
-    assert "no check 'bill_is_torn' (it has account_holds, bill_is_paid," in report.lines()[0]
+    assert "no check 'bill_is_torn' (it has account_holds, bill_is_entered, bill_is_paid," in report.lines()[0]
     (tmp_path / "tasks.jsonl").write_bytes(orjson.dumps({**sound, "environment": {"name": "desk"}}))
     report, lines = rehashed(tmp_path / "tasks.jsonl", ENVIRONMENTS)
     assert not report.ok or orjson.loads(lines)["environment"]["hash"] == desk.hash

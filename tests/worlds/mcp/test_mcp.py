@@ -28,7 +28,7 @@ from rods.episode.engine import Reply
 from rods.episode.goals import goal_of
 from rods.errors import InfrastructureError, UserError
 from rods.gates.ground_truth import replay
-from rods.tasks import Task, task_lines
+from rods.tasks import Task
 
 pytest.importorskip("mcp")
 HERE = str(Path(__file__).parents[3])
@@ -188,9 +188,7 @@ def test_two_connections_to_one_address_give_equal_verdicts_with_other_handles(t
         basket = far.reset(None).call(Call("open_basket", {"owner": "Ann"})).value["id"]
         calls = (Call("open_basket", {"owner": "Ann"}), Call("put", {"basket": basket, "item": "tea"}))
         results = [[f'{{"id":"{basket}","owner":"Ann"}}', f'{{"basket":"{basket}","items":["tea"]}}']]
-        task = Task(
-            reference(far), "base", ("Go.",), (calls,), ("open_basket", "put"), provenance={"results": results}
-        )
+        task = Task(reference(far), "base", ("Go.",), (calls,), ("open_basket", "put"), provenance={"results": results})
         assert not replay(far, task) and not replay(far, task)
         with pytest.raises(ValueError, match="no folder"):
             far.reset({"files": {"a": "b"}})

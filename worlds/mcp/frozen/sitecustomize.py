@@ -60,7 +60,7 @@ class _Datetime(datetime.datetime, metaclass=_Kind):
 
     @classmethod
     def utcnow(cls):  # type: ignore[no-untyped-def]
-        return cls.fromtimestamp(NOW, datetime.timezone.utc).replace(tzinfo=None)
+        return cls.fromtimestamp(NOW, datetime.timezone.utc).replace(tzinfo=None)  # noqa: UP017 - older Pythons too
 
 
 class _Date(datetime.date, metaclass=_Kind):

@@ -1,0 +1,27 @@
+"""How the guides become a site (`make docs`). The source is the whole tree, so that links between folders hold."""
+
+from pygments.lexers.data import JsonLexer
+from sphinx.application import Sphinx
+
+project = html_title = "RODS"
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+root_doc = "docs/index"
+include_patterns = ["docs/**", "experiments/README.md", "experiments/**/README.md", "runs/README.md", "*.md"]
+exclude_patterns = ["docs/_site", ".*", "runs/[!R]*"]
+myst_heading_anchors = 4
+default_role = "code"  # docstrings mark code with single backticks
+autodoc_member_order = "bysource"
+html_theme = "furo"
+html_copy_source = html_show_copyright = html_show_sphinx = False
+
+
+def setup(app: Sphinx) -> None:
+    app.add_lexer("jsonl", JsonLexer)
+    app.connect("autodoc-process-docstring", literal_blocks)
+
+
+def literal_blocks(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:
+    """What a docstring indents after a colon is shown as it stands."""
+    for number, line in enumerate(lines[:-2]):
+        if line.endswith(":") and not line.endswith("::") and not lines[number + 1] and lines[number + 2][:1] == " ":
+            lines[number] = f"{line}:"

@@ -1,0 +1,179 @@
+"""What a conversation has besides its world: who talks (a script, or a persona that is played), what it is judged by as
+a whole (checks, or a rubric), how long it may be; and how these are read from a task's record (rods/tasks.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rods.calls import Call
+
+PERSONA_FIELDS = frozenset({"intent", "query", "further", "knows", "manner", "turns"})
+LIMIT_FIELDS = frozenset({"tool_turns", "replies"})
+PERSONA_TURNS = 8  # texts of a played user at most, where its task does not say
+RUBRIC_LEVELS = 2  # what a rubric gives at most
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A user whose texts are written down: one a turn."""
+
+    texts: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.texts:
+            raise ValueError("'user.script' has no turns; a task needs at least one")
+
+    def as_json(self) -> dict[str, Any]:
+        return {"script": list(self.texts)}
+
+
+@dataclass(frozen=True, slots=True)
+class Persona:
+    """A user who is played (001 §2.2.2). It opens with `query` and then answers the policy; an empty answer ends the
+    conversation. Only who plays it, and who judges, is told its `intent`, what it asks for `further` once the query is
+    served, what it `knows` (topic → its words, said when the policy asks about the topic) and its `manner` of talking.
+    `turns` bounds its texts, the query among them."""
+
+    intent: str
+    query: str
+    knows: Mapping[str, str] = field(default_factory=dict)
+    manner: str = ""
+    turns: int = PERSONA_TURNS
+    further: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.intent.strip() or not self.query.strip():
+            raise ValueError("a persona needs an 'intent' and a 'query' that are not blank")
+        if self.turns < 1:
+            raise ValueError(f"'user.persona.turns' is {self.turns}; the query alone is one")
+
+    def as_json(self) -> dict[str, Any]:
+        given = {
+            "intent": self.intent,
+            "query": self.query,
+            **({"further": list(self.further)} if self.further else {}),
+            **({"knows": dict(self.knows)} if self.knows else {}),
+            **({"manner": self.manner} if self.manner else {}),
+            "turns": self.turns,
+        }
+        return {"persona": given}
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """A goal of named check functions of the environment, each asked once, of the final state: so many of all hold."""
+
+    calls: tuple[Call, ...]
+
+    def __post_init__(self) -> None:
+        if not self.calls:
+            raise ValueError("'goal.checks' is empty; a goal needs at least one check")
+
+    def as_json(self) -> dict[str, Any]:
+        return {"checks": [call.as_json() for call in self.calls]}
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """A goal of criteria in words, by which somebody judges the whole conversation: 0, 1 or 2 of 2 (001 §2.2.3: severe
+    errors, most criteria met, all met). `calls`: those that whoever wrote the task expects (eq. 3); only who judges is
+    told them."""
+
+    criteria: tuple[str, ...]
+    calls: tuple[Call, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.criteria or not all(text.strip() for text in self.criteria):
+            raise ValueError("'goal.rubric' needs criteria, texts that are not blank")
+
+    def as_json(self) -> dict[str, Any]:
+        calls = [call.as_json() for call in self.calls]
+        return {"rubric": list(self.criteria), **({"expected": calls} if calls else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a conversation may be, besides its user's turns: the replies of the policy that hold calls, and all of
+    its replies (001 D.4). It ends at the first that is reached; None: no limit."""
+
+    tool_turns: int | None = None
+    replies: int | None = None
+
+    def __post_init__(self) -> None:
+        given = [value for value in (self.tool_turns, self.replies) if value is not None]
+        if not given or min(given) < 1:
+            raise ValueError("'limits' needs 'tool_turns', 'replies' or both, each at least 1")
+
+    def as_json(self) -> dict[str, int]:
+        given = {"tool_turns": self.tool_turns, "replies": self.replies}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def read_user(user: Mapping[str, Any]) -> Script | Persona:
+    """What stands under `user` in a task's record. Raises ValueError naming the field at fault."""
+    if "script" in user:
+        return Script(texts_of(user["script"], "user.script"))
+    given = part_of(user, "persona", dict, "user")
+    if unknown := set(given) - PERSONA_FIELDS:
+        raise ValueError(f"unknown fields {sorted(unknown)} in 'user.persona'")
+    knows, manner, turns = given.get("knows", {}), given.get("manner", ""), given.get("turns", PERSONA_TURNS)
+    if not isinstance(knows, dict) or not all(isinstance(one, str) and one.strip() for one in knows.values()):
+        raise ValueError("'user.persona.knows' must be an object of texts that are not blank: topic to what is said")
+    if not isinstance(manner, str):
+        raise ValueError("'user.persona.manner' must be text")
+    if type(turns) is not int:
+        raise ValueError(f"'user.persona.turns' is {turns!r}; it must be a whole number")
+    further = texts_of(given.get("further", []), "user.persona.further")
+    if not all(text.strip() for text in further):
+        raise ValueError("'user.persona.further' must be a list of texts that are not blank")
+    intent, query = (part_of(given, name, str, "user.persona") for name in ("intent", "query"))
+    return Persona(intent, query, knows, manner, turns, further)
+
+
+def read_goal(goal: Mapping[str, Any]) -> Checks | Rubric:
+    """The same for `goal`."""
+    if "rubric" not in goal:
+        return Checks(tuple(Call.from_json(call) for call in part_of(goal, "checks", list, "goal")))
+    expected = part_of({"expected": [], **goal}, "expected", list, "goal")
+    return Rubric(texts_of(goal["rubric"], "goal.rubric"), tuple(Call.from_json(call) for call in expected))
+
+
+def read_limits(record: Mapping[str, Any]) -> Limits | None:
+    """The limits of a task's whole record, if it has any. Raises ValueError naming the field at fault."""
+    if "limits" not in record:
+        return None
+    given = part_of(record, "limits", dict)
+    if unknown := set(given) - LIMIT_FIELDS:
+        raise ValueError(f"unknown fields {sorted(unknown)} in 'limits'")
+    if not all(type(value) is int for value in given.values()):
+        raise ValueError("'limits' must be whole numbers")
+    return Limits(**given)
+
+
+def part_of(record: Mapping[str, Any], key: str, kind: type, inside: str = "") -> Any:
+    """What stands under `key`, which is of that `kind` (a text, a list, an object). Raises ValueError naming it."""
+    value = record.get(key)
+    if not isinstance(value, kind):
+        name = f"{inside}.{key}" if inside else key
+        raise ValueError(f"'{name}' must be {'text' if kind is str else 'a list' if kind is list else 'an object'}")
+    return value
+
+
+def one_of(record: Mapping[str, Any], key: str, kinds: Sequence[str], **beside: str) -> dict[str, Any]:
+    """The object under `key`, which has exactly one of `kinds`, and nothing else but what may stand `beside` one."""
+    part: dict[str, Any] = part_of(record, key, dict)
+    named = [name for name in part if beside.get(name) not in part]
+    if len(named) != 1 or named[0] not in kinds:
+        found = ", ".join(map(repr, part)) or "nothing"
+        raise ValueError(f"'{key}' has {found}; it must have one of {', '.join(kinds)}")
+    return part
+
+
+def texts_of(value: Any, name: str) -> tuple[str, ...]:
+    """`value`, a list of texts. Raises ValueError that calls it `name`."""
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError(f"'{name}' must be a list of texts")
+    return tuple(value)

@@ -1,0 +1,100 @@
+"""Witness conversations of a drawn task: a policy that knows which calls are expected, and makes them.
+
+It makes each call as soon as all of its values were said or shown. While the user has texts to spare it asks for what
+the user knows and no request of its says; otherwise it tells the user what the calls gave, and waits for the next
+request. A call whose values are never said it makes all the same: whether they can be known is another gate's business.
+The conversation goes through the engine, in the dialect of the run: a policy could have had it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rods.analysis.sampling import Sampler
+from rods.analysis.says import Text, key_of, leaves
+from rods.analysis.schemas import limits
+from rods.calls import Call
+from rods.canonical import keyed_random
+from rods.conversations import Persona
+from rods.environments.base import Result, Tool
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import NeedText, Reply, Trace
+from rods.errors import InfrastructureError
+from rods.tasks import OpenTask
+
+REPORTED = 300  # characters of its results that the user is told of a call
+DRAWS = 20  # of another value for an argument, until one differs
+_MARKS = re.compile(r"(?:\s*<[^<>]*>)+|[?<>\s]+")  # a question mark would ask the user something
+
+
+def witness(job: Job, calls: Sequence[Call]) -> Trace:
+    """The conversation in which `calls` are made. Raises InfrastructureError where one of its players broke."""
+    policy = _Witness(job, calls)
+    trace = run_lockstep([job], lambda waiting: [policy.reply(need) for _, need in waiting])[0]
+    if trace.outcome is None:
+        what = f"the witness conversation of task {job.task.id} broke off: its world, user or verifier did not answer"
+        raise InfrastructureError(what)
+    return trace
+
+
+def results_of(trace: Trace) -> tuple[Result, ...]:
+    """The results of all calls of a conversation, in order."""
+    return tuple(result for turn in trace.turns for step in turn.steps for result in step.results)
+
+
+def misled(task: OpenTask, tools: Mapping[str, Tool]) -> Iterator[tuple[str, tuple[Call, ...]]]:
+    """What a conversation might do instead, and how to call that: each time one of the expected calls is left out. A
+    conversation without any call is refused by rule, whoever judges; so a single call is made with another value."""
+    calls = task.goal_calls
+    for index, call in enumerate(calls if len(calls) > 1 else ()):
+        yield f"without {call.name}", (*calls[:index], *calls[index + 1 :])
+    if len(calls) == 1:
+        only, sampler = calls[0], Sampler(keyed_random(0, "misled", task.id))
+        taken = [each for each in tools[only.name].parameters if each.name in only.arguments]
+        taken.sort(key=lambda each: not each.required)
+        drawn = ((each.name, sampler.value(each.name, limits(each))) for each in taken for _ in range(DRAWS))
+        other = next(((name, value) for name, value in drawn if key_of(value) != key_of(only.arguments[name])), None)
+        if other is not None:
+            yield f"with another {other[0]}", (Call(only.name, {**only.arguments, other[0]: other[1]}),)
+
+
+def told(value: Any, heard: Text) -> bool:
+    """Whether a leaf of an argument needs no mention, or was mentioned."""
+    return value is None or isinstance(value, bool) or value == "" or heard.tells(value)
+
+
+class _Witness:
+    """The policy of one conversation."""
+
+    def __init__(self, job: Job, calls: Sequence[Call]) -> None:
+        task = job.task
+        assert isinstance(task, OpenTask) and isinstance(task.user, Persona)
+        self.dialect, self.user, self.left = job.dialect, task.user, list(calls)
+        later = Text.of(" | ".join(task.user.further))
+        self.hidden = [one for one, words in task.user.knows.items() if not later.tells(words)]  # never said unasked
+        self.asked: set[str] = set()  # topics
+        self.questions = 0
+        self.called = False  # whether the last reply was a call
+        self.report: list[str] = []  # results that the user was not told of
+
+    def reply(self, need: NeedText) -> Reply:
+        if self.called:
+            self.report += [_MARKS.sub(" ", each.content).strip()[:REPORTED] for each in need.messages[need.fresh :]]
+        heard = Text.of("\n".join(each.content for each in need.messages if each.role not in ("system", "assistant")))
+        texts = self.user.turns - need.turn - 1  # that the user may still say
+        requests = len(self.user.further) - (need.turn - self.questions)  # that it has not made
+        topics = [one for one in self.hidden if one not in self.asked and not heard.tells(self.user.knows[one])]
+        known = bool(self.left) and all(told(leaf, heard) for _, leaf in leaves(dict(self.left[0].arguments)))
+        asks = bool(topics) and texts > requests
+        waits = requests > 0 and texts > 0  # for what the user says next
+        self.called = bool(self.left) and (known or not (asks or waits))
+        if self.called:
+            return Reply(self.dialect.write([self.left.pop(0)]))
+        if self.left and asks:
+            self.questions += 1
+            self.asked.update(topics)
+            return Reply(self.dialect.answer(f"Could you tell me about {'; '.join(topics)}?"))
+        said, self.report = " ".join(["That is done.", *self.report]), []
+        return Reply(self.dialect.answer(said))

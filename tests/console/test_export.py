@@ -1,0 +1,106 @@
+"""`rods export`: tables that read back equal, and that `datasets` opens by the card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from datasets import get_dataset_config_names, load_dataset
+
+from buffers.run.run import Run
+from buffers.run.runfolder import EXPANDED
+from buffers.state import RunState, read_state
+from console.main import run as rods
+from rods.tasks import AnyTask, read_tasks
+from tests.console.test_labels import labelled  # noqa: F401 (a run with traces)
+
+
+@pytest.fixture(scope="module")
+def exported(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("export")
+    for format in ("jsonl", "parquet"):
+        assert rods(["export", str(finished_run), str(folder / format), "--format", format]) == 0
+    return {format: folder / format for format in ("jsonl", "parquet")}
+
+
+def table(exported: dict[str, Path], name: str) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in (exported["jsonl"] / f"{name}.jsonl").read_bytes().splitlines()]
+
+
+def test_the_rows_are_what_the_run_has_on_record(finished_run: Path, exported: dict[str, Path]) -> None:
+    run = Run.open(finished_run)
+    state = read_state(run)
+    tasks, variants, groups = (table(exported, name) for name in ("tasks", "variants", "groups"))
+    assert {row["task"] for row in tasks} == set(state.active)
+    assert all(AnyTask.from_json(row["record"]) == state.task(row["task"]) for row in tasks)
+    assert sum(row["origin"] == "variant" for row in tasks) == len(state.pool.generated) > 0
+    assert [row["record"] for row in variants] == [record["task"] for record in state.records(EXPANDED)]
+    assert sum(row["state"] == "active" for row in variants) == len(state.pool.generated)
+    assert sum(row["state"] == "staged" for row in variants) == len(state.staging)
+    assert sum(row["injected"] is not None for row in variants) == len(state.pool.injected)
+    left = {record["task"]: record["rule"] for record in state.decisions() if record["kind"] == "retired"}
+    assert left and {row["task"]: row["why"] for row in variants if row["state"] == "retired"} == left
+    live = [record for step in RunState(run).steps() for record in step.records]
+    assert [row["record"] for row in groups] == live and len(live) == 14 * 8
+    held_out = {task.id for task in run.tasks if task.split != "train"}
+    assert held_out and not held_out & {row["task"] for row in (*tasks, *variants, *groups)}
+
+
+def test_parquet_and_json_lines_hold_the_same_and_datasets_opens_them(exported: dict[str, Path]) -> None:
+    folder = exported["parquet"]
+    assert set(get_dataset_config_names(str(folder))) == {"tasks", "variants", "groups", "traces", "chats"}
+    for name in ("tasks", "variants", "groups"):
+        rows = load_dataset(str(folder), name, split="train", cache_dir=str(folder / "cache"))
+        assert [row | {"record": orjson.loads(row["record"])} for row in rows] == table(exported, name)
+
+
+def test_kept_traces_leave_as_conversations_with_their_tools(labelled: Path, tmp_path: Path) -> None:  # noqa: F811
+    for format in ("jsonl", "parquet"):
+        assert rods(["export", str(labelled), str(tmp_path / format), "--format", format]) == 0
+    kept = table({"jsonl": tmp_path / "jsonl"}, "chats")
+    assert kept
+    chats = load_dataset(str(tmp_path / "parquet"), "chats", split="train", cache_dir=str(tmp_path / "cache"))
+    assert list(chats) == kept
+    traces = table({"jsonl": tmp_path / "jsonl"}, "traces")
+    for chat, trace in zip(kept, traces, strict=True):
+        assert chat["messages"] == trace["record"]["messages"] and chat["reward"] == trace["reward"]
+        tools = orjson.loads(chat["tools"])
+        assert tools and all(tool["function"]["parameters"]["type"] == "object" for tool in tools)
+
+
+def test_the_card_says_where_the_rows_come_from(finished_run: Path, exported: dict[str, Path]) -> None:
+    card = (exported["jsonl"] / "README.md").read_text()
+    run = Run.open(finished_run)
+    assert f"desk ({run.manifest['environments']['desk']}); licence Apache-2.0" in card
+    for name in ("tasks", "variants", "groups"):
+        assert f"| {name} | {len(table(exported, name))} |" in card
+
+
+def test_a_folder_that_holds_something_is_left_alone(
+    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine").write_text("x")
+    assert rods(["export", str(finished_run), str(tmp_path)]) == 3
+    assert "is not empty" in capsys.readouterr().err and list(tmp_path.iterdir()) == [tmp_path / "mine"]
+
+
+def test_a_pool_that_bfcl_cannot_hold_is_refused(
+    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rods(["export", str(finished_run), str(tmp_path / "out"), "--format", "bfcl"]) == 2
+    assert "not a task in a plain BFCL state" in capsys.readouterr().err
+
+
+def test_a_pool_of_bfcl_leaves_in_its_own_format(tmp_path: Path, wheel_file: Path) -> None:
+    (tmp_path / "run.toml").write_text(
+        '[data]\ntasks = "bfcl"\ntrain = 8\n[policy]\nkind = "simulated"\n[training]\nbatch_tasks = 8\nsteps = 1\n'
+    )
+    assert rods(["new", str(tmp_path / "run"), "--config", str(tmp_path / "run.toml")]) == 0
+    assert rods(["export", str(tmp_path / "run"), str(tmp_path / "out"), "--format", "bfcl"]) == 0
+    assert rods(["data", "import", str(tmp_path / "out"), str(tmp_path / "again.jsonl")]) == 0
+    given = sorted(Run.open(tmp_path / "run").training.values(), key=lambda task: task.texts)
+    again = sorted(read_tasks(tmp_path / "again.jsonl"), key=lambda task: task.texts)
+    assert [(task.texts, task.goal_calls) for task in again] == [(task.texts, task.goal_calls) for task in given]
+    assert len(again) == 8

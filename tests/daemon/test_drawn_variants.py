@@ -1,0 +1,80 @@
+"""Tasks that were drawn from a tool repository in the closed loop of two real processes: picked, varied, injected,
+retired, and derived again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from buffers.audit.verify import verify
+from buffers.log.tail import read
+from buffers.run.runfolder import EXPANDED, POOL
+from rods.config import DifficultyRules
+from rods.environments.base import reference
+from rods.gates.drawn import shape_of
+from rods.rules.difficulty import levels
+from rods.simulation.generating import draw_task, open_task
+from rods.tasks import AnyTask, OpenTask, Split, task_lines
+from tests.daemon.runs import rejected
+from tests.environments import load
+from tests.test_loop import pools, run_to_end
+from worlds.repository import shipped
+
+TRAINING, HELD_OUT = 16, 8
+
+
+def originals() -> list[OpenTask]:
+    """Drawn tasks of all difficulties."""
+    rules, found = DifficultyRules(), list[OpenTask]()
+    for slot in range(TRAINING + HELD_OUT):
+        drawn = draw_task(shipped(), levels(rules, 1 + 4 * slot, 2, 1, slot), 2, 1, slot)
+        split: Split = "train" if slot < TRAINING else "test"
+        found.append(open_task(drawn, reference(load("repository")), split=split))
+    return found
+
+
+@pytest.fixture(scope="module")
+def loop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finished(tmp_path_factory.mktemp("drawn"))
+
+
+def finished(folder: Path, kills: int = 0) -> Path:
+    """A lockstep run of the simulated policy, and its daemon, to the end."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "tasks.jsonl"
+    file.write_bytes(task_lines(originals()))
+    changes: dict[str, Any] = {"data.tasks": str(file), "policy.growth": 0.03, "pool.drift_groups": 2}
+    return run_to_end(folder, kills=kills, sync="lockstep", **changes)
+
+
+def test_variants_of_drawn_tasks_keep_what_their_roots_are(loop: Path) -> None:
+    given = {task.id: task for task in originals()}
+    tools = load("repository").tools()
+    kinds = Counter(record["kind"] for record in read(loop / POOL))
+    assert kinds["injected"] >= 8 and kinds["retired"] >= 2
+    variants = [AnyTask.from_json(record["task"]) for record in read(loop / EXPANDED)]
+    assert len(variants) >= 12 and max(one.provenance["generation"] for one in variants) >= 2
+    moved = 0
+    for variant in variants:
+        root = given[variant.provenance["root"]]
+        assert isinstance(variant, OpenTask) and shape_of(tools, variant) == shape_of(tools, root)
+        assert root.split == variant.split == "train" and variant.system == root.system
+        assert not any(call in root.goal_calls for call in variant.goal_calls) and variant.texts != root.texts
+        assert len(variant.provenance["results"][0]) == len(variant.goal_calls)
+        assert variant.provenance["model"] == "procedural" and variant.provenance["prompts"]
+        moved += set(variant.tools) != set(root.tools)
+    assert moved > len(variants) / 2
+    assert all(record["stage"] in ("plan", "judge", "admission") for record in rejected(loop))
+
+
+def test_every_decision_and_every_witness_is_derived_again(loop: Path) -> None:
+    report = verify(loop, replay=True)
+    assert report.ok, report.problems
+    assert report.counts["variants replayed"] >= 8
+
+
+def test_kills_change_no_pool_of_drawn_tasks(loop: Path, tmp_path: Path) -> None:
+    assert pools(finished(tmp_path / "again", kills=2)) == pools(loop)
