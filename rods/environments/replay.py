@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -31,6 +31,7 @@ from rods.environments.base import Environment, Instance, Result, Tool
 from rods.errors import InfrastructureError, Unsupported
 from rods.faults import BREAKS_DOCUMENT
 
+T = TypeVar("T")
 BEHAVIOUR = 1  # of this module; part of an environment's hash
 CALLS = "calls"  # the key of a state that holds what its world has lived through
 SHORTEST = 4  # characters of a minted value: a shorter one would be found in what has nothing to do with it
@@ -202,7 +203,8 @@ class ReplayedWorld:
         result = live.call(call)
         if result.error in BREAKS_DOCUMENT:  # it was not executed
             return result
-        live.lived = self._lived = (*self._lived, _Lived(call, _digest(result)))
+        reads = call.name in self._environment.reads  # repeated for the names that it may have made
+        live.lived = self._lived = (*self._lived, _Lived(call, None if reads else _digest(result)))
         self._seen = None
         return result
 
@@ -247,7 +249,7 @@ class ReplayedWorld:
         shown: Callable[[], Any] | None = getattr(live.instance, "look", None)
         return canonical([answers, _renamed(shown(), names._named) if shown is not None else None])
 
-    def _using(self, act: Callable[[_Live], Any]) -> Any:
+    def _using(self, act: Callable[[_Live], T]) -> T:
         """What `act` gives with a world that stands where this one does. One that breaks is gone; the next call makes
         another."""
         live = self._live
@@ -259,7 +261,7 @@ class ReplayedWorld:
         with live.lock:
             return self._guarded(act, live)
 
-    def _guarded(self, act: Callable[[_Live], Any], live: _Live) -> Any:
+    def _guarded(self, act: Callable[[_Live], T], live: _Live) -> T:
         try:
             return act(live)
         except InfrastructureError:

@@ -29,8 +29,10 @@ from rods.errors import InfrastructureError, UserError
 from worlds.mcp.description import Description
 
 try:
-    from mcp import Client, MCPError, StdioServerParameters, stdio_client
-    from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, CallToolResult
+    from mcp import Client, StdioServerParameters, stdio_client
+    from mcp import MCPError as Refusal
+    from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+    from mcp_types import CallToolResult as Answer
 except ImportError:
     raise UserError(
         "environments that are MCP servers need the package 'mcp'",
@@ -39,6 +41,7 @@ except ImportError:
 
 _FROZEN = Path(__file__).parent / "frozen"  # what freezes clock and chance in processes of Python and Node
 _SAID = 500  # last characters of a server's complaint
+__all__ = ["Answer", "Pool", "Refusal", "Session"]
 log = structlog.get_logger()
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -72,12 +75,12 @@ class Session:
             raise InfrastructureError(f"{self._told()} did not start within {seconds:g} s{self._complaint()}") from None
         return self
 
-    def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult | MCPError:
+    def call(self, tool: str, arguments: dict[str, Any]) -> Answer | Refusal:
         """The server's answer, or its refusal. Raises InfrastructureError where none came; the session is over then."""
         seconds = self.server.seconds
         try:
             return self._run(self._client.session.call_tool(tool, arguments, seconds), 2 * seconds)
-        except MCPError as error:
+        except Refusal as error:
             if error.code not in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
                 return error
             self.end()

@@ -20,7 +20,7 @@ from rods.environments.base import Features, Parameter, Result, Tool
 from rods.environments.replay import Replayed
 from rods.errors import Unsupported, UserError
 from worlds.mcp.description import FOLDER, Description
-from worlds.mcp.sessions import CallToolResult, MCPError, Pool, Session
+from worlds.mcp.sessions import Answer, Pool, Refusal, Session
 
 FILES = "files"  # the key of a state
 _DEPTH = 6  # of references that are written out in a parameter's schema
@@ -86,7 +86,7 @@ class McpWorld:
         if what := checker.fault(arguments):
             return Result(f"Error: {what}", None, "bad_arguments")
         answer = self._session.call(call.name, self._inside(arguments))
-        if isinstance(answer, MCPError):
+        if isinstance(answer, Refusal):
             error = "bad_arguments" if answer.code == _INVALID_PARAMS else "tool"
             return Result(self._outside(f"Error: {answer.message}"), None, error)
         text, value = _said(answer)
@@ -124,7 +124,7 @@ class McpWorld:
         return text.replace(self._outward, FOLDER)
 
 
-def _said(answer: CallToolResult) -> tuple[str, Any]:
+def _said(answer: Answer) -> tuple[str, Any]:
     """Text and value of an answer: structured content as it is, else its texts, and a note for whatever is no text."""
     if answer.structured_content is not None and not answer.is_error:
         return orjson.dumps(answer.structured_content).decode(), answer.structured_content

@@ -195,7 +195,8 @@ def test_reads_and_calls_that_were_refused_are_no_part_of_the_state() -> None:
     assert world.snapshot() == before == {"open": True}
     world.call(Call("open", {"owner": "Ann"}))
     assert world.snapshot() == {"open": True, "calls": [{"name": "open", "arguments": {"owner": "Ann"}}]}
-    for illegal in ({"other": 1}, {"calls": "open"}, {"calls": [{"arguments": {}}]}):
+    refused: list[dict[str, Any]] = [{"other": 1}, {"calls": "open"}, {"calls": [{"arguments": {}}]}]
+    for illegal in refused:
         with pytest.raises(ValueError):
             environment.reset(illegal)
 
@@ -232,7 +233,7 @@ def test_a_world_whose_server_broke_is_made_anew() -> None:
 
 def test_what_cannot_be_repeated_or_seen_is_refused() -> None:
     chance = Baskets()
-    chance.features = Features(False, snapshot=False, fork=False, state_visible=False)  # type: ignore[misc]
+    chance.features = Features(False, snapshot=False, fork=False, state_visible=False)
     environment = Replayed(chance)
     assert environment.features == Features(False, False, False, False)
     world = environment.reset(None)
@@ -256,6 +257,8 @@ def test_a_minted_value_too_short_to_be_told_apart_is_refused() -> None:
 
 def test_a_minted_number_stays_a_number() -> None:
     class Numbers(BasketWorld):
+        number = 0
+
         def call(self, call: Call) -> Result:
             if call.name == "show":
                 return _result({"asked": call.arguments["basket"] == self.number})

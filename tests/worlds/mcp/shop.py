@@ -16,13 +16,11 @@ from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
-READ = ToolAnnotations(read_only_hint=True)
 server = MCPServer("shop", version="1")
 baskets: dict[str, list[str]] = {}
 marks: list[str] = []
 
 
-@server.tool()
 def open_basket(owner: str) -> dict[str, str]:
     """Opens a basket."""
     handle = f"b{os.urandom(6).hex()}"  # frozen by state in a process of ours
@@ -30,7 +28,6 @@ def open_basket(owner: str) -> dict[str, str]:
     return {"id": handle, "owner": owner}
 
 
-@server.tool()
 def put(basket: str, item: str) -> dict[str, Any]:
     """Puts an item into a basket."""
     if basket not in baskets:
@@ -39,7 +36,6 @@ def put(basket: str, item: str) -> dict[str, Any]:
     return {"basket": basket, "items": baskets[basket]}
 
 
-@server.tool(annotations=READ)
 def show(basket: str) -> dict[str, Any]:
     """Shows a basket."""
     if basket not in baskets:
@@ -47,33 +43,28 @@ def show(basket: str) -> dict[str, Any]:
     return {"basket": basket, "items": baskets[basket]}
 
 
-@server.tool()
 def mark(text: str) -> str:
     """Leaves a mark."""
     marks.append(text)
     return f"{len(marks)} marks"
 
 
-@server.tool(annotations=READ)
 def read_marks() -> dict[str, list[str]]:
     """Shows all marks."""
     return {"marks": marks}
 
 
-@server.tool()
 def write_note(path: str, text: str) -> str:
     """Writes a file."""
     Path(path).write_text(text)
     return f"wrote {path} in {Path.cwd()}"
 
 
-@server.tool(annotations=READ)
 def read_note(path: str) -> str:
     """Reads a file."""
     return Path(path).read_text()
 
 
-@server.tool()
 def chance() -> dict[str, Any]:
     """What clocks and chance say."""
     return {
@@ -88,26 +79,27 @@ def chance() -> dict[str, Any]:
     }
 
 
-@server.tool(annotations=READ)
 def pid() -> dict[str, int]:
     """The number of its process."""
     return {"pid": os.getpid()}
 
 
-@server.tool()
 def wait(seconds: float) -> str:
     """Waits."""
     time.sleep(seconds)
     return "done"
 
 
-@server.tool(annotations=READ)
 def picture() -> Image:
     """A picture."""
     return Image(data=b"12345", format="png")
 
 
 if __name__ == "__main__":
+    for change in (open_basket, put, mark, write_note, chance, wait):
+        server.add_tool(change)
+    for read in (show, read_marks, read_note, pid, picture):
+        server.add_tool(read, annotations=ToolAnnotations(read_only_hint=True))
     if "--more" in sys.argv:
         server.add_tool(lambda: "new", name="more")
     if "--http" in sys.argv:

@@ -116,9 +116,14 @@ def test_results_come_as_they_are_and_what_is_wrong_is_refused_before_the_server
     assert world.call(Call("read_note", {"path": "/world/lists/a.txt"})).value == {"result": "milk"}
     assert world.call(Call("read_note", {"path": "/world/today.txt"})).value == {"result": "buy tea"}
     assert shop.tools()["put"].parameter_names == ("basket", "item") and shop.tools()["show"].group == "shop"
-    for illegal in ({"files": {"../x": ""}}, {"files": {"/etc/x": ""}}, {"files": {"a": 1}}, {"rows": []}):
+    illegal: list[Any] = [
+        {"rows": []},
+        *({"files": {path: ""}} for path in ("../x", "/etc/x", "")),
+        {"files": {"a": 1}},
+    ]
+    for state in illegal:
         with pytest.raises(ValueError):
-            shop.reset(illegal)
+            shop.reset(state)
 
 
 def test_worlds_share_nothing_and_clock_and_chance_are_frozen(shop: Environment) -> None:
