@@ -54,7 +54,7 @@ def measure(quick: bool) -> list[Figure]:
     for variants in (few, many):
         with tempfile.TemporaryDirectory(dir=RUNS) as folder:
             path = Path(folder) / "run"
-            _History(path).write(variants)
+            History(path).write(variants)
             for side in ("daemon", "trainer"):  # the trainer's writes a merge
                 held[variants, side] = _apart(_opened, path, side)
     figures = []
@@ -164,10 +164,11 @@ class _Log:
         self.file.write(line(self.seq, {"id": made["id"], "kind": kind, "first": first, **made}))
 
 
-class _History:
-    """A run folder with a past."""
+class History:
+    """A run folder with a past, in which an epoch observes every active task `passes` times."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, passes: float = 1.0) -> None:
+        self.passes = passes
         originals = desk.generate(1, ORIGINALS, 0)
         create_run(path, parse_config({"training": {"batch_tasks": BATCH}}, where="bench"), originals)
         self.path, self.originals = path, [task.id for task in originals]
@@ -213,8 +214,9 @@ class _History:
             retests=[],
             order=order_hash(visited),
         )
-        for index in range(steps_per_epoch(len(visited), BATCH)):
-            self._observe(epoch, [slot.task_id for slot in batch(visited, BATCH, index)])
+        steps = steps_per_epoch(len(visited), BATCH)
+        for index in range(round(self.passes * steps)):
+            self._observe(epoch, [slot.task_id for slot in batch(visited, BATCH, index % steps)])
 
     def _observe(self, epoch: int, tasks: list[str]) -> None:
         self.step += 1

@@ -222,3 +222,10 @@ def _finished(
         why=why,
         time=round(time.time(), 3),
     )
+
+
+def outcome(finished: Mapping[str, Any]) -> str:
+    """The outcome of a pick, of its `finished` record: accepted, discarded or dropped_stale."""
+    if finished.get("dropped_stale"):
+        return "dropped_stale"
+    return "accepted" if finished.get("accepted") else "discarded"

@@ -40,7 +40,7 @@ from rods.rules.tracker import Tracker
 from rods.rules.zones import ZONES
 from rods.tasks import AnyTask
 
-__all__ = ["ClosedStep", "Lineage", "LostVariant", "RunState", "lineage", "read_state"]
+__all__ = ["ClosedStep", "Lineage", "LostVariant", "RunState", "Tail", "lineage", "read_state"]
 
 
 class LostVariant(CorruptLogError):

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -126,7 +126,8 @@ class Spent:
 
 @dataclass(slots=True)
 class Costs:
-    """`stages`: all calls. `path`: those of accepted variants. `models`: all calls by endpoint. `busy`: the seconds in
+    """`stages`: all calls. `path`: those of accepted variants. `models`: all calls by endpoint. `played`: the calls of
+    models that play tasks, by role, which are none of these. `busy`: the seconds in
     which at least one call was in flight, by endpoint: what its GPUs were kept for."""
 
     accepted: int = 0
@@ -134,6 +135,7 @@ class Costs:
     stages: dict[str, Spent] = field(default_factory=dict)
     path: dict[str, Spent] = field(default_factory=dict)
     models: dict[str, Spent] = field(default_factory=dict)
+    played: dict[str, Spent] = field(default_factory=dict)
     busy: dict[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -158,6 +160,7 @@ class Costs:
                 name: {"calls": spent.calls, "busy_seconds": round(self.busy[name], 1)}
                 for name, spent in self.models.items()
             },
+            "played": {role: asdict(spent) for role, spent in self.played.items()},
         }
 
 
@@ -165,6 +168,9 @@ def costs(folder: Path) -> Costs:
     """Reads the logs of the run `folder`; all zero where no model has been asked."""
     accepted = {f"{record['pick']}#{record['index']}" for record in read(folder / EXPANDED)}
     found = Costs()
+    for process in players(folder):
+        for call in read(folder / log_name(process)):
+            found.played.setdefault(call["stage"], Spent()).add(call)
     if not (folder / log_name("daemon")).exists():
         return found
     accounts: Counter[str] = Counter()
@@ -179,6 +185,12 @@ def costs(folder: Path) -> Costs:
     found.accepted, found.variants = len(accepted.intersection(accounts)), len(accounts)
     found.busy = {name: covered(pieces) for name, pieces in spans.items()}
     return found
+
+
+def players(folder: Path) -> list[str]:
+    """The processes with a log of calls of models that play: all but the daemon."""
+    names = {file.name.split(".")[1] for file in folder.glob(log_name("*"))}
+    return sorted(names - {"daemon"})
 
 
 def covered(spans: list[tuple[float, float]]) -> float:

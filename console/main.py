@@ -42,6 +42,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "data check": ("data:check_tasks", "Check a file of tasks line by line."),
     "data rehash": ("data:rehash_tasks", "Renew tasks after their environment changed."),
     "data audit": ("data:audit_tasks", "List near duplicates and leaks between splits."),
+    "data draw": ("data:draw", "Draw tasks over the tools of a repository."),
     "data bfcl": ("data:fetch_bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
     "data export": ("data:export_bfcl", "Write tasks in BFCL's own format."),
     "data import": ("data:import_bfcl", "Read tasks in BFCL's own format."),

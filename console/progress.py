@@ -15,12 +15,13 @@ from typing import Any
 
 import orjson
 
+from buffers.daemon_log import outcome
 from buffers.log.records import Record
 from buffers.run.heartbeat import judge, read_heartbeat
 from buffers.run.locks import owner
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
-from buffers.state import ClosedStep, RunState
+from buffers.state import ClosedStep, RunState, Tail
 from console.versions import InterfaceVersion, InterfaceVersions
 from rods.observations import Dynamics, Group, dynamics, label_counts
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
@@ -97,9 +98,12 @@ class ProgressSample:
 
 class Progress:
     """Follows one run. `step` is the last live step of the last poll. `see` is called with each live step as it is
-    read; after a start that dropped steps with those that follow the ones left."""
+    read, and the moments of its groups' progress; after a start that dropped steps with those that follow the ones
+    left."""
 
-    def __init__(self, path: Path, see: Callable[[ClosedStep], None] = lambda step: None) -> None:
+    def __init__(
+        self, path: Path, see: Callable[[ClosedStep, list[Moments | None]], None] = lambda step, moments: None
+    ) -> None:
         self._see = see
         self.run = Run.open(path)
         self.state = RunState(self.run)
@@ -108,7 +112,7 @@ class Progress:
         self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
         self._dynamics: deque[Dynamics] = deque(maxlen=RECENT)
         self._entropies: deque[tuple[int, float]] = deque(maxlen=RECENT)  # by step
-        self._versions = InterfaceVersions(self.run.config)
+        self.versions = InterfaceVersions(self.run.config)
         self._outcomes: Counter[str] = Counter()
         self._discards: Counter[str] = Counter()
         self._picked = self._accepted = self._failures = self._considered = 0
@@ -131,17 +135,18 @@ class Progress:
         for step in state.steps():
             steps += 1
             latest.append(step)
-            self._versions.add(step, state.shown)
+            self.versions.add(step, state.shown)
             entropies |= self._entropy()
-            if (reward := step_reward(step)) is not None:
+            found = [progress_moments(record) for record in step.records]
+            if (reward := step_reward(found)) is not None:
                 rewards.append((step.step, reward))
-            self._see(step)
+            self._see(step, found)
         if state.rewound:
             self._rewards.clear()
             self._labels.clear()
             self._dynamics.clear()
             self._clock.clear()
-            self._versions.forget(state.last_step)
+            self.versions.forget(state.last_step)
             entropies = {}
         self._rewards += rewards
         for step in latest:
@@ -169,7 +174,7 @@ class Progress:
             calling=played.calling_share,
             replies=played.replies_a_turn,
             entropy=fmean(entropy for _, entropy in self._entropies) if self._entropies else None,
-            interface=self._versions.found[-1] if self._versions.evolves and self._versions.found else None,
+            interface=self.versions.found[-1] if self.versions.evolves and self.versions.found else None,
             difficulty=state.difficulty.as_json() if self.run.config.source.drawn else None,
             zones=self._zones,
             originals=len(state.active) - generated,
@@ -189,6 +194,14 @@ class Progress:
             finished=finished,
             seconds_per_step=self._pace(),
         )
+
+    def tails(self) -> list[Tail]:
+        """All logs that are followed."""
+        return [*self.state.tails(), self._seeds, self._rejected]
+
+    def resume(self) -> None:
+        """Begins to measure the pace anew: for who goes on in another process."""
+        self._clock.clear()
 
     def positions(self) -> dict[str, int]:
         """The attempt, and the seq up to which each log was read."""
@@ -259,7 +272,7 @@ class Progress:
         return {update["step"]: update["entropy"]} if update and "entropy" in update else {}
 
     def _follow_daemon(self) -> None:
-        for record in self._seeds.poll():
+        for record in self._seeds.records():
             if record["kind"] == "picked":
                 self._picked += 1
             elif record["kind"] == "considered":
@@ -273,7 +286,7 @@ class Progress:
                     self._barren = 0 if record.get("accepted") else self._barren + 1
         if not self._barren:
             self._failed.clear()
-        for record in self._rejected.poll():
+        for record in self._rejected.records():
             self._failures += 1
             failure = f"{record['stage']}: {record['error']}"
             self._failed[failure] += 1
@@ -297,16 +310,9 @@ class Progress:
         return (end - begin) / (last - first) if last > first else None
 
 
-def outcome(finished: dict[str, Any]) -> str:
-    """The outcome of a pick: accepted, discarded or dropped_stale."""
-    if finished.get("dropped_stale"):
-        return "dropped_stale"
-    return "accepted" if finished.get("accepted") else "discarded"
-
-
-def step_reward(step: ClosedStep) -> float | None:
+def step_reward(progress: list[Moments | None]) -> float | None:
     """The mean progress reward of a step's groups."""
-    means = [found.mean for record in step.records if (found := progress_moments(record)) is not None]
+    means = [found.mean for found in progress if found is not None]
     return sum(means) / len(means) if means else None
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from daemon.authors.base import Assignment, Defect, T, Texts
+from daemon.authors.drawn import DrawnAssignment, ModelDrawer
 from daemon.authors.llm import LLMAuthor, correcting, wording
 from daemon.authors.llm.asking import Asker, Context
 from daemon.candidates import plain, with_blanks
@@ -30,10 +31,12 @@ from rods.composing import wording as phrases
 from rods.composing.records import ComposeError, Draft
 from rods.config import Config, Endpoint, Roles
 from rods.environments.base import Environment
+from rods.errors import UserError
 from rods.gates.probe import Remedy
 from rods.llm import Client, Completion, Request
 from rods.rules.mining import MinedFailure
-from rods.tasks import Task
+from rods.simulation.generating import levels_of
+from rods.tasks import OpenTask, Task
 
 ATTEMPTS = 12  # drafts that are tried until one gets through all stages
 TRIES = 20  # answers by chance to one question
@@ -126,9 +129,7 @@ async def rehearse(
 ) -> Rehearsal:
     """All questions of one variant of `seed` under this configuration. `structured`: as an endpoint is asked that
     holds answers to schemas."""
-    endpoint = next(iter(config.operation.endpoints), Endpoint(model="none", urls=("http://localhost",)))
-    client = Client([endpoint.model_copy(update={"structured": structured})])
-    asker = RehearsedAsker(client, "", client.account("rehearsal"), TRIES, feedback=False, roles=config.roles)
+    asker = _asker(config, structured=structured)
     settings = config.pipeline.model_copy(update={"feedback": False})  # what chance does wrong is told to nobody
     author = LLMAuthor(environment, asker, settings, threads, duplicates=config.gates.duplicates)
     shape = await author.context.compute(lambda: profile(environment, root))
@@ -151,6 +152,27 @@ async def rehearse(
         if best.questions and not best.missing:
             break
     return best
+
+
+async def rehearse_drawn(
+    config: Config, environment: Environment, seed: OpenTask, *, structured: bool = True
+) -> Rehearsal:
+    """The one question about a seed that was drawn."""
+    asker, levels = _asker(config, structured=structured), levels_of(seed)
+    if levels is None:
+        what = "it has no ground-truth calls and was not drawn, so nobody varies it"
+        raise UserError(what, where=f"task {seed.id}", remedy="name another seed")
+    key = (config.random_seeds.daemon, "rehearsal", 0, 1)
+    given = DrawnAssignment(environment, seed, levels, key, config.pipeline.functions == "same")
+    with suppress(ComposeError):  # what chance answers need not make sense
+        await ModelDrawer(asker).draw(given)
+    return Rehearsal(asker.questions)
+
+
+def _asker(config: Config, *, structured: bool) -> RehearsedAsker:
+    endpoint = next(iter(config.operation.endpoints), Endpoint(model="none", urls=("http://localhost",)))
+    client = Client([endpoint.model_copy(update={"structured": structured})])
+    return RehearsedAsker(client, "", client.account("rehearsal"), TRIES, feedback=False, roles=config.roles)
 
 
 async def _drafted(author: LLMAuthor, given: Assignment) -> Draft:

@@ -19,6 +19,7 @@ import structlog
 
 from buffers.daemon_log import DaemonLog
 from buffers.run.run import Run
+from daemon import metrics
 from daemon.authors.base import Author
 from daemon.authors.drawn import DrawnAuthor
 from daemon.candidates import Rejection, VariantJob
@@ -66,7 +67,7 @@ class Service:
         try:
             async with self.writers:
                 self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
-                async with asyncio.TaskGroup() as group:
+                async with metrics.serving(self.watch.state, self._gauges), asyncio.TaskGroup() as group:
                     tasks = [
                         group.create_task(self._watch(stop)),
                         group.create_task(self._fill() if self.static else self._work()),
@@ -182,6 +183,14 @@ class Service:
             work=self.log.written + self.writers.calls,
             **self.writers.status(),
         )
+
+    def _gauges(self) -> dict[str, int]:
+        return {
+            "rods_step": self.watch.newest,
+            "rods_considered_step": self.log.state.last_considered,
+            "rods_queued_seeds": len(self.queue),
+            "rods_seeds_in_flight": self.in_flight,
+        }
 
     def _state(self) -> str:
         if self.in_flight or self.queue:

@@ -20,6 +20,7 @@ import orjson
 
 from buffers.checkpoints import Checkpoint, Checkpoints
 from buffers.log.disk import replace
+from buffers.playing import playing
 from buffers.run import runfolder
 from buffers.run.run import Run
 from buffers.state import lineage
@@ -75,7 +76,8 @@ def score_run(path: Path, which: Which) -> dict[str, Any]:
         made = _card(run, checkpoint, count)
         if again is not None and cards.different(recorded_card(file), made):
             again = None
-        _write(file, checkpoint, roll_out(run.config, checkpoint.policy, run.players, tasks, count, again), made)
+        with playing(run, "scoring"):
+            _write(file, checkpoint, roll_out(run.config, checkpoint.policy, run.players, tasks, count, again), made)
     return _summed(file)
 
 

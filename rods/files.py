@@ -40,6 +40,11 @@ def open_regular(path: Path) -> BinaryIO:
     return os.fdopen(descriptor_of(path, os.O_RDONLY), "rb")
 
 
+def user_cache() -> Path:
+    """Where the program keeps what saves time and may be deleted: `$RODS_CACHE`, else `~/.cache/rods`."""
+    return Path(os.environ.get("RODS_CACHE") or Path.home() / ".cache" / "rods")
+
+
 def read_regular(path: Path) -> bytes:
     """The content of a regular file; errors as `descriptor_of`."""
     with open_regular(path) as file:

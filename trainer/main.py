@@ -20,6 +20,7 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
+from buffers.playing import playing
 from buffers.run import runfolder
 from buffers.run.creation import check, open_or_create
 from buffers.run.run import Run
@@ -28,7 +29,9 @@ from rods.commands import LIBRARIES, check_libraries
 from rods.config import read_config
 from rods.environments.loading import Environments
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError, plain
+from rods.players import Players
 from rods.signals import GraceOver, Interrupted, StopRequest, ignore
+from trainer.batches import scoring_jobs
 from trainer.policy import TrainingStopped
 from trainer.training_run import TrainingRun
 from worlds.sources import load_tasks
@@ -97,13 +100,17 @@ def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None, conf
     if runfolder.exists(path):
         known = open_run(path, config_file)
         config, tasks, warnings = known.config, known.tasks, list(known.manifest["warnings"])
+        worlds = known.environments
     elif config_file is None:
         raise UserError("there is no such run", where=str(path), remedy="give the configuration of a new one")
     else:
         config = read_config(config_file)
         tasks = load_tasks(config.data, config_file.parent, train_needed=config.pool_slots > 0)
-        warnings = check(config, tasks, Environments(config.operation.sandbox))
+        worlds = Environments(config.operation.sandbox)
+        warnings = check(config, tasks, worlds)
     launch = launched(accelerate) if accelerate else Launch(int(os.environ.get("WORLD_SIZE", "1")))
+    if config.policy.kind != "simulated":
+        scoring_jobs(tasks, config, Players(worlds, config.simulation))  # refuses what nobody here plays or judges
     for line in lines(plan(path, config, tasks, warnings, launch, config_json)):
         print(plain(line))
     folder = Path(config.policy.model)
@@ -128,7 +135,7 @@ def _train(run: Run, request: StopRequest) -> int:
     if processes > 1 and run.config.policy.kind == "simulated":
         raise UserError("a simulated policy is trained by one process", remedy="start rods-train without a launcher")
     if rank:
-        return _follow(run)
+        return _follow(run, rank)
     with TrainingRun(run, lambda: request.asked) as training:
         if training.finished and processes == 1:
             log.info("nothing to do: the run is finished", step=training.step)
@@ -149,11 +156,11 @@ def _train(run: Run, request: StopRequest) -> int:
         return EXIT_OK if training.finished else EXIT_REQUEUE
 
 
-def _follow(run: Run) -> int:
+def _follow(run: Run, rank: int) -> int:
     """What every process but the first does: `accelerate launch` starts the same command several times."""
     from trainer import trl_grpo
 
-    with suppress(TrainingStopped):
+    with suppress(TrainingStopped), playing(run, f"trainer-{rank}"):
         trl_grpo.follow(run)
     return EXIT_OK  # how the run ended is the first process's to say
 

@@ -22,6 +22,7 @@ import structlog
 from buffers.checkpoints import Checkpoint, Checkpoints, Position
 from buffers.ends import check_trainers
 from buffers.merging.merger import Epoch
+from buffers.playing import playing
 from buffers.run.run import Run
 from buffers.run.runfolder import trace_file
 from buffers.trainer_log import TrainerLog
@@ -36,7 +37,7 @@ from rods.rules.order import batch as slots_of_batch
 from rods.simulation.generating import Generator
 from rods.tasks import Task
 from trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
-from worlds.sources import procedural_generator
+from worlds.sources import generator
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds
 
@@ -82,6 +83,7 @@ class TrainingRun:
         self.stopping: Stopping | None = None
         self._asked_to_stop = asked_to_stop
         self.log = TrainerLog(run)
+        self._playing = playing(run, "trainer")
         try:
             check_trainers(run, self.log.state.observations)
         except RefusedError:
@@ -107,12 +109,20 @@ class TrainingRun:
         self.tell("starting")
 
     def __enter__(self) -> TrainingRun:
+        try:
+            self._playing.__enter__()
+        except BaseException:
+            self.log.close()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.log.close()
+        try:
+            self._playing.__exit__(kind, error, trace)
+        finally:
+            self.log.close()
 
     def tell(self, state: str, **fields: Any) -> None:
         """Writes into the heartbeat file what the trainer is doing (`tell("warm start", done=0.35)`)."""
@@ -200,7 +210,7 @@ class TrainingRun:
         indices = range(self.config.pool_slots, self.config.training.batch_tasks)
         if indices:
             if self._generate is None:
-                self._generate = procedural_generator(self.config, self.run.environments)
+                self._generate = generator(self.config, self.run.players)
             tasks = self.log.draw(self.step + 1, indices, self._generate)
             yield from (BatchSlot(index, task, "drawn") for index, task in zip(indices, tasks, strict=True))
 

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from rods.config import Config, Data
+from rods.canonical import keyed_random
+from rods.config import Config, Data, DifficultyRules
 from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
+from rods.rules.difficulty import levels
 from rods.simulation.generating import Generator, draw_task, open_task
 from rods.simulation.world import RepositoryEnvironment
-from rods.tasks import AnyTask, read_tasks
+from rods.tasks import AnyTask, OpenTask, read_tasks
 
 if TYPE_CHECKING:
+    from rods.players import Players
     from worlds.desk.generator import Size
 
 DESK: dict[str, Size | Literal["regions"]] = {"desk": "full", "desk-small": "small", "desk-regions": "regions"}
@@ -71,10 +74,34 @@ def drawn_from(name: str, environments: Environments) -> RepositoryEnvironment:
     return environment
 
 
-def procedural_generator(config: Config, environments: Environments) -> Generator:
-    """Draws the tasks of a run without a model. Raises UserError where the repository cannot be read."""
-    environment, random_seed = drawn_from(config.source.repository, environments), config.random_seeds.drawn
+def generator(config: Config, players: Players) -> Generator:
+    """Who draws the tasks of a run. Raises UserError where the repository cannot be read."""
+    environment, random_seed = drawn_from(config.source.repository, players.environments), config.random_seeds.drawn
+    if config.simulation.generator == "model":
+        return players.generator(environment, random_seed)
     repository, named = environment.repository, reference(environment)
     return lambda wanted: [
         open_task(draw_task(repository, one.levels, random_seed, one.step, one.slot), named) for one in wanted
     ]
+
+
+def draw_tasks(
+    name: str, environments: Environments, train: int, held_out: int, difficulty: tuple[int, int], random_seed: int
+) -> list[OpenTask]:
+    """`train` originals, then `held_out` tasks apart from them, over the tools of the environment `name`, each of a
+    difficulty drawn evenly from the lowest to the highest given. No two are near duplicates, nor are they those that a
+    run draws with the same random seed. One in five held-out ones is for validation. Raises UserError, also where the
+    tools give no more that differ."""
+    from worlds.desk.generator import data_set
+
+    environment, rules = drawn_from(name, environments), DifficultyRules()
+    named = reference(environment)
+
+    def draw(purpose: str, place: int) -> OpenTask:
+        rng = keyed_random(random_seed, "task file", purpose, place)
+        number, own_seed = rng.randint(*difficulty), rng.getrandbits(32)
+        given = levels(rules, number, own_seed, 0, place)
+        drawn = draw_task(environment.repository, given, own_seed, 0, place)
+        return open_task(drawn, named, provenance={"difficulty": number})
+
+    return data_set(train, held_out, draw)

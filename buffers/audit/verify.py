@@ -41,7 +41,7 @@ from rods.rules.difficulty import levels
 from rods.simulation.generating import Wanted
 from rods.simulation.verifying import unjudged
 from rods.tasks import AnyTask, OpenTask, Task
-from worlds.sources import procedural_generator
+from worlds.sources import generator
 
 __all__ = ["Findings", "verify"]
 LOGS = (
@@ -160,10 +160,11 @@ def _differs(run: Run, task: OpenTask, step: ClosedStep, group: Group, rollout: 
     environment = run.environments.load(task.environment.name)
     if trace.end == "infrastructure" or not environment.features.deterministic:
         return
-    if isinstance(task.goal, Rubric) and unjudged(task.goal):
+    by_rule = isinstance(task.goal, Rubric) and run.config.simulation.verifier == "procedural"
+    if by_rule and isinstance(task.goal, Rubric) and unjudged(task.goal):
         return  # a trainer of one's own has judged it
     dialect = dialects.load(run.config.policy.dialect, stage_rules(run.config.curriculum, step.stage).prompt)
-    job = run.players.job(task, dialect, max_steps=run.config.rollouts.max_steps)
+    job = run.players.again(task, dialect, trace, max_steps=run.config.rollouts.max_steps)
     before, after = trace.as_json(), played_again(job, trace).as_json()
     for part in ("outcome", "turns", "end", *(["messages"] if group.interface == "identity" else [])):
         if before.get(part) != after.get(part):
@@ -260,7 +261,8 @@ def _check_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
     whether the generator without a model draws the same task again. That steps were made of them is checked where
     steps are (buffers.audit.rederive)."""
     config, places = run.config, set[Place]()
-    again = procedural_generator(config, run.environments) if replay and config.source.drawn else None
+    by_rule = config.simulation.generator == "procedural"  # what a model thought up stands in the record alone
+    again = generator(config, run.players) if replay and by_rule and config.source.drawn else None
     for record in read(run.path / runfolder.DRAWN):
         where = f"{runfolder.DRAWN}, record {record['seq']}"
         findings.count("drawn tasks")

@@ -15,8 +15,19 @@ from zlib import crc32
 
 import orjson
 
-from buffers.log.parts import LOOKS, segments
-from buffers.log.records import CLOSED_BY, CLOSING, LOST, OPEN, TRAILER, Damage, Record, check_newline, parsed
+from buffers.log.parts import LOOKS, line_before, segments
+from buffers.log.records import (
+    CLOSED_BY,
+    CLOSING,
+    LOST,
+    OPEN,
+    TRAILER,
+    Damage,
+    Record,
+    check_newline,
+    is_record,
+    parsed,
+)
 from rods.files import open_regular
 
 BLOCK = 1 << 15  # bytes read at once: a block's records stay in the processor's cache
@@ -146,6 +157,24 @@ class Tail:
     def closed(self) -> int:
         """The last record of the closed parts, once the position has come to the live part; 0 before."""
         return self._before if self._part == self.path else 0
+
+    def passed(self) -> list[Path]:
+        """The closed parts that lie whole behind the position."""
+        parts = segments(self.path) if self._part is not None else []
+        here = (index for index, part in enumerate(parts) if self.files.inode(part) == self._inode)
+        return parts[: next(here, 0)]
+
+    def stands(self) -> bool:
+        """Whether the last record before the position is still there, for who has kept a tail while nobody read."""
+        if self._part is None:
+            return True
+        for part in self._remaining(self.files)[:1]:
+            with self.files.open(part) as (file, inode):
+                if inode == self._inode and self._offset:
+                    text = line_before(file, self._offset)
+                    return is_record(text) and orjson.loads(text)["seq"] == self.seq
+                return inode == self._inode
+        return False
 
     def _remaining(self, files: Disk) -> list[Path]:
         """The log's parts from the one on that holds the position; none while that one is being renamed."""

@@ -119,6 +119,12 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
             where="operation.endpoints",
             remedy='give one [[operation.endpoints]] with model and urls (docs/endpoints.md), or author = "procedural"',
         )
+    if (modelled := config.simulation.by_model) and not (config.operation.players or config.operation.endpoints):
+        raise UserError(
+            f'simulation.{modelled[0]} is "model", and no model is named that could play',
+            where="operation.players",
+            remedy='give one [[operation.players]] with model and urls (docs/endpoints.md), or "procedural"',
+        )
     for task in tasks:
         environment = environments.load(task.environment.name)
         if reference(environment) != task.environment:

@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -30,8 +30,10 @@ from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
 from rods.files import read_regular
-from rods.players import Players
 from rods.tasks import AnyTask, read_tasks
+
+if TYPE_CHECKING:
+    from rods.players import Players
 
 # What is read of the manifest: its type, and that of its values.
 READ = {"identity": (dict, object), "tasks": (dict, (str, int)), "environments": (dict, str), "warnings": (list, str)}
@@ -57,7 +59,10 @@ class Run:
     @cached_property
     def players(self) -> Players:
         """Who plays and judges its tasks."""
-        return Players(self.environments)
+        from rods.players import Players  # with the client of language models, which few commands need
+
+        config = self.config
+        return Players(self.environments, config.simulation, config.roles, config.random_seeds.rollouts)
 
     def playing(self, task: AnyTask) -> Job:
         """An episode of `task` as it is scored, and as gates play it: with the prompt of the last stage."""

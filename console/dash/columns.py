@@ -32,3 +32,21 @@ class Columns:
     def behind(self, name: str, value: float) -> int:
         """The first row whose `name` is greater than `value`; the column must not fall."""
         return bisect_right(self[name], value)  # numpy's own search would copy the column first
+
+
+class Latest:
+    """A row for each number from 0 on; -1 where none was set."""
+
+    def __init__(self) -> None:
+        self._rows = np.full(256, -1, np.int64)
+
+    def __setitem__(self, number: int, row: int) -> None:
+        while number >= len(self._rows):
+            self._rows = np.concatenate([self._rows, np.full_like(self._rows, -1)])
+        self._rows[number] = row
+
+    def rows(self, count: int) -> NDArray[np.int64]:
+        """Those of the first `count` numbers."""
+        if count > len(self._rows):
+            self[count] = -1
+        return self._rows[:count]

@@ -41,7 +41,7 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
         ending = f"?{urlencode(texts)}" if texts else ""
         return f"/api/{run}/{view}{ending}", registry.answer(name, view, texts)
 
-    for view in ("positions", "status", "steps", "compare", "rejected", "logs"):
+    for view in ("status", "positions", "steps", "compare", "rejected", "logs"):  # the first waits for all to be read
         yield asked(view)
     yield (latest := asked("boundary"))
     stride = -(-latest[1]["last"] // STOPS) or 1

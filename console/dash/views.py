@@ -14,20 +14,22 @@ from typing import Any
 import numpy as np
 import orjson
 
-from buffers.checkpoints import Checkpoints
 from buffers.run.runfolder import LOGS, REJECTED, TRACES
 from console.dash.columns import Columns
-from console.dash.follower import DECISIONS, PROCESSES, Follower
+from console.dash.follower import DECISIONS, INSIDE, PROCESSES, Follower
 from console.task_history import task_history
 from evaluation.heldout import scored
 from rods.errors import UserError, plain
+from rods.faults import LABELS
 from rods.rules.zones import ZONES
 
 POINTS = 2_000  # of a curve
 PAGE = 200  # rows of a list
+VERSIONS = 20  # of what the policy was shown, the latest
 LOG_BYTES = 1 << 18  # read from the end of a file of events
 MOST_TEXT = 1 << 20  # characters of one text that an answer holds
 MOST_EPISODES = 16  # of a task in a step
+LIFE = ("task", "step", "kind", "rule")
 Query = Mapping[str, str]
 
 
@@ -36,7 +38,7 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
     with one.fresh() as now:
         values = now.as_json()
         del values["seconds_per_step"], values["finished"]
-        notes = one.progress.notes()
+        notes, versions = one.progress.notes(), one.progress.versions.found[-VERSIONS:]
         spent = [
             {"endpoint": endpoint, "stage": stage, **asdict(found)} for (endpoint, stage), found in one.spent.items()
         ]
@@ -51,6 +53,7 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
         "pace": now.pace(),
         "spent": spent,
         "bounds": [zones.boundary_low, zones.boundary_high],
+        "versions": [{**asdict(version), "reason": version.reason} for version in versions],
         "simulated": one.run.config.policy.kind == "simulated",
         "errors": [event for event in _events(one) if event.get("level") in ("warning", "error", "critical")][-5:],
     }
@@ -68,40 +71,51 @@ def _condition(step: int, steps: int, life: str) -> str:
 
 
 def steps(one: Follower, query: Query) -> dict[str, Any]:
-    """A row a live step behind the cursor (observations.jsonl): thinned where there are more than `POINTS`."""
+    """A row a live step behind the cursor `after` (observations.jsonl), thinned where there are more than `POINTS`; so
+    updates and labels, some of which may have been told before. `merged`: how many epochs the reader knows."""
     with one.fresh():
         start, reset = _start(one, one.steps, query)
-        every = max(1, -(-(len(one.steps) - start) // POINTS))
-        rows = np.arange(start, len(one.steps))[::-1][::every][::-1]
-        columns = {name: _plain(one.steps[name][rows]) for name in ("step", "epoch", "reward", *ZONES, "time")}
-        checkpoints = Checkpoints(one.path).named(one.state.live)
-        epochs = {name: one.epochs[name].tolist() for name in ("epoch", "step", "stage", "originals", "generated")}
-        cursor = _cursor(one, one.steps)
-    norms: dict[int, float | None] = {}
-    for checkpoint in checkpoints:
-        found = checkpoint.position.curriculum.get("norms", ())
-        norms |= zip(range(checkpoint.position.step - len(found) + 1, checkpoint.position.step + 1), found, strict=True)
-    return {
-        "cursor": cursor,
-        "reset": reset,
-        "columns": columns,
-        "norms": sorted(norms.items()),
-        "epochs": {name: values[-POINTS:] for name, values in epochs.items()},
-    }
+        behind = one.steps["seq"][start - 1] if start else 0
+        known = -1 if reset else _whole(query, "merged", 0) - 1
+        return {
+            "cursor": _cursor(one, one.steps),
+            "reset": reset,
+            "columns": _thinned(one.steps, start, ("step", "epoch", "reward", *ZONES, "difficulty", "time")),
+            "updates": _thinned(one.updates, one.updates.behind("seq", behind), ("step", "entropy", "norm")),
+            "labels": _thinned(one.labels, one.labels.behind("seq", behind), ("step", *LABELS)),
+            "epochs": _thinned(
+                one.epochs, one.epochs.behind("epoch", known), ("epoch", "step", "stage", "originals", "generated")
+            ),
+        }
+
+
+def _thinned(table: Columns, start: int, names: tuple[str, ...]) -> dict[str, list[Any]]:
+    """Columns of the rows from `start` on; of at most `POINTS`, the last of each stretch."""
+    every = max(1, -(-(len(table) - start) // POINTS))
+    rows = np.arange(start, len(table))[::-1][::every][::-1]
+    return {name: _plain(table[name][rows]) for name in names}
 
 
 def groups(one: Follower, query: Query) -> dict[str, Any]:
-    """A row a group behind the cursor (observations.jsonl): what the dots of the boundary move by. Those of more than
-    `POINTS` groups are a `reset`: ask for the boundary anew."""
+    """What the dots of the boundary move by: a row a group of the pool behind the cursor `after` (observations.jsonl);
+    and behind the seq `decided` of pool.jsonl who has `left` the pool, and the dots of who `came`. More than `POINTS`
+    groups are a `reset`: ask for the boundary anew."""
     with one.fresh():
         start, reset = _start(one, one.groups, query)
-        behind = reset or len(one.groups) - start > POINTS
+        decided = one.decisions.behind("seq", _whole(query, "decided", 0))
+        behind = reset or max(len(one.groups) - start, len(one.decisions) - decided) > POINTS
         rows = np.arange(len(one.groups) if behind else start, len(one.groups))
+        moved = np.unique(one.decisions["task"][len(one.decisions) if behind else decided :])
+        inside = np.isin(one.decisions["kind"][one.newest_decision.rows(len(one.ids))[moved]], INSIDE)
+        latest = one.newest_group.rows(len(one.ids))[moved[inside]]
         return {
             "cursor": _cursor(one, one.groups),
+            "decided": _last(one.decisions),
             "reset": behind,
             "step": one.state.last_step,
-            "dots": _dots(one, rows),
+            "active": len(one.state.active),
+            "left": [one.ids[number] for number in moved[~inside]],
+            "dots": [dot for dot in _dots(one, np.append(latest[latest >= 0], rows)) if dot[0] in one.state.active],
         }
 
 
@@ -118,6 +132,7 @@ def boundary(one: Follower, query: Query) -> dict[str, Any]:
             "last": last,
             "active": len(active),
             "cursor": _cursor(one, one.groups),
+            "decided": _last(one.decisions),
             "dots": _dots(one, rows[rows >= 0]),
             "bounds": [zones.boundary_low, zones.boundary_high],
         }
@@ -137,8 +152,9 @@ def pool(one: Follower, query: Query) -> dict[str, Any]:
         counts = dict(zip(*(_plain(found) for found in np.unique(states, return_counts=True)), strict=True))
         wanted = np.flatnonzero(states == query["state"]) if query.get("state") else np.arange(total)
         begin = _whole(query, "from", 0)
-        rows = []
-        for row in wanted[::-1][begin : begin + PAGE]:
+        rows, page = [], wanted[::-1][begin : begin + PAGE]
+        lives = _lives(one, task[page])
+        for row in page:
             number, group = int(task[row]), latest[task[row]]
             rows.append(
                 {
@@ -147,7 +163,7 @@ def pool(one: Follower, query: Query) -> dict[str, Any]:
                     "generation": int(table["generation"][row]),
                     "picked": int(table["step"][row]),
                     "state": str(states[row]),
-                    "events": _life(one, number, int(table["seq"][row])),
+                    "events": lives[number] + _refusal(one, int(table["seq"][row])),
                     "mean": None if group < 0 else _plain(one.groups["mean"][group]),
                     "zone": None if group < 0 else ZONES[one.groups["zone"][group]],
                 }
@@ -155,21 +171,23 @@ def pool(one: Follower, query: Query) -> dict[str, Any]:
         return {"total": len(wanted), "from": begin, "counts": counts, "variants": rows}
 
 
-def _life(one: Follower, number: int, seq: int) -> list[dict[str, Any]]:
-    """What pool.jsonl says of a variant, in order."""
-    rows = np.flatnonzero(one.decisions["task"] == number)
-    events = [
-        {
-            "step": int(one.decisions["step"][row]),
-            "event": DECISIONS[one.decisions["kind"][row]],
-            "rule": one.rules.get(int(row), ""),
-        }
-        for row in rows
-    ]
-    if seq in one.refused:
-        step, rule = one.refused[seq]
-        events.append({"step": step, "event": "refused", "rule": rule})
-    return events
+def _lives(one: Follower, numbers: Any) -> dict[int, list[dict[str, Any]]]:
+    """What pool.jsonl says of each of these tasks, in order."""
+    table, wanted = one.decisions, np.zeros(len(one.ids), bool)
+    wanted[numbers] = True
+    found: dict[int, list[dict[str, Any]]] = {int(number): [] for number in numbers}
+    rows = np.flatnonzero(wanted[table["task"]])
+    for task, step, kind, rule in zip(*(table[name][rows].tolist() for name in LIFE), strict=True):
+        found[task].append({"step": step, "event": DECISIONS[kind], "rule": one.rules[rule]})
+    return found
+
+
+def _refusal(one: Follower, seq: int) -> list[dict[str, Any]]:
+    """A merge's refusal of the variant at `seq` of the expanded log, if there was one."""
+    if seq not in one.refused:
+        return []
+    step, rule = one.refused[seq]
+    return [{"step": step, "event": "refused", "rule": rule}]
 
 
 def task(one: Follower, query: Query) -> dict[str, Any]:
@@ -287,7 +305,11 @@ def _start(one: Follower, table: Columns, query: Query) -> tuple[int, bool]:
 
 
 def _cursor(one: Follower, table: Columns) -> str:
-    return f"{one.attempt}.{int(table['seq'][-1]) if len(table) else 0}"
+    return f"{one.attempt}.{_last(table)}"
+
+
+def _last(table: Columns) -> int:
+    return int(table["seq"][-1]) if len(table) else 0
 
 
 def _whole(query: Query, name: str, default: int) -> int:

@@ -27,9 +27,15 @@ def cost(run: RunFolder, /, *, as_json: Json = False) -> None:
 
 
 def lines(found: Costs) -> Iterator[str]:
-    """The table for people."""
+    """The tables for people."""
+    if found.played:
+        yield f"{'models that play':26} {'calls':>8} {'failed':>8} {'tokens in':>11} {'out':>9} {'seconds':>9}"
+        for role, spent in sorted(found.played.items(), key=lambda one: -one[1].calls):
+            row = f"{role:26} {spent.calls:8} {spent.failed:8} {spent.tokens_in:11} {spent.tokens_out:9}"
+            yield f"{row} {spent.seconds:9.1f}"
+        yield ""
     if not found.stages:
-        yield "no language model has been asked for this run"
+        yield "no language model has written for this run"
         return
     yield f"{found.accepted} variants accepted of {found.variants} that calls were made for"
     yield ""

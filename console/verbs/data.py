@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from console.output import print_checked, print_json
 from rods.commands import Json
+
+if TYPE_CHECKING:
+    from rods.tasks import AnyTask
 
 NAMES = "desk, bfcl, your own package.module:factory or file.py:factory, or the file.json of an MCP server."
 Name = Annotated[str, Parameter(help=NAMES)]
@@ -77,6 +81,36 @@ def audit_tasks(
     return print_checked(found, as_json)
 
 
+def draw(
+    out: Annotated[Path, Parameter(help="The JSONL file of tasks to write.")],
+    /,
+    *,
+    train: Annotated[int, Parameter(help="How many training tasks.")] = 200,
+    held_out: Annotated[int, Parameter(help="How many held-out tasks, one in five for validation.")] = 50,
+    difficulty: Annotated[str, Parameter(help="From 1 to 100: a number, or a range such as 20-60.")] = "1-100",
+    random_seed: Annotated[int, Parameter(help="What they are drawn from.")] = 0,
+    repository: Annotated[str, Parameter(help="repository, or folder/, your own tool documents.")] = "repository",
+    as_json: Json = False,
+) -> None:
+    """Draw tasks over the tools of a repository without a model, for `[data] tasks`: conversations with a played user,
+    judged by a rubric (docs/trustee.md). No two are near duplicates.
+    """
+    from rods.environments.loading import Environments
+    from rods.errors import UserError
+    from rods.rules.difficulty import HIGHEST, LOWEST
+    from worlds.sources import draw_tasks
+
+    low, _, high = difficulty.partition("-")
+    numbers = [int(text) if text.isascii() and text.isdigit() else 0 for text in (low, high or low)]
+    if not LOWEST <= numbers[0] <= numbers[1] <= HIGHEST:
+        remedy = f"give a number from {LOWEST} to {HIGHEST}, or two with a hyphen between"
+        raise UserError(f"{difficulty!r} is no difficulty", where="--difficulty", remedy=remedy)
+    if min(train, held_out) < 0 or train + held_out == 0:
+        what = f"{train} training tasks and {held_out} held-out ones are asked for"
+        raise UserError(what, where="--train, --held-out", remedy="give numbers of which one is above 0")
+    _write(draw_tasks(repository, Environments(), train, held_out, (numbers[0], numbers[1]), random_seed), out, as_json)
+
+
 def fetch_bfcl(*, out: Out = None, as_json: Json = False) -> None:
     """Fetch the pinned wheel of BFCL's data once, check its hash, and convert its 800 multi-turn tasks.
 
@@ -127,11 +161,16 @@ def import_bfcl(
     as_json: Json = False,
 ) -> None:
     """Read tasks in BFCL's own format and write them as JSONL, for `rods data check` and `[data] tasks`."""
-    from rods.errors import UserError
-    from rods.tasks import task_lines
     from worlds.bfcl import export as format
 
-    tasks = format.read(folder)
+    _write(format.read(folder), out, as_json)
+
+
+def _write(tasks: Sequence[AnyTask], out: Path, as_json: bool) -> None:
+    """Writes a file of tasks, and says so. Raises UserError where it cannot be written."""
+    from rods.errors import UserError
+    from rods.tasks import task_lines
+
     try:
         out.write_bytes(task_lines(tasks))
     except OSError as error:

@@ -18,7 +18,7 @@ from buffers.run.run import Run
 from console.output import RunFolder, print_json, print_lines
 from console.task_history import task_history
 from console.verbs.inspect import TaskId
-from daemon.rehearsal import WHEN, Rehearsal, rehearse
+from daemon.rehearsal import WHEN, Rehearsal, rehearse, rehearse_drawn
 from prompts import load
 from rods.commands import Json
 from rods.config import Config, DifficultyRules, parse_config
@@ -29,7 +29,7 @@ from rods.llm.wire import CHARACTERS_A_TOKEN
 from rods.rules.difficulty import levels
 from rods.simulation.generating import draw_task
 from rods.simulation.roles import Simulation, ask_for_task, ask_tool, ask_user, ask_verifier
-from rods.tasks import Task, scripted
+from rods.tasks import OpenTask, Task
 from worlds import desk
 from worlds.repository import shipped
 
@@ -44,8 +44,12 @@ def prompts(run: RunFolder, seed: TaskId, /, *, tagged: Tagged = False, as_json:
     environment = opened.environments.load(found.task.environment.name)
     endpoints = opened.config.operation.endpoints
     structured = not tagged and all(endpoint.structured for endpoint in endpoints)
-    one, root = (scripted(task, "a variant") for task in (found.task, found.lineage[0]))
-    rehearsal = _rehearsed(opened.config, environment, one, root, structured=structured)
+    one, root = found.task, found.lineage[0]
+    if isinstance(one, OpenTask):
+        rehearsal = asyncio.run(rehearse_drawn(opened.config, environment, one, structured=structured))
+    else:
+        assert isinstance(one, Task) and isinstance(root, Task)
+        rehearsal = _rehearsed(opened.config, environment, one, root, structured=structured)
     if as_json:
         print_json({"missing": rehearsal.missing, "prompts": [as_record(asked) for asked in rehearsal.questions]})
         return

@@ -326,6 +326,39 @@ class Feedback(Section):
     texts: int = Field(200, ge=0)  # kinds of failure that are asked about in a run, those first due; 0: none
 
 
+Player = Literal["procedural", "model"]
+Information = Literal["intent", "persona", "expected"]  # of a drawn task, that a policy is not told (001 §4.2)
+
+
+class SimulationSettings(Section):
+    """Who plays what nothing executes: personas, and tasks with a rubric (001 §2.2; docs/trustee.md). Models that play
+    stand under [[operation.players]]."""
+
+    tools: Player = "procedural"  # of tasks with a rubric; procedural: their environment answers, as for other tasks
+    user: Player = "procedural"  # of tasks with a persona
+    verifier: Player = "procedural"  # of tasks with a rubric; procedural: rules over the calls that were made
+    generator: Player = "procedural"  # who thinks up drawn tasks
+    ledger: bool = True  # tools=model: answers that contradict earlier ones are refused; false: the paper's stateless
+    tools_told: tuple[Information, ...] = ("intent",)  # what a model that plays tools is told of the task (001 eq. 7)
+    user_told: tuple[Information, ...] = ("intent", "persona")  # and the user (eq. 8)
+    verifier_told: tuple[Information, ...] = ("intent", "persona", "expected")  # and the verifier (eq. 10)
+    tries: int = Field(4, ge=1)  # how often a question is asked until its answer can be used
+    conversation: int = Field(16_000, ge=500)  # characters of the conversation in a question; older ones are left out
+
+    @property
+    def by_model(self) -> tuple[str, ...]:
+        """The roles that a model plays."""
+        return tuple(name for name in ("tools", "user", "verifier", "generator") if getattr(self, name) == "model")
+
+    @model_validator(mode="after")
+    def _known(self) -> SimulationSettings:
+        for name in ("tools", "user", "verifier"):
+            may: tuple[str, ...] = type(self).model_fields[f"{name}_told"].default
+            if beyond := [one for one in getattr(self, f"{name}_told") if one not in may]:
+                raise ValueError(f"{name}_told has {beyond[0]!r}, which that role is never told: {', '.join(may)}")
+        return self
+
+
 class Gates(Section):
     """Rules that a variant must pass (004 Appendix G)."""
 

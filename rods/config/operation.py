@@ -45,8 +45,15 @@ class Endpoint(Section):
         return self
 
 
+class PlayerBudgets(Section):
+    """What calls of the models that play may cost; 0: no limit. Reached, no further call is sent, and the run stops."""
+
+    tokens: int = Field(0, ge=0)  # prompt and answer tokens of the run
+    requests: int = Field(0, ge=0)  # HTTP requests of the run, repeated ones included
+
+
 class Budgets(Section):
-    """What calls of language models may cost; 0: no limit. Reached, no further call is sent, and none is cut off."""
+    """What calls of the models that write may cost; 0: no limit. Reached, no further call is sent, none is cut off."""
 
     tokens: int = Field(0, ge=0)  # prompt and answer tokens of the run
     requests: int = Field(0, ge=0)  # HTTP requests of the run, repeated ones included
@@ -72,6 +79,8 @@ class Operation(Section):
     deadline_seconds: float = Field(600.0, gt=0)  # how long the trainer waits for the daemon (lockstep, static pool)
     grace_seconds: float = Field(0.0, ge=0)  # after a signal to stop, a step is interrupted; 0: it is taken to its end
     idle_exit_seconds: float = Field(0.0, ge=0)  # daemon: leave after so long without a living trainer; 0: stay
+    metrics_port: int = Field(0, ge=0, le=65_535)  # daemon: answers Prometheus at /metrics there; 0: does not
+    metrics_host: str = "127.0.0.1"  # and at this address
     step_limit: int = Field(0, ge=0)  # stop this start after so many steps; 0: none
     steps_per_second: float = Field(0.0, ge=0)  # kind=simulated: pace; 0: as fast as it can
     log_level: Literal["debug", "info", "warning", "error"] = "info"  # from where on events are logged
@@ -85,6 +94,7 @@ class Operation(Section):
     precision: Literal["auto", "float32", "bf16"] = "auto"
     micro_batch: int = Field(0, ge=0)  # sequences a backward pass; 0: the whole batch at once
     endpoints: tuple[Endpoint, ...] = ()  # the language models that write
+    players: tuple[Endpoint, ...] = ()  # those that play tools, users and verifiers; none: those that write play, too
     # the vLLM server that rolls out the policy, at most one (several addresses are replicas); none: the trainer does
     rollout_servers: tuple[Endpoint, ...] = ()
     # how that server gets each step's weights: a folder, or NCCL between GPUs (needs vLLM beside the trainer too)
@@ -93,13 +103,15 @@ class Operation(Section):
     colocated: bool = False  # instead of a server: vLLM in the trainer's own processes (needs it installed beside)
     colocated_memory: float = Field(0.3, gt=0, lt=1)  # colocated: the share of each GPU's memory that vLLM takes
     budgets: Budgets = Budgets()
+    player_budgets: PlayerBudgets = PlayerBudgets()
     sandbox: Sandbox = Sandbox()
 
     @model_validator(mode="after")
     def _names(self) -> Operation:
-        names = [endpoint.name or endpoint.model for endpoint in self.endpoints]
-        if len(set(names)) < len(names):
-            raise ValueError("two endpoints have the same name: give each its own `name`")
+        for endpoints in (self.endpoints, self.players):
+            names = [endpoint.name or endpoint.model for endpoint in endpoints]
+            if len(set(names)) < len(names):
+                raise ValueError("two endpoints have the same name: give each its own `name`")
         if len(self.rollout_servers) > 1:
             raise ValueError("one rollout server at most: replicas share its table, as several urls")
         if self.colocated and self.rollout_servers:

@@ -43,7 +43,7 @@ class JudgeRole(ResultsRole, WorldRole):
 
 class Roles(Section):
     """The roles of language models, a table each, such as `[roles.judge]`: the author's (`pipeline.author = "llm"`),
-    and those that write feedback."""
+    those that write feedback, and those that play (`[simulation]`)."""
 
     plan: Role = Role()  # the planner
     state: WorldRole = WorldRole(tokens=2048, world=6_000)  # a new world from the seed's
@@ -59,6 +59,10 @@ class Roles(Section):
     adversarial_verification: ResultsRole = ResultsRole()  # whether it is really missing
     feedback: Role = Role(reason=1_000)  # what answers a failure that repeats (`feedback = "agents"`)
     feedback_judge: Role = Role(reason=1_500, temperature=0.0)  # whether that may be shown
+    simulated_task: Role = Role(tokens=1_536)  # a drawn task
+    simulated_tool: Role = Role(tokens=1_536)  # what a call returns
+    simulated_user: Role = Role(tokens=512)  # what the user says next
+    simulated_verifier: Role = Role(reason=1_500, temperature=0.0)  # which criteria a conversation meets
 
     @model_validator(mode="before")
     @classmethod

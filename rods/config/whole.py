@@ -26,6 +26,7 @@ from rods.config.identity import (
     Rollouts,
     Section,
     Selection,
+    SimulationSettings,
     TaskSource,
     Training,
     Zones,
@@ -60,6 +61,7 @@ class Config(Section):
     roles: Roles = Roles()
     gates: Gates = Gates()
     feedback: Feedback = Feedback()
+    simulation: SimulationSettings = SimulationSettings()
     operation: Operation = Operation()
 
     @model_validator(mode="after")

@@ -1,51 +1,126 @@
 """Chooses who plays a task: its world, its user, its judge.
 
-Ground truth, checks and scripts need nobody. A persona is played by the procedural user, a rubric is judged by rules
-over the conversation's calls (`rods.simulation.verifying`), and the environment answers calls.
+Ground truth, checks and scripts need nobody. A persona is played by the procedural user or by a model. A rubric is
+judged by rules over the conversation's calls (`rods.simulation.verifying`) or by a model, and the tools of such a task
+are the environment's, or a model's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
-from rods.conversations import RUBRIC_LEVELS, Rubric
+from rods.config import Roles, SimulationSettings
+from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
 from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Instance
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
-from rods.episode.engine import NeedOutcome, Outcome
-from rods.episode.goals import Goal, WholeGoal, goal_of
+from rods.episode.engine import NeedOutcome, Outcome, Trace
+from rods.episode.goals import goal_of
 from rods.errors import UserError
 from rods.interfaces.base import IDENTITY, Interface
+from rods.players.line import Line
+from rods.players.models import ModelGenerator, Models, ModelUser, ModelVerifier, ModelWorld
+from rods.players.recorded import RecordedOutcome, RecordedUser, RecordedWorld
+from rods.simulation.generating import Generator
 from rods.simulation.tools import SimulatedTool, from_environment
 from rods.simulation.verifying import Conversation, judged, unjudged
 from rods.simulation.world import RepositoryEnvironment
 from rods.tasks import AnyTask, OpenTask
 
+PROCEDURAL = SimulationSettings()
+
 
 class Players:
-    """Those of one run, or of one evaluation. `environments` are its worlds."""
+    """Those of one run, or of one evaluation. `environments` are its worlds, `settings` say who plays. Models are asked
+    through `line`, which whoever lets them play has to open (buffers/playing.py)."""
 
-    def __init__(self, environments: Environments) -> None:
-        self.environments = environments
+    def __init__(
+        self,
+        environments: Environments,
+        settings: SimulationSettings = PROCEDURAL,
+        roles: Roles | None = None,
+        random_seed: int = 0,
+    ) -> None:
+        self.environments, self.settings = environments, settings
+        self.roles, self.random_seed = roles or Roles(), random_seed
+        self.line: Line | None = None
 
     def job(self, task: AnyTask, dialect: Dialect, *, interface: Interface = IDENTITY, max_steps: int) -> Job:
         """The episode of `task`, with whoever plays it. Raises UserError where nobody can."""
-        environment = self.environments.load(task.environment.name)
-        return Job(task, environment, dialect, self.goal(environment, task), interface=interface, max_steps=max_steps)
+        environment, parts = self.environments.load(task.environment.name), dict[str, Any]()
+        by_rubric = isinstance(task, OpenTask) and isinstance(task.goal, Rubric)
+        if not by_rubric or self.settings.verifier == "procedural":
+            parts["goal"] = self._goal(environment, task)
+        if isinstance(task, OpenTask) and (modelled := self.modelled(task)):
+            tools = [environment.tools()[name] for name in task.tools]
+            if "verifier" in modelled:
+                parts["goal"] = Later(lambda: ModelVerifier(self.models(), task, tools))
+            if "user" in modelled:
+                parts["user"] = lambda persona, said: ModelUser(self.models(), task, tools)(persona, said)
+            if "tools" in modelled:
+                documents = documented(environment)
+                parts["world"] = lambda: ModelWorld(self.models(), task, documents)
+            parts["waits"] = True
+        return Job(task, environment, dialect, interface=interface, max_steps=max_steps, **parts)
 
-    def goal(self, environment: Environment, task: AnyTask) -> Goal | WholeGoal:
-        """What the episodes of `task` are judged by, to be shared by them. Raises UserError for a rubric that nobody
-        here judges."""
+    def again(self, task: OpenTask, dialect: Dialect, trace: Trace, *, max_steps: int) -> Job:
+        """The episode of `trace`, to be played again from its replies: what a model has said is taken from it, and the
+        rest is played. Raises UserError as `job`."""
+        job, modelled = self.job(task, dialect, max_steps=max_steps), self.modelled(task)
+        if "verifier" in modelled:
+            job = replace(job, goal=RecordedOutcome(trace))
+        if "user" in modelled:
+            job = replace(job, user=RecordedUser(trace))
+        if "tools" in modelled:
+            job = replace(job, world=lambda: RecordedWorld(trace))
+        return replace(job, waits=False)
+
+    def modelled(self, task: AnyTask) -> frozenset[str]:
+        """The parts of `task` that a model plays: tools, user, verifier."""
+        if not isinstance(task, OpenTask):
+            return frozenset()
+        possible = ["user"] if isinstance(task.user, Persona) else []
+        possible += ["tools", "verifier"] if isinstance(task.goal, Rubric) else []
+        return frozenset(possible).intersection(self.settings.by_model)
+
+    def generator(self, environment: RepositoryEnvironment, random_seed: int) -> Generator:
+        """The model that thinks up tasks over the tools of `environment`. Raises UserError as `models`."""
+        return ModelGenerator(self.models(), environment, random_seed)
+
+    def models(self) -> Models:
+        """Raises UserError where nobody has opened a line to them."""
+        if self.line is None:
+            raise UserError(
+                "models play, and there is no line to them",
+                where="[simulation]",
+                remedy="let the command that plays open one (buffers.playing), or play without models",
+            )
+        return Models(self.line, self.settings, self.roles, self.random_seed)
+
+    def _goal(self, environment: Environment, task: AnyTask) -> Any:
         if not isinstance(task, OpenTask) or not isinstance(task.goal, Rubric):
             return goal_of(environment, task)
         if why := unjudged(task.goal):
             raise UserError(
                 f"its rubric cannot be judged without a model: {why}",
                 where=f"task {task.id}",
-                remedy="judge its rollouts in a trainer of your own and report them (`rods observe`, kind rubric)",
+                remedy='let a model judge ([simulation] verifier = "model"), or judge its rollouts in a trainer of '
+                "your own and report them (`rods observe`, kind rubric)",
             )
-        return ByRule(task, documented(environment))
+        return ByRule(task, documented(environment).repository.tools)
+
+
+class Later:
+    """A `WholeGoal` that is made when it is asked."""
+
+    def __init__(self, made: Callable[[], ModelVerifier]) -> None:
+        self._made = made
+
+    def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
+        return self._made().outcome(instance, need)
 
 
 class ByRule:
@@ -55,19 +130,15 @@ class ByRule:
         self.task, self.tools = task, tools
 
     def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
-        found = judged(self.task, self.tools, conversation(need))
+        steps = [step for turn in need.turns for step in turn.steps]
+        made = [pair for step in steps for pair in zip(step.calls, step.results, strict=True)]
+        malformed = any(step.error is not None for step in steps)
+        found = judged(self.task, self.tools, Conversation([text for text, _ in need.said], made, malformed))
         return Outcome(found.verdict + 1, RUBRIC_LEVELS, (found.reason,))
 
 
-def conversation(need: NeedOutcome) -> Conversation:
-    """What a judge reads of an episode that is over."""
-    steps = [step for turn in need.turns for step in turn.steps]
-    made = [pair for step in steps for pair in zip(step.calls, step.results, strict=True)]
-    return Conversation([text for text, _ in need.said], made, any(step.error is not None for step in steps))
-
-
-def documented(environment: Environment) -> Mapping[str, SimulatedTool]:
+def documented(environment: Environment) -> RepositoryEnvironment:
     """The tools of any environment as documents; what they do is known of a repository's alone."""
     if isinstance(environment, RepositoryEnvironment):
-        return environment.repository.tools
-    return from_environment(environment).tools
+        return environment
+    return RepositoryEnvironment(from_environment(environment), environment.name)

@@ -114,7 +114,7 @@ def draw_task(repository: ToolRepository, levels: Levels, random_seed: int, step
     """The task in `slot` of `step`. Raises UserError where the repository has no tool whose arguments can be drawn."""
     for attempt in range(TRIES):
         rng = keyed_random(random_seed, "drawn task", step, slot, attempt)
-        tools = _offered(repository, levels.tools, rng)
+        tools = offered(repository, levels.tools, rng)
         if calls := _calls(tools, levels.calls, rng):
             return _with_user(repository, levels, tools, calls, rng)
     what = f"{TRIES} drawings gave no tool whose arguments can be drawn"
@@ -196,7 +196,7 @@ def said(section: str) -> str:
     return load("simulation_levels").sections[section]
 
 
-def _offered(repository: ToolRepository, count: int, rng: random.Random) -> list[SimulatedTool]:
+def offered(repository: ToolRepository, count: int, rng: random.Random) -> list[SimulatedTool]:
     """`count` tools, or all: of one category as long as it has any."""
     categories = sorted(repository.categories)
     rng.shuffle(categories)

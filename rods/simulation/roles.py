@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import orjson
 
@@ -19,6 +19,7 @@ from rods.analysis.says import Text, leaves
 from rods.analysis.schemas import Checker, limits
 from rods.answers import AnswerForm, Schema, Unreadable, obj
 from rods.calls import Call
+from rods.config import Information
 from rods.environments.base import Tool
 from rods.rules.difficulty import Levels
 from rods.simulation.generating import CRITERIA, DrawnTask, said
@@ -27,7 +28,6 @@ from rods.simulation.tools import ToolRepository
 
 T = TypeVar("T")
 Role = Literal["simulated_task", "simulated_tool", "simulated_user", "simulated_verifier"]
-Information = Literal["intent", "persona", "expected"]
 # What each role is told of the task beside tools and conversation (001 eq. 7, 8, 10).
 TOLD: Mapping[Role, tuple[Information, ...]] = {
     "simulated_tool": ("intent",),
@@ -38,6 +38,21 @@ SHOWN = 12_000  # characters of what is known that the tool is shown; the latest
 TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 2_000}
 USER = AnswerForm({"message": {"type": "string", "maxLength": 2_000}})
 MET: Schema = {"type": "string", "enum": ["met", "missed"]}
+
+
+class Errand(Protocol):
+    """What roles may be told of a task: a `DrawnTask` has it, and so has whatever a run makes of one."""
+
+    @property
+    def intent(self) -> str: ...
+    @property
+    def manner(self) -> str: ...
+    @property
+    def knows(self) -> Mapping[str, str]: ...
+    @property
+    def calls(self) -> Sequence[Call]: ...
+    @property
+    def criteria(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +138,7 @@ def ask_for_task(
 
 
 def ask_tool(
-    task: DrawnTask,
+    task: Errand,
     tools: Sequence[Tool],
     conversation: str,
     call: Call,
@@ -162,7 +177,7 @@ def ask_tool(
 
 
 def ask_user(
-    task: DrawnTask, tools: Sequence[Tool], conversation: str, hidden: Collection[Information] = ()
+    task: Errand, tools: Sequence[Tool], conversation: str, hidden: Collection[Information] = ()
 ) -> Simulation[str]:
     """What the user says next; "" ends the conversation. `conversation` holds what the user has heard: no calls."""
     fields, sections = _briefed("simulated_user", task, tools, conversation, hidden)
@@ -170,21 +185,25 @@ def ask_user(
 
 
 def ask_verifier(
-    task: DrawnTask, tools: Sequence[Tool], conversation: str, hidden: Collection[Information] = ()
+    task: Errand, tools: Sequence[Tool], conversation: str, hidden: Collection[Information] = ()
 ) -> Simulation[Assessment]:
-    """Which of the task's criteria the whole conversation meets."""
-    criteria = task.criteria
-    form = AnswerForm({**dict.fromkeys(criteria, MET), "severe": {"type": "string", "enum": ["yes", "no"]}})
+    """Which of the task's criteria the whole conversation meets. One that is none of `CRITERIA` is asked in its own
+    words."""
+    words = {
+        name if name in CRITERIA else f"criterion_{number}": said(name) if name in CRITERIA else name
+        for number, name in enumerate(task.criteria, start=1)
+    }
+    form = AnswerForm({**dict.fromkeys(words, MET), "severe": {"type": "string", "enum": ["yes", "no"]}})
     fields, sections = _briefed("simulated_verifier", task, tools, conversation, hidden)
     fields |= {
-        "criteria": "\n".join(f"{name}: {said(name)}" for name in criteria),
-        "tags": "\n".join(f"<{name}>met</{name}>" for name in criteria),
-        "names": ", ".join(f'"{name}"' for name in criteria),
+        "criteria": "\n".join(f"{name}: {text}" for name, text in words.items()),
+        "tags": "\n".join(f"<{name}>met</{name}>" for name in words),
+        "names": ", ".join(f'"{name}"' for name in words),
     }
 
     def read(answer: Mapping[str, Any]) -> Assessment:
-        met = tuple(name for name in criteria if answer[name] == "met")
-        return Assessment(verdict(len(met), len(criteria), answer["severe"] == "yes"), met, answer["reason"])
+        met = tuple(name for name in words if answer[name] == "met")
+        return Assessment(verdict(len(met), len(words), answer["severe"] == "yes"), met, answer["reason"])
 
     return Simulation("simulated_verifier", fields, sections, form, read)
 
@@ -206,7 +225,7 @@ def without_asking(calls: int, malformed: bool) -> Assessment | None:
 
 
 def _briefed(
-    role: Role, task: DrawnTask, tools: Sequence[Tool], conversation: str, hidden: Collection[Information]
+    role: Role, task: Errand, tools: Sequence[Tool], conversation: str, hidden: Collection[Information]
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The fields that roles share, and the sections that say what this one is told. What it is not told is left out of
     the fields, too."""

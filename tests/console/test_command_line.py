@@ -39,6 +39,10 @@ EXPECTED = {
     "data check": (["FILE"], ["--variants", "--json"]),
     "data rehash": (["FILE"], ["--out", "--json"]),
     "data audit": (["FILE"], ["--against", "--json"]),
+    "data draw": (
+        ["OUT"],
+        ["--train", "--held-out", "--difficulty", "--random-seed", "--repository", "--json"],
+    ),
     "data bfcl": ([], ["--out", "--json"]),
     "data export": (["FILE", "FOLDER"], ["--json"]),
     "data import": (["FOLDER", "OUT"], ["--json"]),

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from rods.canonical import keyed_random
 from rods.config import parse_config
 from rods.observations import Group, Role, Rollout
 from rods.rules.order import batch, steps_per_epoch
-from rods.tasks import Task
+from rods.tasks import AnyTask
 from worlds import desk
 
 BATCH = 8
@@ -35,7 +35,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-def make_run(path: Path, changes: dict[str, Any] | None = None, tasks: list[Task] | None = None) -> Run:
+def make_run(path: Path, changes: dict[str, Any] | None = None, tasks: Sequence[AnyTask] | None = None) -> Run:
     """A run of 24 desk tasks; `changes` are sections that are merged into VALUES."""
     values = {section: dict(keys) for section, keys in VALUES.items()}
     for section, keys in (changes or {}).items():

@@ -26,7 +26,7 @@ from rods.tasks import AnyTask
 from tests.buffers.world import group
 from tests.trainer.runs import live_steps, write_config
 from trainer.main import run as rods_train
-from worlds.sources import procedural_generator
+from worlds.sources import generator
 
 STEPS = 9
 SHARED: dict[str, Any] = {
@@ -141,7 +141,7 @@ def test_another_difficulty_is_drawn_for_anew_and_an_earlier_one_taken_again(cop
 
     def generate(wanted: Any) -> Any:
         asked.extend(wanted)
-        return procedural_generator(run.config, run.environments)(wanted)
+        return generator(run.config, run.players)(wanted)
 
     def again(log: TrainerLog, from_step: int) -> list[AnyTask]:
         log.start(from_step)
@@ -172,7 +172,7 @@ def test_a_task_is_on_the_disk_before_it_is_handed_out(copied: Path, monkeypatch
         log.start(STEPS)
         log.merge(3, 1)
         monkeypatch.setattr("os.fdatasync", lambda descriptor: synced.append(len(drawn(copied))))
-        log.draw(STEPS + 1, range(4, 8), procedural_generator(run.config, run.environments))
+        log.draw(STEPS + 1, range(4, 8), generator(run.config, run.players))
     assert synced[-1] == STEPS * 4 + 4
 
 

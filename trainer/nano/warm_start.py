@@ -11,7 +11,6 @@ recipe has changed (two minutes).
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from rods.composing.catalogue import catalogue_for
 from rods.config import Config, Stage, read_config
 from rods.episode.engine import Trace
 from rods.errors import UserError
+from rods.files import user_cache
 from rods.tasks import TASK_TYPES, TaskType
 from trainer import torch_settings
 from trainer.chat import Chat
@@ -93,8 +93,7 @@ def main() -> None:
 
 def cache() -> Path:
     """Where warm-started policies are kept: `$RODS_CACHE/nano`, else `~/.cache/rods/nano`."""
-    given = os.environ.get("RODS_CACHE")
-    return (Path(given) if given else Path.home() / ".cache" / "rods") / "nano"
+    return user_cache() / "nano"
 
 
 def recipe(config: Config) -> str:

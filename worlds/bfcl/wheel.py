@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.errors import UserError
+from rods.files import user_cache
 
 PACKAGE = "bfcl-eval"
 VERSION = "2026.3.23"
@@ -29,9 +29,7 @@ DOWNLOAD_SECONDS = 300
 
 def cache_folder(cache: Path | None = None) -> Path:
     """Where the wheel is kept: `cache`, else $RODS_CACHE, else ~/.cache/rods."""
-    if cache is not None:
-        return cache
-    return Path(os.environ.get("RODS_CACHE") or Path.home() / ".cache" / "rods")
+    return user_cache() if cache is None else cache
 
 
 def path(cache: Path | None = None) -> Path:

@@ -30,6 +30,7 @@ from rods.gates import grounding, leaks, missing, requests
 from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
 from rods.gates.records import Reason
 from rods.gates.similarity import overlaps
+from rods.simulation.generating import varied
 from rods.tasks import FIELDS, OPEN_SCHEMA, SCHEMA, SPLITS, TASK_TYPES, AnyTask, OpenTask, Task, task_lines
 from worlds.checking.report import CheckReport, Fault
 
@@ -81,9 +82,9 @@ def check_file(path: Path, environments: Environments, *, variants: bool = False
                 faults_here += _world_faults(task, environments, worlds)
                 if not faults_here and isinstance(task, Task):
                     _doubt(task, worlds, number, doubts)
-                    world = worlds[task.environment.name]
-                    if variants and task.split == "train" and not isinstance(world, tuple):
-                        plans.append((number, _unplanned(world, task)))
+                world = worlds[task.environment.name]
+                if variants and not faults_here and task.split == "train" and not isinstance(world, tuple):
+                    plans.append((number, _unplanned(world, task)))
         found += [Fault(where, *fault) for fault in faults_here]
     if not records:
         found.append(Fault(str(path), "", "holds no task", "write one JSON object a line"))
@@ -95,8 +96,10 @@ def check_file(path: Path, environments: Environments, *, variants: bool = False
     return replace(report, notes=(*report.notes, *notes), facts=facts)
 
 
-def _unplanned(environment: Environment, task: Task) -> str:
+def _unplanned(environment: Environment, task: AnyTask) -> str:
     """Why the procedural author finds no plan of a variant of `task`, in `PLANS` searches; "" where it finds one."""
+    if not isinstance(task, Task):
+        return "" if varied(task) else "it has no ground truth by turn, and was not drawn from tool documents"
     why = ""
     for number in range(PLANS):
         rng = keyed_random(number, "data check", task.id)

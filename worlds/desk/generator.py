@@ -21,6 +21,7 @@ from rods.composing.catalogue import Catalogue
 from rods.composing.plan_search import PlanShape
 from rods.composing.records import ComposeError, Draft
 from rods.environments.base import Environment
+from rods.errors import UserError
 from rods.gates import drafts
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import TASK_TYPES, AnyTask, OpenTask, Split, Task, TaskType
@@ -29,6 +30,7 @@ from worlds.desk.catalogue import catalogue
 from worlds.desk.world import environment as desk
 
 TRIES = 20  # candidate plans a task: any that fits will do
+REDRAWS = 1_000  # of a task, until it matches none from before
 REPAIRS = 4  # patches a world before a task is planned anew
 PEOPLE = 0.5  # share of the tasks for which contacts are wanted: most look-ups go through them
 CLASSES = ("contacts", "mail", "calendar", "files", "ledger")
@@ -50,7 +52,7 @@ def generate(random_seed: int, train: int, held_out: int, size: Size | Literal["
     own query. The held-out tasks do not depend on how many originals are asked for. One in five of them is for
     validation, the others for the test. Equal arguments give equal bytes.
     """
-    return _data_set(train, held_out, lambda purpose, place: _original(random_seed, purpose, place, size))
+    return data_set(train, held_out, lambda purpose, place: _original(random_seed, purpose, place, size))
 
 
 def generate_personas(random_seed: int, train: int, held_out: int, *, mute: bool = False) -> list[OpenTask]:
@@ -60,19 +62,23 @@ def generate_personas(random_seed: int, train: int, held_out: int, *, mute: bool
     def draw(purpose: str, place: int) -> OpenTask:
         return personas.played(fresh_task(random_seed, purpose, place, "miss_param", "asked")[0])
 
-    tasks = _data_set(train, held_out, draw)
+    tasks = data_set(train, held_out, draw)
     return [personas.muted(task) if mute and task.split == "train" else task for task in tasks]
 
 
-def _data_set(train: int, held_out: int, draw: Callable[[str, int], T]) -> list[T]:
-    """The tasks that `draw` gives for a purpose at a place, drawn again where they match one from before."""
+def data_set(train: int, held_out: int, draw: Callable[[str, int], T]) -> list[T]:
+    """`train` and `held_out` tasks that `draw` gives for a purpose at a place, drawn again where they match one from
+    before. One in five held-out ones is for validation. Raises UserError where there are no more that differ."""
     index = SimilarityIndex()
 
     def apart(purpose: str, count: int) -> list[T]:
         tasks: list[T] = []
         for place in range(count):
-            drawn = (draw(f"{purpose} {redraw}", place) for redraw in itertools.count())
-            task = next(task for task in drawn if index.find(task) is None)
+            drawn = (draw(f"{purpose} {redraw}", place) for redraw in range(REDRAWS))
+            task = next((task for task in drawn if index.find(task) is None), None)
+            if task is None:
+                what = f"{REDRAWS} drawings gave nothing but near duplicates of {len(index)} tasks"
+                raise UserError(what, where=f"{purpose} task {place + 1}", remedy="ask for fewer tasks")
             index.add(task)
             tasks.append(task)
         return tasks

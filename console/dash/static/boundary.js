@@ -24,7 +24,7 @@ export function view(root, { run, rest }) {
   const facts = el("p", { class: "faint", id: "boundary-facts" });
   const play = el("button", { onclick: () => playing(1) }, "play");
   let wanted = rest[0] ? Number(rest[0]) : null; // a step of the past; null follows the run
-  let cursor = "", last = 0, timer = 0, asked = 0;
+  let cursor = "", decided = 0, last = 0, timer = 0, asked = 0;
   root.append(
     el("div", { class: "controls" }, el("span", {}, "after step ", said), range, play,
       el("button", { id: "boundary-live", onclick: () => seek(null) }, "latest")),
@@ -52,6 +52,7 @@ export function view(root, { run, rest }) {
     if (mine !== asked) return; // the slider has moved on
     last = got.last;
     cursor = got.cursor;
+    decided = got.decided;
     dots.clear();
     for (const dot of got.dots) dots.set(dot[0], dot);
     zone.setAttribute("x", x(got.bounds[0]));
@@ -65,12 +66,14 @@ export function view(root, { run, rest }) {
   }
 
   async function news() {
-    const got = await ask(path(run, "groups", { after: cursor }));
+    const got = await ask(path(run, "groups", { after: cursor, decided }));
     if (got.reset) return whole();
     cursor = got.cursor;
+    decided = got.decided;
     last = got.step;
-    for (const dot of got.dots) if (dots.has(dot[0]) || !dot[4]) dots.set(dot[0], dot); // re-tests are not in the pool
-    draw(got.step);
+    for (const task of got.left) dots.delete(task);
+    for (const dot of got.dots) dots.set(dot[0], dot);
+    draw(got.step, got.active);
   }
 
   function draw(step, active) {
@@ -105,13 +108,13 @@ export function view(root, { run, rest }) {
         circles.delete(task);
       }
     const told = ZONES.map((name) => `${counts[name]} ${name.replace("_", " ")}`).join(", ");
-    facts.textContent = `${dots.size} tasks with a group: ${told}` + (active == null ? "" : `; ${active} in the pool`);
+    facts.textContent = `${dots.size} tasks with a group: ${told}` + `; ${active} in the pool`;
   }
 
   return {
     async update(moved) {
-      if (!cursor || moved.has("pool") || moved.has("attempt")) await whole();
-      else if (wanted == null && moved.has("observations")) await news();
+      if (!cursor || moved.has("attempt")) await whole();
+      else if (wanted == null && (moved.has("observations") || moved.has("pool"))) await news();
     },
     stop: () => clearTimeout(timer),
   };

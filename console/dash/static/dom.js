@@ -67,6 +67,10 @@ export function table(heads, rows) {
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cell("td")))))));
 }
 
+/** A table under a title; nothing where it has no rows. */
+export const listing = (title, source, heads, rows) =>
+  rows.length ? el("section", {}, el("h2", {}, title), el("div", { title: source }, table(heads, rows))) : null;
+
 /** A link to a view of a run. */
 export const link = (run, view, rest, text) => el("a", { href: address(run, view, rest) }, text);
 export const address = (run, view, rest = []) => "#/" + [run, view, ...rest].map(encodeURIComponent).join("/");

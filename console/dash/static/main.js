@@ -43,6 +43,10 @@ async function show() {
     const moved = new Set(Object.keys(positions).filter((key) => positions[key] !== last[key]));
     try {
       if (positions.error) throw new Error([positions.where, positions.error].filter(Boolean).join(": ") + (positions.remedy ? ` → ${positions.remedy}` : ""));
+      if (positions.reading != null) {
+        pulse.textContent = `reading the logs: ${positions.reading.toLocaleString("en")} steps so far`;
+        return;
+      }
       await mine.update(moved, positions);
       last = positions;
       trouble.replaceChildren();
@@ -51,8 +55,9 @@ async function show() {
     } catch (error) {
       trouble.replaceChildren(el("p", { class: "note", role: "alert" }, error.message));
       pulse.textContent = "";
+    } finally {
+      busy = false;
     }
-    busy = false;
     if (again && now === mine) {
       const next = again;
       again = null;

@@ -1,43 +1,84 @@
 // The run at a glance: alive or not, what it earns, where its tasks stand, what it costs, what went wrong.
 
 import { chart } from "chart";
-import { el, figure, legend, num, shown, table, ZONES } from "dom";
+import { el, figure, legend, listing, num, shown, ZONES } from "dom";
 import { ask, path } from "source";
 
 const OBSERVATIONS = "observations.jsonl";
+const COLOURS = ["boundary", "too_hard", "mastered", "second", "truncated"];
+const columns = (...names) => Object.fromEntries(names.map((name) => [name, []]));
 
 export function view(root, { run }) {
-  const top = el("div");
+  const top = el("div"), below = el("div", { class: "two" });
   const reward = chart({ title: "Reward", unit: "mean progress of a step's tasks, 0 to 1",
     source: `${OBSERVATIONS}: resolved turns over expected turns`, range: [0, 1], series: [{ label: "reward", colour: "boundary" }] });
   const zones = chart({ title: "Zones", unit: "share of a step's tasks", range: [0, 1],
     source: `${OBSERVATIONS}: the zone of each group`, series: ZONES.map((name) => ({ label: name.replace("_", " "), colour: name })) });
   const pool = chart({ title: "Pool", unit: "tasks after each merge", source: "pool.jsonl: counts of epoch records",
     series: [{ label: "originals", colour: "truncated" }, { label: "variants", colour: "boundary" }] });
-  const norm = chart({ title: "Gradient norm", unit: "before clipping; only steps that a kept checkpoint names",
-    source: "checkpoints/*/manifest.json: curriculum.norms", series: [{ label: "norm", colour: "second", points: true }] });
-  root.append(top, el("div", { class: "charts" }, reward.node, zones.node, pool.node, norm.node));
-  const known = { cursor: "", step: [], reward: [], ...Object.fromEntries(ZONES.map((name) => [name, []])) };
+  const norm = chart({ title: "Gradient norm", unit: "before clipping", source: `${OBSERVATIONS}: update records`,
+    series: [{ label: "norm", colour: "second" }] });
+  const entropy = chart({ title: "Entropy", unit: "nats a token of the policy that made the rollouts", source: `${OBSERVATIONS}: update records`,
+    series: [{ label: "entropy", colour: "too_hard" }] });
+  const hard = chart({ title: "Difficulty of drawn tasks", unit: "1 to 100", range: [0, 100], source: `${OBSERVATIONS}: folded from the groups of drawn tasks`,
+    series: [{ label: "difficulty", colour: "boundary" }] });
+  const labels = el("div");
+  root.append(top, el("div", { class: "charts" }, reward.node, zones.node, pool.node, labels, norm.node, entropy.node, hard.node), below);
+  const steps = columns("step", "reward", "difficulty", ...ZONES), epochs = columns("step", "originals", "generated");
+  const updates = new Map(), turns = new Map(); // by step
+  let cursor = "", merged = 0, drawnLabels = "", became = null;
 
   async function curves() {
-    const got = await ask(path(run, "steps", { after: known.cursor }));
-    for (const name of ["step", "reward", ...ZONES]) {
-      if (got.reset) known[name] = [];
-      known[name].push(...got.columns[name]);
+    const got = await ask(path(run, "steps", { after: cursor, merged: merged || "" }));
+    if (got.reset) {
+      for (const known of [steps, epochs]) for (const name of Object.keys(known)) known[name] = [];
+      updates.clear();
+      turns.clear();
+      merged = 0;
     }
-    known.cursor = got.cursor;
-    if (known.step.length) {
-      reward.draw(known.step, [known.reward]);
-      const totals = known.step.map((_, row) => ZONES.reduce((sum, name) => sum + known[name][row], 0));
-      zones.draw(known.step, ZONES.map((name) => known[name].map((count, row) => (totals[row] ? count / totals[row] : null))));
+    cursor = got.cursor;
+    for (const [known, news] of [[steps, got.columns], [epochs, got.epochs]]) for (const name of Object.keys(known)) known[name].push(...news[name]);
+    if (got.epochs.epoch.length) merged = got.epochs.epoch.at(-1) + 1;
+    got.updates.step.forEach((step, row) => updates.set(step, [got.updates.norm[row], got.updates.entropy[row]]));
+    got.labels.step.forEach((step, row) => turns.set(step, Object.fromEntries(Object.keys(got.labels).map((name) => [name, got.labels[name][row]]))));
+    if (steps.step.length) {
+      reward.draw(steps.step, [steps.reward]);
+      const totals = steps.step.map((_, row) => ZONES.reduce((sum, name) => sum + steps[name][row], 0));
+      zones.draw(steps.step, ZONES.map((name) => steps[name].map((count, row) => (totals[row] ? count / totals[row] : null))));
     }
-    if (got.epochs.step.length) pool.draw(got.epochs.step, [got.epochs.originals, got.epochs.generated]);
-    norm.node.hidden = !got.norms.length;
-    if (got.norms.length) norm.draw(got.norms.map(([step]) => step), [got.norms.map(([, value]) => value)]);
+    if (epochs.step.length) pool.draw(epochs.step, [epochs.originals, epochs.generated]);
+    [norm, entropy].forEach((curve, place) => {
+      const told = [...updates].filter(([, values]) => values[place] != null);
+      curve.node.hidden = !told.length;
+      if (told.length) curve.draw(told.map(([step]) => step), [told.map(([, values]) => values[place])]);
+    });
+    hard.node.hidden = !steps.difficulty.some((value) => value != null);
+    if (!hard.node.hidden) hard.draw(steps.step, [steps.difficulty]);
+    drawLabels();
+  }
+
+  /** What became of turns: the labels that most turns have, as shares. */
+  function drawLabels() {
+    const rows = [...turns.values()];
+    labels.hidden = !rows.length;
+    if (!rows.length) return;
+    const totals = {};
+    for (const row of rows) for (const [name, count] of Object.entries(row)) if (name !== "step") totals[name] = (totals[name] ?? 0) + count;
+    const most = Object.keys(totals).filter((name) => totals[name]).sort((a, b) => totals[b] - totals[a] || (a < b ? -1 : 1)).slice(0, COLOURS.length);
+    if (most.join() !== drawnLabels) {
+      drawnLabels = most.join();
+      became = chart({ title: "What became of turns", unit: `share of a step's turns, the ${most.length} commonest labels`, range: [0, 1],
+        source: `${OBSERVATIONS}: labels of rollouts`, series: most.map((name, place) => ({ label: name.replaceAll("_", " "), colour: COLOURS[place] })) });
+      labels.replaceChildren(became.node);
+    }
+    const all = rows.map((row) => Object.entries(row).reduce((sum, [name, count]) => sum + (name === "step" ? 0 : count), 0));
+    became.draw(rows.map((row) => row.step), most.map((name) => rows.map((row, place) => row[name] / all[place])));
   }
 
   async function figures() {
-    top.replaceChildren(...told(await ask(path(run, "status"))));
+    const now = await ask(path(run, "status"));
+    top.replaceChildren(...told(now));
+    below.replaceChildren(...listed(now));
   }
 
   return {
@@ -48,6 +89,8 @@ export function view(root, { run }) {
     },
   };
 }
+
+const said = (components) => Object.entries(components).map(([name, words]) => el("div", { title: words }, shown(name)));
 
 function told(now) {
   const lives = Object.entries(now.processes).map(([name, facts]) =>
@@ -60,6 +103,9 @@ function told(now) {
       ...lives,
       figure("step", num(now.step), `of ${num(now.steps)} steps; epoch ${now.epoch}, stage ${now.stage}, start ${now.attempt}`, `${OBSERVATIONS}: step records`),
       figure("reward", num(now.reward, 3), `last step; ${num(now.recent, 3)} over the last ten`, `${OBSERVATIONS}: mean progress of the step's groups`),
+      now.calling == null ? null : figure("turns_with_a_call", `${num(100 * now.calling)} %`, `${num(now.replies, 2)} replies a turn; over the last ten steps`, `${OBSERVATIONS}: calling and replies of rollouts`),
+      now.entropy == null ? null : figure("entropy", num(now.entropy, 3), "nats a token; over the last ten steps", `${OBSERVATIONS}: update records`),
+      now.difficulty == null ? null : figure("difficulty", num(now.difficulty.next), "of the next drawn tasks, 1 to 100", `${OBSERVATIONS}: folded from the groups of drawn tasks`),
       ...ZONES.map((zone) => figure(zone, num(now.zones[zone] ?? 0), "active tasks", `${OBSERVATIONS}: zone of each active task's latest group`)),
       count("originals", "tasks in the pool", "pool.jsonl"),
       count("generated", "variants in the pool", "pool.jsonl"),
@@ -75,12 +121,17 @@ function told(now) {
   ];
   if (now.simulated) now.notes.unshift("Simulated policy: this run shows how the loop works and is no evidence that the method helps.");
   parts.push(...now.notes.map((note) => el("p", { class: "note" }, shown(note))));
-  if (now.spent.length)
-    parts.push(el("h2", {}, "Calls of language models"), el("div", { title: "usage.daemon.jsonl" },
-      table(["endpoint", "stage", "calls", "failed", "tokens in", "tokens out", "seconds, summed"],
-        now.spent.map((one) => [shown(one.endpoint), shown(one.stage), one.calls, one.failed, one.tokens_in, one.tokens_out, Math.round(one.seconds)]))));
-  if (now.errors.length)
-    parts.push(el("h2", {}, "Last warnings and errors"), el("div", { title: "logs/trainer.jsonl, logs/daemon.jsonl" },
-      table(["time", "process", "level", "event"], now.errors.map((event) => [event.timestamp, event.process, event.level, shown(event.event)]))));
   return parts;
+}
+
+function listed(now) {
+  const turns = Object.values(now.labels).reduce((sum, count) => sum + count, 0);
+  return [
+    listing("What became of turns, over the last ten steps", `${OBSERVATIONS}: labels of rollouts`, ["label", "turns", "share"],
+      Object.entries(now.labels).sort((a, b) => b[1] - a[1]).map(([name, count]) => [name.replaceAll("_", " "), count, `${num(100 * count / turns, 1)} %`])),
+    listing("Versions of what the policy is shown, the latest first", `${OBSERVATIONS}: interface and evolved`, ["from step", "stage", "version", "more", "less", "why"],
+      now.versions.toReversed().map((one) => [num(one.step), one.stage, shown(one.version), said(one.added), said(one.removed), shown(one.reason)])),
+    listing("Last warnings and errors", "logs/trainer.jsonl, logs/daemon.jsonl", ["time", "process", "level", "event"],
+      now.errors.map((event) => [event.timestamp, event.process, event.level, shown(event.event)])),
+  ].filter(Boolean);
 }

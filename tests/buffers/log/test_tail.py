@@ -164,3 +164,28 @@ def test_whatever_a_writer_does_a_tail_and_a_reader_agree(tmp_path_factory, acti
     seen += [found["seq"] for found in tail.poll()]
     assert seen == expected
     assert [found["seq"] for found in read(path)] == expected
+
+
+def test_a_kept_tail_knows_whether_its_last_record_still_stands(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    tail = Tail(path)
+    assert tail.stands()  # nothing was read
+    writer = write_steps(path, 1)
+    writer.rotate()
+    writer.append_group(*step(2))
+    tail.poll()
+    assert tail.stands()
+    closed = tail.passed()
+    assert closed == [part for part in segments(path) if part != path]
+    writer.append_group(*step(3))
+    writer.rotate()
+    assert tail.stands()  # more has come, and the part has another name
+    (part,) = (found for found in segments(path) if found not in (*closed, path))
+    whole = part.read_bytes()
+    for changed in (whole[: len(whole) // 3], whole.replace(b'"step":2', b'"step":9'), b""):
+        part.write_bytes(changed)
+        assert not tail.stands()
+    part.write_bytes(whole)
+    assert tail.stands()
+    part.unlink()
+    assert not tail.stands()

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from buffers.log.records import record
+from buffers.log.writer import LogWriter
 from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, POOL
 from buffers.state import RunState, read_state
+from console.dash import follower, keeping
 from console.dash.export import export_page
+from console.dash.follower import Follower
 from console.dash.server import Registry
 from console.report.history import read_history
 from rods.errors import RodsError, UserError
+from rods.faults import LABELS
 from rods.rules.zones import ZONES
 from tests.console.conftest import rods
 from tests.console.test_verbs import said_json
@@ -45,30 +52,81 @@ def test_steps_and_groups_are_those_of_the_report(finished_run: Path) -> None:
     for index, zone in enumerate(ZONES):
         counted = Counter(history.groups.step[history.groups.zone == index].tolist())
         assert columns[zone] == [counted[step] for step in columns["step"]]
-    dots = ask(finished_run, "groups", after="1.0")["dots"]
-    assert [dot[0] for dot in dots] == history.groups.task.tolist()
-    assert np.allclose([dot[1] for dot in dots], history.groups.mean)
+    dots = ask(finished_run, "groups", after="1.0", decided=10**6)["dots"]
+    inside = np.isin(history.groups.task, list(read_state(Run.open(finished_run)).active))
+    assert [dot[0] for dot in dots] == history.groups.task[inside].tolist()
+    assert np.allclose([dot[1] for dot in dots], history.groups.mean[inside])
 
 
 def test_a_cursor_goes_on_where_it_stood_whoever_answers(finished_run: Path) -> None:
     registry = Registry([finished_run])
-    whole = registry.answer("latest", "groups", {"after": "1.0"})
+    decided = str(registry.answer("latest", "boundary", {})["decided"])
+    whole = registry.answer("latest", "groups", {"after": "1.0", "decided": decided})
     seen = [record["seq"] for record in read_state(Run.open(finished_run)).records(OBSERVATIONS)]
-    half = registry.answer("latest", "groups", {"after": f"1.{seen[len(seen) // 2]}"})
+    half = registry.answer("latest", "groups", {"after": f"1.{seen[len(seen) // 2]}", "decided": decided})
     assert half["dots"] == whole["dots"][-len(half["dots"]) :]
     assert 0 < len(half["dots"]) < len(whole["dots"])
-    assert ask(finished_run, "groups", after=whole["cursor"]) == {**json.loads(json.dumps(whole)), "dots": []}
+    assert ask(finished_run, "groups", after=whole["cursor"], decided=decided) == {**whole, "dots": []}
     with pytest.raises(UserError, match="no cursor"):
         ask(finished_run, "groups", after="yesterday")
+
+
+def test_what_moves_the_dots_leads_to_the_boundary_of_the_end(finished_run: Path, run_copy: Path) -> None:
+    """From a reader who came after step 9, when variants that are in the pool now were not there."""
+    for name in (OBSERVATIONS, POOL):
+        lines = (finished_run / name).read_bytes().splitlines(keepends=True)
+        early = [text for text in lines if json.loads(text).get("step", 0) <= 9]
+        (run_copy / name).write_bytes(b"".join(early))
+    registry = Registry([run_copy])
+    then = registry.answer("latest", "boundary", {})
+    dots = {dot[0]: dot for dot in then["dots"]}
+    for name in (OBSERVATIONS, POOL):
+        lines = (finished_run / name).read_bytes().splitlines(keepends=True)
+        late = [text for text in lines if json.loads(text).get("step", 0) > 9]
+        with (run_copy / name).open("ab") as file:
+            file.writelines(late)
+    registry.follower("latest").look()
+    news = registry.answer("latest", "groups", {"after": then["cursor"], "decided": str(then["decided"])})
+    for task in news["left"]:
+        dots.pop(task, None)
+    dots |= {dot[0]: dot for dot in news["dots"]}
+    now = ask(finished_run, "boundary")
+    assert dots == {dot[0]: dot for dot in now["dots"]}
+    assert any(dot[4] for dot in news["dots"] if dot[0] not in {one[0] for one in then["dots"]})
+    assert news["active"] == now["active"]
+
+
+def test_updates_and_labels_are_those_on_record(run_copy: Path) -> None:
+    """A trainer that says them: its last step's update comes after the step, and is told to who knows the step."""
+    log = run_copy / OBSERVATIONS
+    lines = log.read_bytes().splitlines()
+    said: dict[int, Any] = {}
+    with closing(LogWriter(log)) as writer:
+        registry = Registry([run_copy])
+        cursor = registry.answer("latest", "steps", {})["cursor"]
+        update = record("update", attempt=1, step=14, time=1.0, entropy=0.25, gradient_norm=1.5)
+        writer.append([update])
+    registry.follower("latest").look()
+    found = registry.answer("latest", "steps", {"after": cursor})
+    assert found["columns"]["step"] == []
+    assert found["updates"] == {"step": [14], "entropy": [0.25], "norm": [1.5]}
+    for one in map(json.loads, lines):
+        if one["kind"] == "group":
+            told = said.setdefault(one["step"], Counter())
+            told.update(label for rollout in one["rollouts"] for label in rollout.get("labels", ()))
+    labels = ask(run_copy, "steps")["labels"]
+    assert {step: {name: labels[name][row] for name in LABELS} for row, step in enumerate(labels["step"])} == {
+        step: {name: told[name] for name in LABELS} for step, told in said.items() if told
+    }
 
 
 def test_a_rewind_resets_every_cursor_and_takes_back_its_steps(run_copy: Path) -> None:
     registry = Registry([run_copy])
     before = registry.answer("latest", "steps", {})
-    follower = registry.follower("latest")
+    followed = registry.follower("latest")
     done = rods("observe", run_copy, "--from-step", "9")
     assert done.returncode == 0, done.stderr
-    follower._read = float("-inf")
+    followed.look()
     after = registry.answer("latest", "steps", {"after": before["cursor"]})
     assert after["reset"]
     assert after["columns"]["step"] == list(range(1, 10))
@@ -127,6 +185,57 @@ def test_runs_are_found_below_a_folder_and_told_apart(finished_run: Path, tmp_pa
         registry.answer("other", "status", {})
     with pytest.raises(UserError, match="is no folder"):
         Registry([tmp_path / "missing"])
+
+
+def test_what_was_read_is_kept_and_believed_while_the_logs_go_on(
+    run_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(follower, "WORTH", -1.0)
+    assert Follower.open(run_copy).sample is None
+    before = {view: ask(run_copy, view) for view in ("status", "steps", "boundary", "pool")}
+    assert Follower.open(run_copy).sample is not None
+    assert {view: ask(run_copy, view) for view in before} == before
+    done = rods("observe", run_copy, "--from-step", "9")
+    assert done.returncode == 0, done.stderr
+    kept = {view: ask(run_copy, view) for view in before}
+    shutil.rmtree(tmp_path / "cache")
+    assert {view: ask(run_copy, view) for view in before} == kept
+
+
+@pytest.mark.parametrize("change", ["code", "closed part", "live part", "kept file", "manifest"])
+def test_what_was_kept_of_something_else_is_not_believed(
+    change: str, run_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(follower, "WORTH", -1.0)
+    ask(run_copy, "status")
+    assert Follower.open(run_copy).sample is not None
+    if change == "code":
+        monkeypatch.setattr(keeping, "_code", lambda: "another")
+    elif change == "closed part":
+        os.utime(min(run_copy.glob("expanded_epoch_*.jsonl")), ns=(1, 1))
+    elif change == "live part":  # of the same length
+        log = run_copy / OBSERVATIONS
+        lines = log.read_bytes().splitlines(keepends=True)
+        log.write_bytes(b"".join([*lines[:-1], lines[-1].replace(b'"epoch":', b'"epocH":')]))
+    elif change == "manifest":
+        (run_copy / "manifest.json").write_bytes((run_copy / "manifest.json").read_bytes() + b" ")
+    else:
+        file = next((tmp_path / "cache" / "page").iterdir())
+        data = file.read_bytes()
+        file.write_bytes(data[: len(data) // 2] + b"?" + data[len(data) // 2 + 1 :])
+    assert Follower.open(run_copy).sample is None
+
+
+def test_a_first_look_that_takes_long_says_how_far_it_is(finished_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "SHOWN", 0.05)
+    one = Follower(finished_run)
+    with one.lock:  # its reader waits
+        assert one.positions() == {"reading": 0}
+    while "reading" in (found := one.positions()):
+        pass
+    assert found["attempt"] == 1
 
 
 def test_nothing_is_written_into_a_run(run_copy: Path, tmp_path: Path) -> None:

@@ -86,12 +86,14 @@ def test_snapshots_and_forks_go_on_alike_and_states_are_compared_by_what_was_don
     world = WORLD.reset({"random_seed": 3})
     loan = value(world, "borrow_book", book_id="BOK-12345", member_id="MEM-0001")
     value(world, "search_books", query="beginner chess")
+    weather = value(world, "get_air_quality", city="Lisbon")
     restored, fork = WORLD.reset(json.loads(json.dumps(world.snapshot()))), world.fork()
     for each in (restored, fork):
         assert each.same_state(world) and each.snapshot() == world.snapshot()
         assert value(each, "list_loans", member_id="MEM-0001") == value(
             world.fork(), "list_loans", member_id="MEM-0001"
         )
+        assert value(each, "get_air_quality", city="Lisbon") == weather
     value(fork, "return_book", loan_id=loan["loan_id"])
     assert not fork.same_state(world)
     reader = WORLD.reset({"random_seed": 3})

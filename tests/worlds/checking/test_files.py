@@ -8,12 +8,16 @@ import orjson
 import pytest
 
 import console
+from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
+from rods.rules.difficulty import Levels
+from rods.simulation.generating import draw_task, open_task
 from rods.tasks import Task, read_tasks, scripted
 from tests.environments import ENVIRONMENTS, load
 from tests.rods.toy_environment import environment, record
 from worlds.checking.files import check_file, rehashed
+from worlds.repository import shipped
 
 NAME = "tests.rods.toy_environment:"
 TOY = environment()
@@ -239,6 +243,11 @@ def test_tasks_that_are_judged_at_the_end_are_looked_over(tmp_path):
     rubric = {**sound, "user": {"script": ["Hello."]}, "goal": {"rubric": ["It is polite."]}, "system": "Be kind."}
     report = check(tmp_path, sound, rubric, record())
     assert report.ok and report.facts["tasks"] == 3
+    drawn = open_task(draw_task(shipped(), Levels(2, 1, 0, 0, 0, 0, 0), 0, 1, 0), reference(load("repository")))
+    check(tmp_path, sound, rubric, drawn.as_json())
+    report = check_file(tmp_path / "tasks.jsonl", ENVIRONMENTS, variants=True)
+    assert report.ok and report.facts["variable"] == 1 and report.facts["training"] == 3
+    assert "line 2 cannot be varied: it has no ground truth by turn, and was not drawn" in " ".join(report.notes)
     report = check(
         tmp_path,
         {**sound, "goal": {"checks": [{"name": "bill_is_torn"}]}},

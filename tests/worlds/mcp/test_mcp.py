@@ -37,7 +37,7 @@ MINTED = 'basket="id":"(b[0-9a-f]{12})"'
 
 
 def add(name: Path, *options: str, command: tuple[str, ...] = tuple(SHOP)) -> int:
-    given = ["--env", f"PYTHONPATH={HERE}", "--warm", "0"] if "--url" not in options else []
+    given = ["--warm", "0", *([] if "--url" in options else ["--env", f"PYTHONPATH={HERE}"])]
     rest = ["--", *command] if command else []
     return run(["env", "add", str(name), *given, "--minted", MINTED, *options, *rest])
 

@@ -1,0 +1,122 @@
+"""The page over a long run: the first look, an opening behind what was kept, and a live tick.
+
+Claim: with 1,000,000 groups and 100,000 variants it opens in 2 s and 300 MB behind what was kept, and a tick takes 5 ms
+and 5 kB, whatever the history. Anchor: a tenth of the past. Command: `python -m bench.page`.
+
+Each opening is a process of its own. A tick is one more step of 32 groups: reading it, and all that the views of the
+run and of the boundary ask for then.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import orjson
+
+from bench.figures import Figure, run
+from bench.history import BATCH, RUNS, History
+from bench.many_variants import resident
+from buffers.log.records import record
+from buffers.log.writer import LogWriter
+from buffers.run.runfolder import OBSERVATIONS
+from console.dash.keeping import keep
+from console.dash.server import Registry
+from rods.observations import Group, Rollout
+
+PASSES = 2.5  # groups of an active task an epoch
+TICKS = 20
+RUN = "latest"
+
+
+@dataclass(frozen=True)
+class Opened:
+    seconds: float  # of CPU time, until the figures stand there
+    held: float  # MB
+    groups: int
+    reading: float = 0.0  # ms of CPU time, of one tick
+    answering: float = 0.0
+    size: float = 0.0  # kB of these answers
+
+
+def measure(quick: bool) -> list[Figure]:
+    """CPU time and memory of processes that open a run for the first time, and again; ticks of the latter."""
+    many = 4_000 if quick else 100_000
+    first, again = {}, {}
+    for variants in (many // 10, many):
+        with tempfile.TemporaryDirectory(dir=RUNS) as folder:
+            os.environ["RODS_CACHE"] = str(Path(folder) / "cache")
+            history = History(Path(folder) / "run", PASSES)
+            history.write(variants)
+            first[variants] = _apart(history.path, 0)
+            again[variants] = _apart(history.path, TICKS)
+    few, last = again[many // 10], again[many]
+    told = f"{many:,} variants and {last.groups:,} groups"
+    return [
+        Figure(f"first look at {told}", first[many].seconds, "s", "a tenth", first[many // 10].seconds),
+        Figure("memory after it", first[many].held, "MB", "a tenth", first[many // 10].held),
+        Figure("opening behind what was kept", last.seconds, "s", "a tenth", few.seconds, reach=2.0, higher=False),
+        Figure("memory then", last.held, "MB", "a tenth", few.held, reach=300.0, higher=False),
+        Figure("reading a step", last.reading, "ms", "a tenth", few.reading, reach=5.0, higher=False),
+        Figure("answering what it moves", last.answering, "ms", "a tenth", few.answering, reach=5.0, higher=False),
+        Figure("these answers", last.size, "kB", "a tenth", few.size, reach=5.0, higher=False),
+    ]
+
+
+def _apart(path: Path, ticks: int) -> Opened:
+    """In a fresh process, so that nothing is warm and nothing is left over."""
+    with get_context("spawn").Pool(1) as pool:
+        return pool.apply(_opened, (path, ticks))
+
+
+def _opened(path: Path, ticks: int) -> Opened:
+    began = time.process_time()
+    registry = Registry([path])
+    registry.answer(RUN, "status", {})
+    seconds, held = time.process_time() - began, resident()
+    one = registry.follower(RUN)
+    groups = len(one.groups)
+    if not ticks:
+        keep(one.path, one, one.tails())
+        return Opened(seconds, held, groups)
+    boundary, steps = registry.answer(RUN, "boundary", {}), registry.answer(RUN, "steps", {})["cursor"]
+    dots, decided, merged = boundary["cursor"], str(boundary["decided"]), str(len(one.epochs))
+    tasks, reading, answering, size = list(one.state.active)[:BATCH], 0.0, 0.0, 0
+    for _ in range(ticks):
+        _observe(path, one.state.last_step + 1, one.state.epoch, tasks)
+        reading -= time.process_time()
+        one.look()
+        reading += time.process_time()
+        asked = {
+            "positions": {},
+            "status": {},
+            "steps": {"after": steps, "merged": merged},
+            "groups": {"after": dots, "decided": decided},
+        }
+        answering -= time.process_time()
+        answers = {view: registry.answer(RUN, view, query) for view, query in asked.items()}
+        size += sum(len(orjson.dumps(answer, default=str)) for answer in answers.values())
+        answering += time.process_time()
+        steps, dots = answers["steps"]["cursor"], answers["groups"]["cursor"]
+    return Opened(seconds, held, groups, 1e3 * reading / ticks, 1e3 * answering / ticks, size / 1e3 / ticks)
+
+
+def _observe(path: Path, step: int, epoch: int, tasks: list[str]) -> None:
+    """One more step, as the trainer writes it."""
+    rollouts = tuple(Rollout(done, 4, int(done == 4), 0.0, done / 4, "finished") for done in (1, 2, 3, step % 5))
+    groups = [Group(task, 1, "identity", "progress", (0.0, 1.0), rollouts).as_json() for task in tasks]
+    facts = {"epoch": epoch, "groups": len(tasks), "policy_step": step - 1, "digest": f"{step:020x}", "time": 0.0}
+    with closing(LogWriter(path / OBSERVATIONS)) as log:
+        log.append_group(
+            [record("group", attempt=1, step=step, index=index, **group) for index, group in enumerate(groups)],
+            record("step", attempt=1, step=step, **facts),
+        )
+
+
+if __name__ == "__main__":
+    run(measure)

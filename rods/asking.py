@@ -1,0 +1,160 @@
+"""How a language model is asked: a template filled, sent with the schema of its answer, read strictly, and asked again.
+
+The form of an answer stands in rods/answers.py. How much room a question has and how its answer is sampled is its
+role's (`[roles]`): the stage of the call. A model whose thoughts took all the room is given more (`thinking_tokens`).
+
+One `Questioner` speaks for one account, which pays, and its backbone answers every call; it remembers the templates
+that were used. What a model does wrong ends, after a few tries, as `Unanswered`, with what the model had written. What
+the machinery does wrong (`EndpointError`, `BudgetSpent`) passes through: it is nobody's failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from prompts import Template, load
+from rods.answers import AnswerForm, Unreadable
+from rods.config import Role, Roles
+from rods.faults import ErrorType
+from rods.llm import Account, Client, Completion, Request
+
+T = TypeVar("T")
+SHOWN = 1_000  # characters of a failed answer that are shown to the model again
+
+
+class Unanswered(Exception):
+    """No try gave an answer that could be used. `said` is the last one, `error` its type where whoever read it named
+    one."""
+
+    def __init__(self, why: str, said: str, error: ErrorType | None) -> None:
+        super().__init__(why)
+        self.why, self.said, self.error = why, said, error
+
+
+@dataclass(slots=True)
+class Questioner:
+    """`backbone` names the endpoint that answers every call of this account. `hashes` holds the templates used so far,
+    by name. `tries`: how often one question is asked until its answer can be read. `feedback`: whether the next try is
+    shown the failed answer and what was wrong with it; blind, the question is asked anew."""
+
+    client: Client
+    backbone: str
+    account: Account
+    tries: int = 3
+    feedback: bool = True
+    roles: Roles = field(default_factory=Roles)
+    hashes: dict[str, str] = field(default_factory=dict)
+
+    async def put(
+        self,
+        template: str,
+        *,
+        stage: str,
+        fields: Mapping[str, str],
+        sections: Sequence[str] = (),
+        form: AnswerForm,
+        read: Callable[[dict[str, Any]], T],
+        check: Callable[[T], Awaitable[None]] | None = None,
+        random_seed: Callable[[int], int],
+        parts: int = 0,
+        mend: str = "",
+    ) -> T:
+        """What `read` makes of the answer's fields; it may raise Unreadable for what has the form but no sense.
+        `check` then looks at what has to be computed, and may raise it too. `sections` of the template are added to the
+        question. `stage` names the role; `parts` are tokens that its answer needs beside the role's own; `random_seed`
+        gives each try its own.
+
+        The first try is constrained where the endpoint can do that. An answer that was cut short leads to the tagged
+        form; one that could not be read is shown to the model with what was wrong, and the question put again; a model
+        that only repeats itself is asked anew, and so is every one without `feedback`. A template with a section for
+        that (`mend`, its field is `problem`) is asked anew with it instead. A model that is cut while it still thinks
+        is asked the same with more room, which is no try. Raises Unanswered when no try succeeds, EndpointError,
+        BudgetSpent.
+        """
+        loaded = self.template(template)
+        constrained = self.constrains()
+        exchange: list[dict[str, str]] = []
+        why, said = "", ""
+        kind: ErrorType | None = None
+        role: Role = getattr(self.roles, stage)
+        number = 0
+        while number < self.tries:
+            again = {"problem": why} if mend else {}
+            rendered = loaded.render_sections(**{**fields, **again})
+            added = (*sections, mend) if mend and why else sections
+            question = "\n\n".join(rendered[name] for name in ("user", *added))
+            way = "constrained" if constrained else "tagged"
+            user = {"role": "user", "content": f"{question}\n\n{rendered[way]}"}
+            request = Request(
+                stage,
+                [{"role": "system", "content": rendered["system"]}, user, *exchange],
+                schema=form.schema(role.reason) if constrained else None,
+                max_tokens=role.tokens + parts,
+                temperature=role.temperature,
+                top_p=role.top_p,
+                thinking={"on": True, "off": False}.get(role.thinking),
+                random_seed=random_seed(number),
+                backbone=self.backbone,
+                template=f"{template}@{loaded.hash}",
+                account=self.account,
+            )
+            completion = await self.complete(request, form)
+            number += 1
+            repeated, said = completion.text == said, completion.text
+            try:
+                meant = read(_fields(completion, form, constrained=constrained))
+                if check is not None:
+                    await check(meant)
+                return meant
+            except Unreadable as unreadable:
+                why, kind = str(unreadable), unreadable.error
+            if completion.finish == "context" and not exchange:
+                break  # nothing shorter can be asked
+            constrained = constrained and completion.constrained and completion.finish != "length"  # a grammar can loop
+            anew = (
+                not self.feedback or repeated or completion.finish in ("length", "context")
+            )  # one that sees its answer may repeat it
+            exchange = [] if anew or mend else self._complaint(said, why)
+        raise Unanswered(why, said, kind)
+
+    def constrains(self) -> bool:
+        """Whether answers are still believed to be held to a schema."""
+        return self.client.constrains(self.backbone)
+
+    async def complete(self, request: Request, form: AnswerForm) -> Completion:
+        """The answer; a model that thinks is given room for that. Whether one does is found out where an answer is
+        cut: by its thoughts, or, where it writes no tag at all, by what comes with more room."""
+        thinks = self.client.thinks
+        roomy = replace(request, max_tokens=request.max_tokens + self.client.thinking_tokens(self.backbone))
+        if request.thinking or thinks.get(self.backbone):
+            return await self.client.complete(roomy)
+        completion = await self.client.complete(request)
+        mute = not completion.constrained and not any(
+            f"<{name}>" in completion.text for name in ("reason", *form.fields)
+        )
+        if completion.finish == "length" and (completion.thought or (mute and self.backbone not in thinks)):
+            completion = await self.client.complete(roomy)
+            thinks[self.backbone] = completion.thought
+        return completion
+
+    def template(self, name: str) -> Template:
+        """The template, which counts as used from now on."""
+        loaded = load(name)
+        self.hashes[name] = loaded.hash
+        return loaded
+
+    def _complaint(self, said: str, why: str) -> list[dict[str, str]]:
+        """The failed answer and what was wrong with it, as the end of the next question."""
+        return [
+            {"role": "assistant", "content": said[:SHOWN] or "(nothing)"},
+            {"role": "user", "content": self.template("again").render(problem=why)},
+        ]
+
+
+def _fields(completion: Completion, form: AnswerForm, *, constrained: bool) -> dict[str, Any]:
+    if not completion.whole:
+        told = {"length": "was cut short", "context": "found no room: the prompt is too long", "empty": "is empty"}
+        raise Unreadable(f"the answer {told.get(completion.finish, 'was withheld')}")
+    return form.read(completion.text, constrained=constrained)

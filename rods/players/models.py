@@ -1,0 +1,243 @@
+"""Models that play a task's tools, its user and its verifier, or think up tasks (001 §2.2).
+
+Each asks one question at a time (`rods.simulation.roles`), through the client's limits, budgets and retries. What no
+try brings an answer to, and what the endpoint breaks over, is an InfrastructureError: the episode ends, and nobody has
+failed. What a question is asked with, its random seeds included, follows from task and conversation alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+from rods.answers import Unreadable
+from rods.asking import Questioner, Unanswered
+from rods.calls import Call
+from rods.canonical import content_id, keyed_random
+from rods.config import Information, Roles, SimulationSettings
+from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
+from rods.environments.base import Instance, Result, Tool, reference
+from rods.episode.engine import Exchange, Message, NeedCalls, NeedOutcome, Outcome
+from rods.errors import InfrastructureError, Unsupported, UserError
+from rods.llm import Account, BudgetSpent, Client
+from rods.players.line import Line
+from rods.simulation import roles
+from rods.simulation.generating import DrawnTask, Wanted, offered, open_task
+from rods.simulation.ledger import Ledger, ToolAnswer
+from rods.simulation.roles import TOLD, Role, Simulation, without_asking
+from rods.simulation.world import RepositoryEnvironment
+from rods.tasks import OpenTask
+
+T = TypeVar("T")
+Check = Callable[[T], Sequence[str]]
+OFFERS = 3  # sets of tools that a model is offered for a task
+CUT = "(what was said before is left out)"
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What the roles may be told of a task (`rods.simulation.roles.Errand`)."""
+
+    intent: str
+    manner: str
+    knows: Mapping[str, str]
+    calls: Sequence[Call]
+    criteria: Sequence[str]
+
+    @staticmethod
+    def of(task: OpenTask) -> Brief:
+        criteria = task.goal.criteria if isinstance(task.goal, Rubric) else ()
+        if isinstance(task.user, Persona):
+            return Brief(task.user.intent, task.user.manner, task.user.knows, task.goal_calls, criteria)
+        return Brief(" ".join(task.user.texts), "", {}, task.goal_calls, criteria)
+
+
+class Unusable(InfrastructureError):
+    """A model has answered, and no try can be used."""
+
+
+class Models:
+    """What all of them share: the line, the settings of `[simulation]` and `[roles]`, and the random seed."""
+
+    def __init__(self, line: Line, settings: SimulationSettings, roles: Roles, random_seed: int) -> None:
+        self.line, self.settings, self.roles, self.random_seed = line, settings, roles, random_seed
+
+    def answer(self, account: str, question: Simulation[T], check: Check[T] = lambda answer: ()) -> T:
+        """What the model says to `question`; with what `check` says against it, it is asked again. Raises
+        InfrastructureError where no try can be used, and UserError where a budget is spent."""
+        return self.line.ask(lambda client: self.put(client, account, question, check))
+
+    async def put(self, client: Client, account: str, question: Simulation[T], check: Check[T]) -> T:
+        """The same, in the client's loop."""
+        fields = {name: text for name, text in question.fields.items() if name != "problem"}
+        key = content_id([question.role, account, fields])
+
+        def read(given: Mapping[str, Any]) -> T:
+            meant = question.read(given)
+            if objections := check(meant):
+                raise Unreadable("; ".join(objections))
+            return meant
+
+        backbone = client.draw(keyed_random(self.random_seed, "player", account))
+        asker = Questioner(client, backbone, Account(account), self.settings.tries, roles=self.roles)
+        try:
+            return await asker.put(
+                question.role,
+                stage=question.role,
+                fields=fields,
+                sections=question.sections,
+                form=question.form,
+                read=read,
+                random_seed=lambda number: keyed_random(self.random_seed, key, number).getrandbits(31),
+                mend="mend" if "problem" in question.fields else "",
+            )
+        except Unanswered as failed:
+            what = f"{question.role} gave no answer that can be used in {self.settings.tries} tries: {failed.why}"
+            raise Unusable(what) from failed
+        except BudgetSpent as spent:
+            remedy = "raise it and start the same command again"
+            raise UserError(str(spent).partition(" → ")[0], where="operation.player_budgets", remedy=remedy) from spent
+
+    def hidden(self, role: Role) -> Collection[Information]:
+        """What this role is not told."""
+        told = {
+            "simulated_tool": self.settings.tools_told,
+            "simulated_user": self.settings.user_told,
+            "simulated_verifier": self.settings.verifier_told,
+        }
+        return set(TOLD[role]).difference(told[role])
+
+    def shown(self, messages: Sequence[Message]) -> str:
+        """A conversation as roles are shown it: without the system prompt, the latest of it."""
+        return self.cut([f"{message.role}: {message.content}" for message in messages if message.role != "system"])
+
+    def cut(self, lines: Sequence[str]) -> str:
+        """The last of `lines` that there is room for."""
+        room, kept = self.settings.conversation, list[str]()
+        for line in reversed(lines):
+            if kept and len(line) > room:
+                return "\n".join([CUT, *reversed(kept)])
+            kept.append(line[-room:] if len(line) > room else line)
+            room -= len(kept[-1]) + 1
+        return "\n".join(reversed(kept))
+
+
+class ModelWorld:
+    """An instance (`rods.episode.drivers.Played`) whose tools a model plays. Calls that break their tool's document are
+    refused without it; a ledger answers what is known, and answers that contradict it are asked for again."""
+
+    def __init__(self, models: Models, task: OpenTask, documents: RepositoryEnvironment) -> None:
+        self.models, self.task, self.documents = models, task, documents
+        self.brief, tools = Brief.of(task), documents.tools()
+        self.tools = [tools[name] for name in task.tools]
+        self.ledger = Ledger(documents.repository.tools) if models.settings.ledger else None
+
+    def results(self, need: NeedCalls) -> list[Result]:
+        """Raises InfrastructureError where no answer can be had."""
+        conversation = self.models.shown(need.messages)
+        return [self._result(call, conversation) for call in need.calls]
+
+    def call(self, call: Call) -> Result:
+        return self._result(call, "")
+
+    def snapshot(self) -> dict[str, Any]:
+        self._lacking()
+
+    def fork(self) -> Instance:
+        self._lacking()
+
+    def same_state(self, other: Instance) -> bool:
+        self._lacking()
+
+    def _lacking(self) -> NoReturn:
+        raise Unsupported("tools that a model plays have no state to be copied or compared")
+
+    def _result(self, call: Call, conversation: str) -> Result:
+        refused = self.documents.refusal(call)
+        if refused is not None:
+            return refused
+        ledger = self.ledger
+        answer: ToolAnswer | None = None if ledger is None else ledger.known(call)
+        if answer is None:
+            known = "" if ledger is None else ledger.told(roles.SHOWN)
+            hidden = self.models.hidden("simulated_tool")
+            question = roles.ask_tool(self.brief, self.tools, conversation, call, known=known, hidden=hidden)
+            against = (lambda given: ()) if ledger is None else (lambda given: ledger.contradictions(call, given))
+            answer = self.models.answer(self.task.id, question, against)
+        if ledger is not None:
+            ledger.record(call, answer)
+        return answer.result()
+
+
+class ModelUser:
+    """A `rods.episode.users.User`: the personas of one task."""
+
+    def __init__(self, models: Models, task: OpenTask, tools: Sequence[Tool]) -> None:
+        self.models, self.task, self.tools, self.brief = models, task, tools, Brief.of(task)
+
+    def __call__(self, persona: Persona, said: Exchange) -> str:
+        lines = [line for text, answer in said for line in (f"user: {text}", f"assistant: {answer}")]
+        question = roles.ask_user(self.brief, self.tools, self.models.cut(lines), self.models.hidden("simulated_user"))
+        return self.models.answer(self.task.id, question)
+
+
+class ModelVerifier:
+    """A `WholeGoal`: the rubric of one task. What needs no verifier is judged without one."""
+
+    def __init__(self, models: Models, task: OpenTask, tools: Sequence[Tool]) -> None:
+        self.models, self.task, self.tools, self.brief = models, task, tools, Brief.of(task)
+
+    def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
+        """Raises InfrastructureError where no verdict can be had."""
+        steps = [step for turn in need.turns for step in turn.steps]
+        malformed = any(step.error is not None for step in steps)
+        found = without_asking(sum(len(step.calls) for step in steps), malformed)
+        if found is None:
+            conversation, hidden = self.models.shown(need.messages), self.models.hidden("simulated_verifier")
+            question = roles.ask_verifier(self.brief, self.tools, conversation, hidden)
+            found = self.models.answer(self.task.id, question)
+            met = f"met: {', '.join(found.met) or 'none'} of {len(self.brief.criteria)}"
+            return Outcome(found.verdict + 1, RUBRIC_LEVELS, (met, *([found.reason] if found.reason else [])))
+        return Outcome(found.verdict + 1, RUBRIC_LEVELS, (found.reason,))
+
+
+class ModelGenerator:
+    """A `rods.simulation.generating.Generator`: category and tools are drawn as without a model, the rest is the
+    model's. All tasks of a step are asked for together."""
+
+    def __init__(self, models: Models, environment: RepositoryEnvironment, random_seed: int) -> None:
+        self.models, self.repository, self.random_seed = models, environment.repository, random_seed
+        self.named = reference(environment)
+
+    def __call__(self, wanted: Sequence[Wanted]) -> list[OpenTask]:
+        """Raises InfrastructureError where a task cannot be had."""
+        return self.models.line.ask(lambda client: self._every(client, wanted))
+
+    async def _every(self, client: Client, wanted: Sequence[Wanted]) -> list[OpenTask]:
+        made = await asyncio.gather(*(self._task(client, one) for one in wanted), return_exceptions=True)
+        for each in made:
+            if isinstance(each, BaseException):
+                raise each
+        return [each for each in made if isinstance(each, OpenTask)]
+
+    async def _task(self, client: Client, one: Wanted) -> OpenTask:
+        """Over other tools where the model finds nothing for these."""
+        for attempt in range(OFFERS):
+            rng = keyed_random(self.random_seed, "drawn task", one.step, one.slot, attempt)
+            tools = [each.tool for each in offered(self.repository, one.levels.tools, rng)]
+            account = f"step {one.step} slot {one.slot}"
+            question = roles.ask_for_task(self.repository, tools, one.levels)
+            try:
+                return open_task(await self.models.put(client, account, question, self._fault), self.named)
+            except Unusable as error:
+                last = error
+        raise last
+
+    def _fault(self, drawn: DrawnTask) -> list[str]:
+        try:
+            open_task(drawn, self.named)
+        except ValueError as error:
+            return [str(error)]
+        return []

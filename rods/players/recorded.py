@@ -1,0 +1,67 @@
+"""Plays from a trace what a model has said there: the results of calls, the user's texts, the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from rods.calls import Call
+from rods.conversations import Persona
+from rods.environments.base import Instance, Result
+from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome, Trace
+from rods.errors import InfrastructureError, Unsupported
+
+
+class RecordedWorld:
+    """An instance that answers each call with what it got at the time."""
+
+    def __init__(self, trace: Trace) -> None:
+        steps = [step for turn in trace.turns for step in turn.steps]
+        made = (pair for step in steps for pair in zip(step.calls, step.results, strict=True))
+        self._left = [(call, result) for call, result in made if result.error != "unknown_tool"]
+
+    def results(self, need: NeedCalls) -> Sequence[Result]:
+        return [self.call(call) for call in need.calls]
+
+    def call(self, call: Call) -> Result:
+        if not self._left or self._left[0][0] != call:
+            raise InfrastructureError(f"the trace has no result of {call}")
+        return self._left.pop(0)[1]
+
+    def snapshot(self) -> dict[str, Any]:
+        self._lacking()
+
+    def fork(self) -> Instance:
+        self._lacking()
+
+    def same_state(self, other: Instance) -> bool:
+        self._lacking()
+
+    def _lacking(self) -> NoReturn:
+        raise Unsupported("what a model has played has no state to be copied or compared")
+
+
+class RecordedUser:
+    """Says what the user of the trace said."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.texts: list[str] = []
+        place = 1  # after the system message
+        for turn in trace.turns:
+            self.texts.append(trace.messages[place].content)
+            place += 1 + sum(1 + bool(step.calls or step.error) for step in turn.steps)
+
+    def __call__(self, persona: Persona, said: Exchange) -> str:
+        return self.texts[len(said)] if len(said) < len(self.texts) else ""
+
+
+class RecordedOutcome:
+    """The verdict of the trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._outcome = trace.outcome
+
+    def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
+        if self._outcome is None:
+            raise InfrastructureError("the trace has no verdict")
+        return self._outcome

@@ -1,0 +1,227 @@
+"""Models play tools, user and verifier, behind a real HTTP server; whatever breaks there is nobody's failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.fixtures.llm_stub import Script, Stub
+from prompts import load
+from rods.calls import Call
+from rods.config import Budgets, Endpoint, SimulationSettings
+from rods.conversations import Persona, Rubric
+from rods.conversations import Script as Scripted
+from rods.episode.drivers import played_again
+from rods.episode.engine import Trace
+from rods.errors import InfrastructureError, UserError
+from rods.gates import unjudgeable
+from rods.llm import Budget, Client
+from rods.players import Players
+from rods.players.line import Line
+from rods.rules.difficulty import Levels
+from rods.simulation.generating import Wanted
+from rods.simulation.ledger import Ledger, ToolAnswer
+from rods.simulation.world import RepositoryEnvironment
+from rods.tasks import OpenTask
+from tests.environments import ENVIRONMENTS
+from tests.rods.players.conversations import DONE, TAGS, drawn, expected, one_drawn, play, played, witness
+from worlds.repository import shipped
+
+ROLES = "bench.fixtures.llm_stub.roles:"
+ALL: dict[str, Any] = {"tools": "model", "user": "model", "verifier": "model"}
+TASK = one_drawn(Levels(tools=4, calls=2, turns=1, system=1, persona=1, ambiguity=1, criteria=4), 9, 3)
+BRIEF = {"simulated_tool": "tools", "simulated_user": "user", "simulated_verifier": "verifier"}
+
+
+@pytest.fixture(scope="module")
+def bodies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bodies") / "bodies.jsonl"
+
+
+@pytest.fixture(scope="module")
+def server(bodies: Path) -> Iterator[Stub]:
+    with Stub(bodies=bodies) as running:
+        yield running
+
+
+@pytest.fixture
+def stub(server: Stub, bodies: Path) -> Stub:
+    server.use(Script(answer=f"{ROLES}answer"))
+    server.forget()
+    bodies.write_bytes(b"")
+    return server
+
+
+@contextmanager
+def models(stub: Stub, budget: Budget | None = None, **settings: Any) -> Iterator[Players]:
+    times: dict[str, Any] = {"read_seconds": 0.3, "retry_seconds": 0.2, "patience_seconds": 0.2}
+    endpoint = Endpoint(model="stub", urls=(stub.url,), **times)
+    players = Players(ENVIRONMENTS, SimulationSettings(**{**ALL, **settings}))
+    with Line(lambda: Client([endpoint], budget=budget)) as players.line:
+        yield players
+
+
+def asked(bodies: Path) -> dict[str, list[str]]:
+    """The bodies that the server has seen, by role."""
+    systems = {load(role).render_sections(**dict.fromkeys(load(role).fields, ""))["system"]: role for role in BRIEF}
+    found: dict[str, list[str]] = {role: [] for role in BRIEF}
+    for line in bodies.read_text().splitlines():
+        found[systems[json.loads(line)["messages"][0]["content"]]].append(line)
+    return found
+
+
+def contradictions(traces: list[Trace]) -> int:
+    """The results that cannot be after what was shown before, whoever has answered."""
+    count = 0
+    for trace in traces:
+        ledger = Ledger(shipped().tools)
+        steps = [step for turn in trace.turns for step in turn.steps]
+        for call, result in (pair for step in steps for pair in zip(step.calls, step.results, strict=True)):
+            assert result.error in (None, "tool")
+            value = json.loads(result.text)
+            answer = ToolAnswer("ok", value) if result.error is None else ToolAnswer("refused")
+            if "not found" in result.text:
+                answer = ToolAnswer("not_found")
+            if ledger.contradictions(call, answer):
+                count += 1
+            else:
+                ledger.record(call, answer)
+    return count
+
+
+def test_models_play_and_judge_and_nothing_that_contradicts_itself_reaches_the_policy(stub: Stub) -> None:
+    tasks = drawn()[::4]
+    twice = [[*replies[:-1], *replies[:-1], DONE] for replies in map(witness, tasks)]
+    roomy = [replace(task, limits=None, id="") for task in tasks]
+    with models(stub) as players:
+        traces = played([players.job(task, TAGS, max_steps=8) for task in tasks], list(map(witness, tasks)))
+        at_once = [isinstance(task.user, Persona) and not task.user.further for task in tasks]  # what this user plays
+        assert [trace.resolved for trace, simple in zip(traces, at_once, strict=True) if simple] == [2] * sum(at_once)
+        assert sum(at_once) >= 10
+        assert {trace.end for trace in traces} == {"finished"}
+        assert all(trace.outcome is not None and len(trace.outcome.notes) == 2 for trace in traces)
+        stub.use(Script(answer=f"{ROLES}contradicting"))
+        jobs = [players.job(task, TAGS, max_steps=8) for task in roomy]
+        lied = [trace for trace in played(jobs, twice) if trace.end != "infrastructure"]
+        assert len(lied) >= 20 and contradictions(lied) == 0
+    with models(stub, ledger=False) as stateless:
+        jobs = [stateless.job(task, TAGS, max_steps=8) for task in roomy]
+        assert contradictions(played(jobs, twice)) > 0
+
+
+def test_without_a_call_or_with_text_that_cannot_be_read_no_verifier_is_asked(stub: Stub, bodies: Path) -> None:
+    with models(stub, user="procedural") as players:
+        job = players.job(TASK, TAGS, max_steps=8)
+        silent, garbled = played([job, job], [[DONE], ["<tool_call>[", *witness(TASK)]])
+    assert [(trace.resolved, trace.expected) for trace in (silent, garbled)] == [(0, 2), (0, 2)]
+    assert not asked(bodies)["simulated_verifier"]
+
+
+@pytest.mark.parametrize("role", BRIEF)
+def test_what_a_role_is_not_told_stands_in_none_of_its_requests(stub: Stub, bodies: Path, role: str) -> None:
+    marks = {"intent": "ZEBRA", "persona": "WALRUS", "expected": "QUAGGA"}
+    persona = Persona("The ZEBRA wants a book.", "A book.", {"title": "the WALRUS one"}, "gruff as a WALRUS", turns=3)
+    rubric = Rubric(("intent", "It is polite."), (Call("search_books", {"query": "QUAGGA"}),))
+    task = replace(TASK, user=persona, goal=rubric, tools=("search_books", "get_book"), limits=None, id="")
+    replies = [TAGS.write([Call("search_books", {"query": "maps"})]), TAGS.answer("Which one?"), DONE]
+    told = {"tools": {"intent"}, "user": {"intent", "persona"}, "verifier": {"intent", "persona", "expected"}}
+    for hidden in (None, "intent", "persona", "expected"):
+        left = [name for name in ("intent", "persona", "expected") if name in told[BRIEF[role]] and name != hidden]
+        told_so: dict[str, Any] = {f"{BRIEF[role]}_told": tuple(left)}
+        with models(stub, **told_so) as players:
+            bodies.write_bytes(b"")
+            assert play(players, task, replies).end == "finished"
+        requests = asked(bodies)[role]
+        assert requests
+        for name, mark in marks.items():
+            assert any(mark in body for body in requests) == (name in left), (hidden, name)
+
+
+@pytest.mark.parametrize("fault", ["stall", "cut_json", "500", "length", "not_json", "empty_choices"])
+def test_players_that_break_are_nobody_s_failure(stub: Stub, fault: str) -> None:
+    with models(stub) as players:
+        job = players.job(TASK, TAGS, max_steps=8)
+        for role in BRIEF:
+            begin = load(role).sections["system"].partition(".")[0]
+            stub.use(Script(answer=f"{ROLES}answer", rules=[(begin, fault)]))
+            (trace,) = played([job], [witness(TASK)])
+            assert (trace.end, trace.outcome, trace.resolved) == ("infrastructure", None, 0), role
+
+
+def test_a_server_that_is_gone_breaks_episodes_and_then_they_go_on(stub: Stub) -> None:
+    gone = Stub(Script(answer=f"{ROLES}answer"))
+    with models(gone) as players:
+        job = players.job(TASK, TAGS, max_steps=8)
+        assert played([job], [witness(TASK)])[0].end == "finished"
+        gone.stop()
+        traces = played([job] * 4, [witness(TASK)] * 4)
+        assert {trace.end for trace in traces} == {"infrastructure"}
+
+
+def test_a_tool_of_a_megabyte_and_a_user_without_end(stub: Stub) -> None:
+    with models(stub) as players:
+        job = players.job(TASK, TAGS, max_steps=8)
+        stub.use(Script(answer=f"{ROLES}huge"))
+        assert played([job], [witness(TASK)])[0].end == "infrastructure"
+        stub.use(Script(answer=f"{ROLES}endless"))
+        assert isinstance(TASK.user, Persona)
+        free = replace(TASK, limits=None, id="")
+        (trace,) = played([players.job(free, TAGS, max_steps=8)], [witness(TASK)])
+        assert trace.end == "finished" and len(trace.turns) == TASK.user.turns
+
+
+def test_a_budget_that_is_spent_stops_with_what_to_do(stub: Stub) -> None:
+    with models(stub, Budget(Budgets(requests=2))) as players:
+        job = players.job(TASK, TAGS, max_steps=8)
+        with pytest.raises(UserError, match=r"operation.player_budgets: the budget of 2 requests is spent → raise it"):
+            played([job] * 3, [witness(TASK)] * 3)
+    assert stub.counts()["requests"] == 2
+
+
+def test_a_model_thinks_up_tasks_of_a_step_together(stub: Stub) -> None:
+    given = Levels(tools=3, calls=2, turns=1, system=2, persona=1, ambiguity=1, criteria=2)
+    wanted = [Wanted(step, slot, 50, given) for step in (1, 2) for slot in (0, 1)]
+    stub.use(Script(answer=f"{ROLES}answer", latency=0.05))
+    world = ENVIRONMENTS.load("repository")
+    assert isinstance(world, RepositoryEnvironment)
+    with models(stub, generator="model") as players:
+        draw = players.generator(world, 4)
+        tasks, again = draw(wanted), draw(wanted[:1])
+        assert stub.counts()["most_in_flight"] == 4
+        assert tasks[0] == again[0] and len({task.id for task in tasks}) == 4
+        for task in tasks:
+            assert isinstance(task, OpenTask)
+            assert len(task.tools) == 3 and 1 <= len(task.goal_calls) <= 2
+            assert task.provenance["levels"] == given.as_json() and unjudgeable(world, task) == []
+        stub.use(Script(answer=f"{ROLES}answer", faults={"not_json": 1.0}))
+        stub.forget()
+        with pytest.raises(InfrastructureError, match="simulated_task gave no answer that can be used in 4 tries"):
+            draw(wanted[:1])
+        assert stub.counts()["requests"] == 12  # over three sets of tools
+
+
+def test_what_models_have_said_is_taken_from_the_trace_when_an_episode_is_played_again(stub: Stub) -> None:
+    kept: list[tuple[OpenTask, Trace]] = []
+    with models(stub) as players:
+        for task in drawn()[::10]:
+            kept.append((task, play(players, task, witness(task))))
+    for task, trace in kept:
+        read = Trace.from_json(json.loads(json.dumps(trace.as_json())))
+        again = players.again(task, TAGS, read, max_steps=8)
+        assert played_again(again, trace).as_json() == trace.as_json()
+    with pytest.raises(UserError, match="no line to them"):
+        play(Players(ENVIRONMENTS, SimulationSettings(**ALL)), kept[0][0], witness(kept[0][0]))
+
+
+def test_a_script_may_be_judged_by_a_model(stub: Stub) -> None:
+    goal = Rubric(("It is polite.",), expected(TASK))
+    task = replace(TASK, user=Scripted(("Hello.", "Thank you.")), goal=goal, limits=None, id="")
+    with models(stub, tools="procedural") as players:
+        trace = play(players, task, [TAGS.write(expected(TASK)), DONE, DONE])
+    assert trace.end == "finished" and trace.outcome is not None and trace.resolved == 2
