@@ -189,10 +189,16 @@ class Pool:
                 self._owner = os.getpid()
             session = self._waiting.popleft() if self._waiting else Session(self.server)
         session.wait()
-        self.fill()
+        self._fill()
         return session
 
-    def fill(self) -> None:
+    def warm(self) -> None:
+        """Starts all of them and waits for them. Raises InfrastructureError."""
+        self._fill()
+        for session in list(self._waiting):
+            session.wait()
+
+    def _fill(self) -> None:
         with self._lock:
             while len(self._waiting) < self.server.warm:
                 self._waiting.append(Session(self.server))

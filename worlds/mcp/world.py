@@ -64,6 +64,10 @@ class McpEnvironment:
             place.write_text(text)
         return McpWorld(session, self._checkers)
 
+    def warm(self) -> None:
+        """Starts all servers that are to wait, and waits for them. Raises InfrastructureError."""
+        self._pool.warm()
+
     def close(self) -> None:
         self._pool.close()
 

@@ -1,4 +1,4 @@
-"""MCP servers as environments, against a server of ours in processes of its own (shop.py)."""
+"""MCP servers as environments, against a server of ours in processes of its own (bench/fixtures/mcp_shop.py)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from rods.tasks import Task
 
 pytest.importorskip("mcp")
 HERE = str(Path(__file__).parents[3])
-SHOP = [sys.executable, "-m", "tests.worlds.mcp.shop"]
+SHOP = [sys.executable, "-m", "bench.fixtures.mcp_shop"]
 MINTED = 'basket="id":"(b[0-9a-f]{12})"'
 
 
@@ -65,7 +65,7 @@ def _servers() -> list[int]:
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
     every = {int(each) for task in Path(f"/proc/{os.getpid()}/task").iterdir() for each in _children(task)}
     return sorted(
-        pid for pid in every | {int(each) for each in children} if "shop" in _read(Path(f"/proc/{pid}/cmdline"))
+        pid for pid in every | {int(each) for each in children} if "mcp_shop" in _read(Path(f"/proc/{pid}/cmdline"))
     )
 
 
