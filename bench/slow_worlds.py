@@ -12,7 +12,6 @@ local and colocated engines, asyncio with a thread an episode that of the served
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,8 +26,9 @@ from rods.conversations import Persona, Rubric
 from rods.environments.base import Instance, Result, reference
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Exchange, NeedOutcome, NeedText, Outcome, Reply, Trace
-from rods.episode.watchdog import Lanes, outside
+from rods.episode.watchdog import Lanes
 from rods.llm import Client, Request
+from rods.players.line import Line
 from rods.tasks import OpenTask
 from worlds.desk.world import environment
 
@@ -39,16 +39,14 @@ Driver = Callable[[Sequence[Job]], list[Trace]]
 
 
 class Players:
-    """Tools, user and verifier, who all answer through one client. Its loop runs in a thread of its own."""
+    """Tools, user and verifier, who all ask the stub."""
 
-    def __init__(self, client: Client, loop: asyncio.AbstractEventLoop) -> None:
-        self.client, self.loop = client, loop
+    def __init__(self, line: Line) -> None:
+        self.line = line
 
     def ask(self, who: str) -> str:
         request = Request(who, [{"role": "user", "content": who}])
-        with outside():
-            answer = asyncio.run_coroutine_threadsafe(self.client.complete(request), self.loop).result()
-        return answer.text
+        return self.line.ask(lambda client: client.complete(request)).text
 
     def call(self, call: Call) -> Result:
         return Result(self.ask("tool"))
@@ -85,26 +83,13 @@ def measure(quick: bool) -> list[Figure]:
 def _share(stub: Stub, way: Driver, episodes: int, turns: int) -> float:
     """The measured answers a second over `EPISODES` ÷ `LATENCY`."""
     endpoint = Endpoint(model="stub", urls=(stub.url,), concurrency=EPISODES)
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-
-    async def opened() -> Client:
-        return await Client((endpoint,)).__aenter__()
-
-    client = asyncio.run_coroutine_threadsafe(opened(), loop).result()
-    try:
-        jobs = [_job(Players(client, loop), turns)] * episodes
+    with Line(lambda: Client((endpoint,))) as line:
+        jobs = [_job(Players(line), turns)] * episodes
         way(jobs[:1])  # connections, imports
         stub.forget()
         began = time.perf_counter()
         traces = way(jobs)
         seconds = time.perf_counter() - began
-    finally:
-        asyncio.run_coroutine_threadsafe(client.__aexit__(None, None, None), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
     answers = stub.counts()["good"]
     if {trace.end for trace in traces} != {"finished"} or answers != episodes * 2 * turns:
         raise RuntimeError(f"{answers} answers, and episodes ended {[trace.end for trace in traces]}")

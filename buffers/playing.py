@@ -42,5 +42,6 @@ async def _client(run: Run, process: str) -> AsyncIterator[Client]:
         requests = log.requests + sum(call["requests"] for call in others)
         limits = Budgets(**operation.player_budgets.model_dump())
         budget = Budget(limits, tokens=tokens, requests=requests)
-        async with Client(operation.players or operation.endpoints, budget=budget, sink=log) as client:
+        endpoints = [endpoint.giving_up for endpoint in operation.players or operation.endpoints]
+        async with Client(endpoints, budget=budget, sink=log) as client:
             yield client

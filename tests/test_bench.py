@@ -209,3 +209,9 @@ def test_a_study_runs_seed_by_seed_what_is_compared_with_its_anchor_and_then_the
     study.run_missing(2, (), trained)
     names = list(study.conditions)
     assert asked == [(name, seed) for part in (names[:9], names[9:]) for seed in (1, 2) for name in part]
+
+
+def test_the_page_shows_the_recorded_runs_of_the_persona_study() -> None:
+    lines = nano_personas.STUDY.recorded()
+    assert {name: len(of) for name, of in nano_loop.by_condition(lines).items()} == {"asking": 10, "mute users": 10}
+    assert "\n".join(nano_personas.table(lines, nano_personas.STUDY)) in page("nano.md")

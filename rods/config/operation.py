@@ -26,13 +26,20 @@ class Endpoint(Section):
     connect_seconds: float = Field(10.0, gt=0)  # to open a connection
     read_seconds: float = Field(300.0, gt=0)  # from a request to the end of its answer
     retry_seconds: float = Field(900.0, ge=0)  # one call's failed attempts and the waits between them, no pauses
-    patience_seconds: float = Field(0.0, ge=0)  # calls are given up when the endpoint is gone for so long; 0: they wait
+    # calls are given up when the endpoint is gone for so long; 0: the author's wait, those of episodes `retry_seconds`
+    patience_seconds: float = Field(0.0, ge=0)
     slow_seconds: float = Field(60.0, gt=0)  # median call above which fewer calls in flight are tried
     # tokens added to an answer's where a role asks for thinking, or once the model was seen to think before it answers
     thinking_tokens: int = Field(8192, ge=0)
     structured: bool = True  # answers are constrained by JSON Schema where a stage has one; false: never
     # more fields of every request, for instance { chat_template_kwargs = { enable_thinking = false } }
     extra: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def giving_up(self) -> Endpoint:
+        """As episodes use it: calls never wait for ever for a server that is gone (`patience_seconds`)."""
+        patience = self.patience_seconds or max(1.0, self.retry_seconds)
+        return self.model_copy(update={"patience_seconds": patience})
 
     @model_validator(mode="after")
     def _sources(self) -> Endpoint:

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from rods.episode.watchdog import outside
 from rods.llm import Client
 
 T = TypeVar("T")
@@ -48,9 +49,10 @@ class Line:
             self._thread.shutdown(wait=False)
 
     def ask(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """What `question` comes to, which runs in the line's loop; blocks the calling thread until then. Raises what it
-        raises."""
-        return asyncio.run_coroutine_threadsafe(question(self.client), self._loop).result()
+        """What `question` comes to, which runs in the line's loop; blocks the calling thread until then, however long
+        the client has patience. Raises what it raises."""
+        with outside():
+            return asyncio.run_coroutine_threadsafe(question(self.client), self._loop).result()
 
     async def _hold(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()

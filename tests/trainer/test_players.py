@@ -11,6 +11,7 @@ import pytest
 from bench.fixtures.llm_stub import Script, Stub
 from buffers.audit.verify import verify
 from buffers.log.tail import read
+from buffers.playing import playing
 from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.state import read_state
@@ -66,6 +67,15 @@ def trained(run: Run, steps: int = 2) -> None:
             kept = [{"slot": place // 2, "rollout": place % 2, **one.as_json()} for place, one in enumerate(traces)]
             training.record(batch, batches.groups(batch, played, run.config, run.environments), kept)
             training.after_update()
+
+
+def test_players_that_are_gone_are_waited_for_no_longer_than_for_failed_attempts(tmp_path: Path, stub: Stub) -> None:
+    """An endpoint waits for ever by default, which is right for an author, not for an episode."""
+    endpoints = {"players": [{"model": "stub", "urls": [stub.url], "retry_seconds": 7.0}]}
+    run = made(tmp_path, simulation={"verifier": "model"}, operation=endpoints)
+    with playing(run, "trainer"):
+        assert run.players.line is not None
+        assert [endpoint.patience_seconds for endpoint in run.players.line.client.settings] == [7.0]
 
 
 @pytest.mark.parametrize("who", ["procedural", "model"])

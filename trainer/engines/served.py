@@ -44,9 +44,7 @@ class ServedEngine:
 
     def __init__(self, chat: Chat, limits: Rollouts, endpoint: Endpoint) -> None:
         self.chat, self.limits = chat, limits
-        # a server that is gone ends rollouts; without patience, calls would wait for it for ever
-        patience = endpoint.patience_seconds or max(1.0, endpoint.retry_seconds)
-        self.endpoint = endpoint.model_copy(update={"patience_seconds": patience})
+        self.endpoint = endpoint.giving_up
         self.servers = VllmServers(endpoint)
         self.version = ""
 
