@@ -27,7 +27,7 @@ from worlds.mcp.world import McpEnvironment, replayed
 COMMAND = [sys.executable, "-m", "bench.fixtures.mcp_shop"]
 HERE = str(Path(__file__).parent.parent)
 WORLDS, SERVERS, CALLS = 8, 64, 300
-ASKED = Call("show", {"basket": "none"})
+ASKED = Call("read_marks")
 REACH_WORLD, REACH_RATE, REACH_MEMORY = 0.010, 0.9, 4.5
 
 

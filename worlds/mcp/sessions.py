@@ -41,7 +41,7 @@ except ImportError:
 
 _FROZEN = Path(__file__).parent / "frozen"  # what freezes clock and chance in processes of Python and Node
 _SAID = 500  # last characters of a server's complaint
-__all__ = ["Answer", "Pool", "Refusal", "Session"]
+__all__ = ["Answer", "Pool", "Refusal", "Session", "end_all"]
 log = structlog.get_logger()
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -219,13 +219,13 @@ def _filled(text: str, values: dict[str, str]) -> str:
 def _loop(pid: int) -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="mcp", daemon=True).start()
-    atexit.register(_end_all, pid)
+    atexit.register(end_all, pid)
     return loop
 
 
-def _end_all(pid: int) -> None:
-    """Before this process goes: nobody's server stays behind."""
-    if pid != os.getpid():
+def end_all(pid: int | None = None) -> None:
+    """Ends every session of this process (where it is `pid`) and waits for that: nobody's server stays behind."""
+    if pid not in (None, os.getpid()):
         return
     sessions, until = list(_open), time.monotonic() + STOPPED
     for session in sessions:
