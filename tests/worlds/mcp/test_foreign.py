@@ -28,8 +28,8 @@ SERVERS: dict[str, tuple[list[str], list[str], list[Call]]] = {  # options, comm
     ),
     "git": (
         [
-            *("--files", "repository", "--env", f"GIT_AUTHOR_DATE={DATE}", "--env", f"GIT_COMMITTER_DATE={DATE}"),
-            *("--probe", "git_status(repo_path='/world')", "--probe", "git_log(repo_path='/world')"),
+            *("--files", "repository", "--probe", "git_status(repo_path='/world')"),
+            *("--probe", "git_log(repo_path='/world')"),
             *("--probe", "git_branch(repo_path='/world', branch_type='local')"),
         ],
         ["mcp-server-git"],
@@ -59,7 +59,13 @@ SERVERS: dict[str, tuple[list[str], list[str], list[Call]]] = {  # options, comm
         [NODES, Call("open_nodes", {"names": ["Ada"]})],
     ),
     "filesystem": (
-        ["--files", "repository", "--compared", "*.txt", "--without", "get_file_info"],
+        [
+            "--files",
+            "repository",
+            "--compared",
+            "*.txt",
+            *("--without", "get_file_info", "--without", "read_media_file"),
+        ],
         ["mcp-server-filesystem", "{folder}"],
         [
             Call("write_file", {"path": "/world/b.txt", "content": "x"}),
