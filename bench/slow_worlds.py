@@ -7,12 +7,16 @@ Command: `python -m bench.slow_worlds`.
 Every call, every text of a user and every verdict is a request over HTTP to a stub in a process of its own, through one
 client. The policy answers at once: it calls a tool, then asks the user something, and so on. Lock-step is the driver of
 local and colocated engines, asyncio with a thread an episode that of the served one.
+
+Conversations of drawn tasks differ in length, and the last ones leave the others' places empty. Their figure, with the
+players of a run, their questions and ledgers, is the time of the longest one alone over the time of all.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,24 +25,31 @@ from bench.figures import Figure, run
 from bench.fixtures.llm_stub import Script, Stub
 from rods import dialects
 from rods.calls import Call
-from rods.config import Endpoint
+from rods.config import DifficultyRules, Endpoint, SimulationSettings
 from rods.conversations import Persona, Rubric
 from rods.environments.base import Instance, Result, reference
+from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
 from rods.episode.engine import Exchange, NeedOutcome, NeedText, Outcome, Reply, Trace
 from rods.episode.watchdog import Lanes
+from rods.gates.witness import witness
 from rods.llm import Client, Request
+from rods.players import Players
 from rods.players.line import Line
+from rods.rules.difficulty import levels
+from rods.simulation.generating import draw_task, open_task
 from rods.tasks import OpenTask
 from worlds.desk.world import environment
+from worlds.repository import shipped
 
 EPISODES, LATENCY = 64, 0.5  # the latter in seconds
 DESK, TAGS = environment(), dialects.load("tags")
 CALL, ASK = TAGS.write([Call("find_bill", {"vendor": "falcon"})]), TAGS.answer("Which one?")
-Driver = Callable[[Sequence[Job]], list[Trace]]
+Policy = Callable[[NeedText], Reply]
+Driver = Callable[[Sequence[Job], Sequence[Policy]], list[Trace]]
 
 
-class Players:
+class Everybody:
     """Tools, user and verifier, who all ask the stub."""
 
     def __init__(self, line: Line) -> None:
@@ -60,7 +71,7 @@ class Players:
     def snapshot(self) -> dict[str, Any]:
         return {}
 
-    def fork(self) -> Players:
+    def fork(self) -> Everybody:
         return self
 
     def same_state(self, other: Instance) -> bool:
@@ -71,24 +82,28 @@ def measure(quick: bool) -> list[Figure]:
     """Share of the answers a second that latency and episodes allow, from the first episode's begin to the last's
     end."""
     turns = 3 if quick else 8
+    ways: list[tuple[str, Driver]] = [("in lock-step", run_together), ("served", run_served)]
     with Stub(Script(latency=LATENCY, answer_bytes=200)) as stub:
         alone = _share(stub, run_alone, 2, 1)  # of two, the rest would take minutes
-        return [
-            Figure(f"{EPISODES} episodes {how}", _share(stub, way, EPISODES, turns), "of Little's law", *anchor, 0.9)
-            for how, way in (("in lock-step", run_together), ("served", run_served))
-            for anchor in [("one after another", alone)]
-        ]
+        shares = [(how, _share(stub, way, EPISODES, turns)) for how, way in ways]
+    with Stub(Script(latency=LATENCY, answer="bench.fixtures.llm_stub.roles:answer")) as stub:
+        drawn = [(how, _longest(stub, way)) for how, way in ways]
+    anchor = "one after another", alone
+    return [
+        *(Figure(f"{EPISODES} episodes {how}", share, "of Little's law", *anchor, 0.9) for how, share in shares),
+        *(Figure(f"{EPISODES} drawn tasks {how}", share, "longest ÷ all") for how, share in drawn),
+    ]
 
 
 def _share(stub: Stub, way: Driver, episodes: int, turns: int) -> float:
     """The measured answers a second over `EPISODES` ÷ `LATENCY`."""
     endpoint = Endpoint(model="stub", urls=(stub.url,), concurrency=EPISODES)
     with Line(lambda: Client((endpoint,))) as line:
-        jobs = [_job(Players(line), turns)] * episodes
-        way(jobs[:1])  # connections, imports
+        jobs = [_job(Everybody(line), turns)] * episodes
+        way(jobs[:1], [_policy])  # connections, imports
         stub.forget()
         began = time.perf_counter()
-        traces = way(jobs)
+        traces = way(jobs, [_policy] * episodes)
         seconds = time.perf_counter() - began
     answers = stub.counts()["good"]
     if {trace.end for trace in traces} != {"finished"} or answers != episodes * 2 * turns:
@@ -96,7 +111,7 @@ def _share(stub: Stub, way: Driver, episodes: int, turns: int) -> float:
     return answers / seconds / (EPISODES / LATENCY)
 
 
-def _job(players: Players, turns: int) -> Job:
+def _job(players: Everybody, turns: int) -> Job:
     """An episode with `turns` texts of its user, and in each a call: with the verdict two answers a turn."""
     persona = Persona("a bill is found", "Find me a bill.", turns=turns)
     task = OpenTask(reference(DESK), "base", persona, Rubric(("The bill is found.",)), ("find_bill",))
@@ -108,21 +123,52 @@ def _policy(need: NeedText) -> Reply:
     return Reply(ASK if need.messages[-1].content.startswith("<tool_response") else CALL)
 
 
-def run_alone(jobs: Sequence[Job]) -> list[Trace]:
-    return run_together([replace(job, waits=False) for job in jobs])
+def _longest(stub: Stub, way: Driver) -> float:
+    """The answers of the longest of `EPISODES` conversations times `LATENCY`, over the seconds that all took."""
+    environments = Environments()
+    world = environments.load("repository")
+    drawn = [draw_task(shipped(), levels(DifficultyRules(), 60, 1, 0, slot), 1, 0, slot) for slot in range(EPISODES)]
+    tasks = [open_task(one, reference(world)) for one in drawn]
+    plain = Players(environments)
+    known = [witness(plain.job(task, TAGS, max_steps=8), task.goal_calls) for task in tasks]
+    replies = [[step.text for turn in trace.turns for step in turn.steps] for trace in known]
+    used: Counter[str] = Counter()
+    endpoint = Endpoint(model="stub", urls=(stub.url,), concurrency=EPISODES)
+    players = Players(environments, SimulationSettings(tools="model", user="model", verifier="model"))
+    with Line(lambda: Client((endpoint,), sink=lambda call: used.update([call.account]))) as players.line:
+        jobs = [players.job(task, TAGS, max_steps=8) for task in tasks]
+        way(jobs[:1], [_replaying(replies[0])])
+        used.clear()
+        began = time.perf_counter()
+        way(jobs, [_replaying(texts) for texts in replies])
+        seconds = time.perf_counter() - began
+    return max(used.values()) * LATENCY / seconds
 
 
-def run_together(jobs: Sequence[Job]) -> list[Trace]:
-    return run_lockstep(jobs, lambda waiting: [_policy(need) for _, need in waiting])
+def _replaying(texts: Sequence[str]) -> Policy:
+    left = iter(texts)
+    return lambda need: Reply(next(left, TAGS.answer("That is done.")))
 
 
-def run_served(jobs: Sequence[Job]) -> list[Trace]:
-    async def complete(need: NeedText) -> Reply:
-        return _policy(need)
+def run_alone(jobs: Sequence[Job], policies: Sequence[Policy]) -> list[Trace]:
+    return run_together([replace(job, waits=False) for job in jobs], policies)
+
+
+def run_together(jobs: Sequence[Job], policies: Sequence[Policy]) -> list[Trace]:
+    return run_lockstep(jobs, lambda waiting: [policies[index](need) for index, need in waiting])
+
+
+def run_served(jobs: Sequence[Job], policies: Sequence[Policy]) -> list[Trace]:
+    async def one(job: Job, policy: Policy, threads: Lanes) -> Trace:
+        async def complete(need: NeedText) -> Reply:
+            return policy(need)
+
+        return await run_episode(job, complete, threads)
 
     async def every() -> list[Trace]:
         with Lanes(len(jobs), "episode") as threads:
-            return await asyncio.gather(*(run_episode(job, complete, threads) for job in jobs))
+            pairs = zip(jobs, policies, strict=True)
+            return await asyncio.gather(*(one(job, policy, threads) for job, policy in pairs))
 
     return asyncio.run(every())
 

@@ -96,6 +96,14 @@ class ProgressSample:
         )
 
 
+@dataclass(slots=True)
+class Failures:
+    """Candidates that failed alike: how many, and the seq of the latest in rejected.jsonl."""
+
+    count: int = 0
+    latest: int = 0
+
+
 class Progress:
     """Follows one run. `step` is the last live step of the last poll. `see` is called with each live step as it is
     read, and the moments of its groups' progress; after a start that dropped steps with those that follow the ones
@@ -115,7 +123,8 @@ class Progress:
         self.versions = InterfaceVersions(self.run.config)
         self._outcomes: Counter[str] = Counter()
         self._discards: Counter[str] = Counter()
-        self._picked = self._accepted = self._failures = self._considered = 0
+        self._picked = self._accepted = self._considered = 0
+        self.failures: dict[tuple[str, str], Failures] = {}  # by stage and error
         self._barren = 0  # finished picks since the last one that gave a variant
         self._failed: Counter[str] = Counter()  # attempts since then, by "stage: error"
         self._example: dict[str, str] = {}  # the latest evidence of each
@@ -184,7 +193,7 @@ class Progress:
             outcomes=dict(self._outcomes),
             discards=dict(self._discards),
             accepted=self._accepted,
-            rejected=self._failures,
+            rejected=sum(kind.count for kind in self.failures.values()),
             staged=len(state.staging),
             injected=counts["injected"],
             refused=counts["refused"],
@@ -287,7 +296,8 @@ class Progress:
         if not self._barren:
             self._failed.clear()
         for record in self._rejected.records():
-            self._failures += 1
+            kind = self.failures.setdefault((record["stage"], record["error"]), Failures())
+            kind.count, kind.latest = kind.count + 1, record["seq"]
             failure = f"{record['stage']}: {record['error']}"
             self._failed[failure] += 1
             evidence = record["evidence"]

@@ -18,17 +18,16 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import partial
 from typing import Any, Generic, TypeVar
 
-from daemon.authors.base import Assignment, Author, Texts
+from daemon.authors.base import Assignment, Author, Texts, in_thread
 from daemon.authors.drawn import DrawnAssignment, DrawnAuthor
 from daemon.candidates import FormedTask, Rejected, Rejection, StageName, V, VariantJob, plain, with_blanks
 from rods.analysis.profile import Profile, distance, profile
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.environments.base import Environment
-from rods.errors import InfrastructureError
+from rods.errors import InfrastructureError, UserError
 from rods.faults import FINAL, PATCHABLE
 from rods.gates import SimilarityIndex, abridged, check
 from rods.gates.drawn import Playing, check_drawn
@@ -48,10 +47,17 @@ class Pipeline:
     """The stages under one configuration. Holds no state of a seed; `threads` runs what computes."""
 
     def __init__(
-        self, config: Config, held_out: SimilarityIndex, threads: Executor, playing: Playing | None = None
+        self,
+        config: Config,
+        held_out: SimilarityIndex,
+        threads: Executor,
+        playing: Playing | None = None,
+        players: Executor | None = None,
     ) -> None:
-        """`playing`: how the run plays drawn tasks; None where it has none."""
+        """`playing`: how the run plays drawn tasks; None where it has none. `players` has the threads in which that may
+        wait for somebody, else `threads`."""
         self.config, self.held_out, self.threads, self.playing = config, held_out, threads, playing
+        self.players = players or threads
         self._profiles: dict[str, Profile] = {}
 
     async def write(
@@ -180,10 +186,14 @@ class _Drawing(_Writing[OpenTask, DrawnAuthor]):
         task = replace(task, split=job.seed.split, system=job.seed.system, id="")
         self.stage = "judge"
         gates = self.config.gates.model_copy(update={"duplicates": False})  # asked at admission
-        check = partial(
-            check_drawn, self.environment, task, job.root, gates, playing, pool=NOTHING, held_out=self.pipeline.held_out
-        )
-        checked = await self.pipeline.compute(check)
+        held_out = self.pipeline.held_out
+        try:
+            checked = await in_thread(
+                self.pipeline.players,
+                lambda: check_drawn(self.environment, task, job.root, gates, playing, pool=NOTHING, held_out=held_out),
+            )
+        except UserError as error:
+            raise error.__cause__ if isinstance(error.__cause__, BudgetSpent) else error from None
         if checked.rejections:
             raise Rejected.at_gates("judge", checked.rejections, task.as_json())
         results = [[brief(result.text) for result in seen] for seen in checked.results or ()]

@@ -18,8 +18,8 @@ from typing import Any
 import structlog
 
 from buffers.daemon_log import DaemonLog
+from buffers.playing import playing
 from buffers.run.run import Run
-from daemon import metrics
 from daemon.authors.base import Author
 from daemon.authors.drawn import DrawnAuthor
 from daemon.candidates import Rejection, VariantJob
@@ -31,11 +31,13 @@ from daemon.queue import RepeatedFailure, SeedQueue, Waiting
 from daemon.watching import TrainerLife, Watch
 from daemon.writers import Writers
 from rods.composing.records import ComposeError
+from rods.episode.watchdog import Lanes
 from rods.gates import held_out_index
 from rods.rules.selection import Pick, select
 from rods.tasks import AnyTask, OpenTask
 
 Admit = Callable[[AnyTask], list[str]]
+PLAYING = "daemon-players"  # whose log of calls the models that play witnesses have
 log = structlog.get_logger()
 
 
@@ -52,7 +54,10 @@ class Service:
         self.queue = SeedQueue(bound or None)
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = Neighbours(self.originals.values(), staging=not self.lockstep)
-        self.pipeline = Pipeline(run.config, held_out_index(run.tasks), threads, run.playing)
+        modelled = run.config.simulation.by_model  # a witness then waits for models, one thread each
+        self.players = Lanes(self.writers.workers, "rods-players") if modelled else None
+        held_out = held_out_index(run.tasks)
+        self.pipeline = Pipeline(run.config, held_out, threads, run.episode, self.players)
         self.generated: list[AnyTask] = []  # the variants of the pool
         self.correcting = Correcting(run, self.log, self.writers, threads, lambda: [*run.tasks, *self.generated])
         self.life = TrainerLife(run.path)
@@ -66,17 +71,23 @@ class Service:
         unfinished and is taken up at the next start."""
         try:
             async with self.writers:
-                self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
-                async with metrics.serving(self.watch.state, self._gauges), asyncio.TaskGroup() as group:
-                    tasks = [
-                        group.create_task(self._watch(stop)),
-                        group.create_task(self._fill() if self.static else self._work()),
-                    ]
-                    await stop.wait()
-                    for task in tasks:
-                        task.cancel()
+                with playing(self.run, PLAYING):
+                    await self._serve(stop)
         finally:
             self.log.close()
+            if self.players is not None:
+                self.players.shutdown()
+
+    async def _serve(self, stop: asyncio.Event) -> None:
+        self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._watch(stop)),
+                group.create_task(self._fill() if self.static else self._work()),
+            ]
+            await stop.wait()
+            for task in tasks:
+                task.cancel()
 
     def _resume(self) -> None:
         """Queues the picks that an earlier daemon left unfinished; the queue's bound decides which are still fresh."""

@@ -70,8 +70,9 @@ class Writers:
 
     @property
     def workers(self) -> int:
-        """Seeds in flight: a model's answers are waited for, the procedural author only computes."""
-        return self.config.operation.workers if self.by_model else min(self.config.operation.workers, IN_FLIGHT)
+        """Seeds in flight: models that write or play are waited for, the procedural author only computes."""
+        waiting = self.by_model or self.config.simulation.by_model
+        return self.config.operation.workers if waiting else min(self.config.operation.workers, IN_FLIGHT)
 
     @property
     def spent(self) -> bool:

@@ -8,6 +8,10 @@ others. A step whose groups all
 disagree (reward variance above 0) raises the skill by `policy.growth`, a step where a share of them does, by that
 share. So mastered and hopeless tasks teach nothing, which is the one claim about GRPO that the loop rests on.
 
+With `policy.plays` the conversations of drawn tasks are really played, as training with weights plays them: whoever
+plays tools, user and verifier is asked. The policy is told what its task expects; it makes each of the calls, and asks
+the user for what its words leave out, with that same probability, and skill grows as above.
+
 Every draw is keyed by (random_seeds.rollouts, step, slot, rollout): a resumed run repeats itself exactly.
 """
 
@@ -20,20 +24,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 
 from rods.canonical import canonical, rounded
 from rods.config import Config
+from rods.episode.drivers import Job, run_lockstep
 from rods.episode.rewards import RANGES
 from rods.errors import UserError
 from rods.faults import LABELS, SUCCESSES, Label
+from rods.gates.witness import Witness
 from rods.observations import EpisodeReward, Group, Rollout
+from rods.players import Players
 from rods.rules.difficulty import RANGES as LEVELS
 from rods.tasks import AnyTask, Task
 from trainer.advantages import advantages, with_advantages
+from trainer.batches import groups as groups_of
+from trainer.batches import jobs
 from trainer.policy import Batch
 
 if TYPE_CHECKING:
@@ -130,6 +139,31 @@ class SimulatedPolicy:
             groups.append(batch.group(slot, drawn))
         return groups
 
+    def played(self, batch: Batch, players: Players) -> tuple[list[Group], list[dict[str, Any]]]:
+        """As `groups`, with the conversations of drawn tasks played; their traces as JSON objects."""
+        count, seed = self.config.rollouts.rollouts_per_task, self.config.random_seeds.rollouts
+        places = [(slot, index) for slot in batch.slots for index in range(count)]
+        waiting: list[Job] = []
+        policies: list[Witness] = []
+        for (slot, index), job in zip(places, jobs(batch, self.config, players), strict=True):
+            if slot.role == "drawn":
+                chance, calls = turn_chance(slot.task, self.skill), slot.task.goal_calls
+                asks, *makes = _uniform(1 + len(calls), "played", seed, batch.step, slot.index, index)
+                made = [call for call, draw in zip(calls, makes, strict=True) if draw < chance]
+                waiting.append(job)
+                policies.append(Witness(job, made, asks=asks < chance))
+        traces = iter(run_lockstep(waiting, lambda needs: [policies[number].reply(need) for number, need in needs]))
+        drawn = {slot.index: [next(traces) for _ in range(count)] for slot in batch.slots if slot.role == "drawn"}
+        earned = [
+            drawn.get(slot.index, group.rollouts) for slot, group in zip(batch.slots, self.groups(batch), strict=True)
+        ]
+        told = [
+            {"slot": slot, "rollout": index, "spans": [], **trace.as_json()}
+            for slot, found in drawn.items()
+            for index, trace in enumerate(found)
+        ]
+        return groups_of(batch, earned, self.config, players.environments), told
+
     def practise(self, groups: Sequence[Group]) -> None:
         """One update from the groups whose rewards differ. Rounded, so that equal histories give equal skill on every
         machine."""
@@ -141,14 +175,15 @@ def train(run: TrainingRun) -> None:
     """Drives `run` to its end in a plain loop, at `operation.steps_per_second` if that is set."""
     policy = SimulatedPolicy(run.config)
     run.begin(policy)
+    players = run.run.players if run.config.policy.plays else None
     pause = 1 / run.config.operation.steps_per_second if run.config.operation.steps_per_second else 0.0
     due = time.monotonic()
     while run.stopping is None:
         batch = run.next_batch()
-        groups = policy.groups(batch)
+        groups, traces = policy.played(batch, players) if players is not None else (policy.groups(batch), [])
         if run.config.selection.order == "advantage":
             groups = estimated(groups, run.config)
-        run.record(batch, groups)
+        run.record(batch, groups, traces if batch.traced else ())
         policy.practise(groups)
         run.after_update()
         if pause:

@@ -98,7 +98,7 @@ def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Rea
         findings.count("variants replayed")
         return ground_truth_faults(environment, task)
     assert isinstance(task, OpenTask)
-    job = run.playing(task)
+    job = run.episode(task)
     if job.waits or not environment.features.deterministic:
         findings.count("variants that are not played again")
         return ()
@@ -278,7 +278,7 @@ def _check_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
             continue
         if task.provenance.get("levels") != wanted.levels.as_json():
             findings.problem(where, f"its levels are not those of difficulty {difficulty}")
-        elif again is not None and again([wanted])[0].id != task.id:
+        elif again is not None and next(iter(again([wanted]))).id != task.id:
             findings.problem(where, "the generator draws another task there")
 
 

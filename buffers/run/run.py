@@ -64,7 +64,7 @@ class Run:
         config = self.config
         return Players(self.environments, config.simulation, config.roles, config.random_seeds.rollouts)
 
-    def playing(self, task: AnyTask) -> Job:
+    def episode(self, task: AnyTask) -> Job:
         """An episode of `task` as it is scored, and as gates play it: with the prompt of the last stage."""
         dialect = dialects.load(self.config.policy.dialect, self.config.curriculum.stages[-1].prompt)
         return self.players.job(task, dialect, max_steps=self.config.rollouts.max_steps)

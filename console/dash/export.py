@@ -41,7 +41,15 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
         ending = f"?{urlencode(texts)}" if texts else ""
         return f"/api/{run}/{view}{ending}", registry.answer(name, view, texts)
 
-    for view in ("status", "positions", "steps", "compare", "rejected", "logs"):  # the first waits for all to be read
+    for view in (
+        "status",
+        "positions",
+        "steps",
+        "funnel",
+        "models",
+        "compare",
+        "logs",
+    ):  # the first waits for all to be read
         yield asked(view)
     yield (latest := asked("boundary"))
     stride = -(-latest[1]["last"] // STOPS) or 1
@@ -56,6 +64,8 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
             yield asked("task", task=task)
         except RodsError:
             continue  # a variant that reads as no task
+        yield asked("lineage", task=task)
+        yield asked("pair", task=task)
         yield (kept := asked("episodes", task=task))
         if kept[1]["steps"]:
             step = kept[1]["step"]

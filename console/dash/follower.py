@@ -21,7 +21,7 @@ from buffers.run.heartbeat import read_heartbeat
 from buffers.run.runfolder import EXPANDED, POOL, usage
 from buffers.state import ClosedStep, RunState, Tail
 from buffers.usage import Spent
-from console.dash.columns import Columns, Latest
+from console.dash.columns import Columns, Latest, Spread
 from console.dash.keeping import keep, kept, stand
 from console.progress import Progress, ProgressSample, step_reward
 from rods.errors import RodsError
@@ -64,7 +64,7 @@ class Follower:
 
     def tails(self) -> list[Tail]:
         """All logs that are followed."""
-        return [*self.progress.tails(), self._pool, self._expanded, self._usage]
+        return [*self.progress.tails(), self._pool, self._expanded, *self._usages.values()]
 
     def _begin(self) -> None:
         """Everything as before the first look."""
@@ -83,16 +83,18 @@ class Follower:
         )  # of the turns of a step's rollouts, where told
         self.newest_group = Latest()  # by task: rows of `groups` and `decisions`
         self.newest_decision = Latest()
+        self.newest_variant = Latest()  # and of `variants`
         self.rules = [""]  # that `decisions` numbers
         self.refused: dict[int, tuple[int, str]] = {}  # seq of a variant in the expanded log → step and rule
-        self.spent: dict[tuple[str, str], Spent] = {}  # calls of models, by endpoint and stage
+        self.spent: dict[tuple[str, str, str], Spent] = {}  # calls of models, by process, endpoint and stage
+        self.latency: dict[tuple[str, str, str], Spread] = {}  # of the same
         self.progress = Progress(self.path, self._see)
         self.run = self.progress.run
         self.originals = len(self.run.training)
         for task_id in self.run.training:
             self.number(task_id)
         self._pool, self._expanded = self.state.follow(POOL), self.state.follow(EXPANDED)
-        self._usage = self.state.follow(usage("daemon"))
+        self._usages = {process: self.state.follow(usage(process)) for process in PROCESSES}
         self._read = float("-inf")
         self.sample: ProgressSample | None = None
 
@@ -136,7 +138,8 @@ class Follower:
                 return {"reading": self.state.last_step}
         with self.fresh():
             found = self.progress.positions()
-            found["pool"], found["expanded"], found["usage"] = self._pool.seq, self._expanded.seq, self._usage.seq
+            found |= {"pool": self._pool.seq, "expanded": self._expanded.seq}
+            found["usage"] = sum(log.seq for log in self._usages.values())
         beats = {name: read_heartbeat(self.path, name).get("counter", 0) for name in PROCESSES}
         return {**found, **beats}
 
@@ -186,8 +189,11 @@ class Follower:
         if expanded.seq != self._expanded.seq:  # a log of many files, which are listed at each look
             for record in self._expanded.records():
                 self._stage(record)
-        for call in self._usage.records() if self._usage.path.exists() else ():  # where models are asked
-            self.spent.setdefault((call["backbone"], call["stage"]), Spent()).add(call)
+        for process, log in self._usages.items():
+            for call in log.records() if log.path.exists() else ():  # where models are asked
+                key = process, call["backbone"], call["stage"]
+                self.spent.setdefault(key, Spent()).add(call)
+                self.latency.setdefault(key, Spread()).add(call["seconds"])
         return sample
 
     def _see(self, step: ClosedStep, progress: list[Moments | None]) -> None:
@@ -254,6 +260,7 @@ class Follower:
         content: Any = record["task"]
         if not isinstance(content, dict) or not isinstance(content.get("id"), str):
             return  # a merge refuses it with its reason
-        seed = self.number(str(record["pick"]).partition("-")[2])
+        seed, task = self.number(str(record["pick"]).partition("-")[2]), self.number(content["id"])
         generation = content.get("provenance", {}).get("generation", 1)
-        self.variants.append(record["seq"], record["step"], self.number(content["id"]), seed, generation)
+        self.newest_variant[task] = len(self.variants)
+        self.variants.append(record["seq"], record["step"], task, seed, generation)

@@ -28,16 +28,20 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from buffers.run import runfolder
+from console.dash import variants, views
 from console.dash.follower import Follower
-from console.dash.views import VIEWS
 from rods.errors import RodsError, UserError
 
 TICK = 1.0  # seconds between looks at a run
 BEAT = 5.0  # seconds after which an event is sent though nothing has moved
 COOKIE = "rods_token"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
+VIEWS = {**views.VIEWS, **variants.VIEWS}
 STATIC = files("console.dash").joinpath("static")
-MODULES = ("source", "dom", "chart", "conversation", "run", "boundary", "pool", "task", "compare", "logs", "main")
+MODULES = (
+    *("source", "dom", "chart", "conversation", "main"),
+    *("run", "boundary", "pool", "funnel", "lineage", "task", "models", "compare", "logs"),
+)
 
 
 class Registry:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import orjson
 
-from buffers.run.runfolder import LOGS, REJECTED, TRACES
+from buffers.run.runfolder import LOGS, TRACES
 from console.dash.columns import Columns
-from console.dash.follower import DECISIONS, INSIDE, PROCESSES, Follower
+from console.dash.follower import INSIDE, PROCESSES, Follower
 from console.task_history import task_history
 from evaluation.heldout import scored
 from rods.errors import UserError, plain
@@ -27,9 +27,7 @@ POINTS = 2_000  # of a curve
 PAGE = 200  # rows of a list
 VERSIONS = 20  # of what the policy was shown, the latest
 LOG_BYTES = 1 << 18  # read from the end of a file of events
-MOST_TEXT = 1 << 20  # characters of one text that an answer holds
 MOST_EPISODES = 16  # of a task in a step
-LIFE = ("task", "step", "kind", "rule")
 Query = Mapping[str, str]
 
 
@@ -39,9 +37,6 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
         values = now.as_json()
         del values["seconds_per_step"], values["finished"]
         notes, versions = one.progress.notes(), one.progress.versions.found[-VERSIONS:]
-        spent = [
-            {"endpoint": endpoint, "stage": stage, **asdict(found)} for (endpoint, stage), found in one.spent.items()
-        ]
     processes = {name: one.progress.process(name) for name in PROCESSES}
     zones = one.run.config.zones
     return {
@@ -51,7 +46,6 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
         "notes": notes,
         "condition": _condition(now.step, now.steps, processes["trainer"]["life"]),
         "pace": now.pace(),
-        "spent": spent,
         "bounds": [zones.boundary_low, zones.boundary_high],
         "versions": [{**asdict(version), "reason": version.reason} for version in versions],
         "simulated": one.run.config.policy.kind == "simulated",
@@ -76,7 +70,7 @@ def steps(one: Follower, query: Query) -> dict[str, Any]:
     with one.fresh():
         start, reset = _start(one, one.steps, query)
         behind = one.steps["seq"][start - 1] if start else 0
-        known = -1 if reset else _whole(query, "merged", 0) - 1
+        known = -1 if reset else whole(query, "merged", 0) - 1
         return {
             "cursor": _cursor(one, one.steps),
             "reset": reset,
@@ -93,7 +87,7 @@ def _thinned(table: Columns, start: int, names: tuple[str, ...]) -> dict[str, li
     """Columns of the rows from `start` on; of at most `POINTS`, the last of each stretch."""
     every = max(1, -(-(len(table) - start) // POINTS))
     rows = np.arange(start, len(table))[::-1][::every][::-1]
-    return {name: _plain(table[name][rows]) for name in names}
+    return {name: plain_list(table[name][rows]) for name in names}
 
 
 def groups(one: Follower, query: Query) -> dict[str, Any]:
@@ -102,7 +96,7 @@ def groups(one: Follower, query: Query) -> dict[str, Any]:
     groups are a `reset`: ask for the boundary anew."""
     with one.fresh():
         start, reset = _start(one, one.groups, query)
-        decided = one.decisions.behind("seq", _whole(query, "decided", 0))
+        decided = one.decisions.behind("seq", whole(query, "decided", 0))
         behind = reset or max(len(one.groups) - start, len(one.decisions) - decided) > POINTS
         rows = np.arange(len(one.groups) if behind else start, len(one.groups))
         moved = np.unique(one.decisions["task"][len(one.decisions) if behind else decided :])
@@ -123,7 +117,7 @@ def boundary(one: Follower, query: Query) -> dict[str, Any]:
     """Each active task's latest group up to `step` (default: the last), and the pool as it was then."""
     with one.fresh():
         last = one.state.last_step
-        step = min(_whole(query, "step", last), last)
+        step = min(whole(query, "step", last), last)
         active = one.active_at(step)
         rows = one.last_rows(one.groups, step)[active]
         zones = one.run.config.zones
@@ -138,65 +132,13 @@ def boundary(one: Follower, query: Query) -> dict[str, Any]:
         }
 
 
-def pool(one: Follower, query: Query) -> dict[str, Any]:
-    """A page of the variants, the latest first: where each came from and what became of it. `state` filters."""
-    with one.fresh():
-        table, total = one.variants, len(one.variants)
-        decided = one.last_rows(one.decisions, one.state.last_step)
-        latest = one.last_rows(one.groups, one.state.last_step)
-        task = table["task"]
-        kinds = np.append(one.decisions["kind"], -1)[decided[task]] if total else np.zeros(0, np.int8)
-        refused = np.isin(table["seq"], list(one.refused))
-        names = np.array(["staged", *DECISIONS, "refused"])
-        states = names[np.where((kinds < 0) & refused, len(names) - 1, kinds + 1)]
-        counts = dict(zip(*(_plain(found) for found in np.unique(states, return_counts=True)), strict=True))
-        wanted = np.flatnonzero(states == query["state"]) if query.get("state") else np.arange(total)
-        begin = _whole(query, "from", 0)
-        rows, page = [], wanted[::-1][begin : begin + PAGE]
-        lives = _lives(one, task[page])
-        for row in page:
-            number, group = int(task[row]), latest[task[row]]
-            rows.append(
-                {
-                    "task": one.ids[number],
-                    "seed": one.ids[table["seed"][row]],
-                    "generation": int(table["generation"][row]),
-                    "picked": int(table["step"][row]),
-                    "state": str(states[row]),
-                    "events": lives[number] + _refusal(one, int(table["seq"][row])),
-                    "mean": None if group < 0 else _plain(one.groups["mean"][group]),
-                    "zone": None if group < 0 else ZONES[one.groups["zone"][group]],
-                }
-            )
-        return {"total": len(wanted), "from": begin, "counts": counts, "variants": rows}
-
-
-def _lives(one: Follower, numbers: Any) -> dict[int, list[dict[str, Any]]]:
-    """What pool.jsonl says of each of these tasks, in order."""
-    table, wanted = one.decisions, np.zeros(len(one.ids), bool)
-    wanted[numbers] = True
-    found: dict[int, list[dict[str, Any]]] = {int(number): [] for number in numbers}
-    rows = np.flatnonzero(wanted[table["task"]])
-    for task, step, kind, rule in zip(*(table[name][rows].tolist() for name in LIFE), strict=True):
-        found[task].append({"step": step, "event": DECISIONS[kind], "rule": one.rules[rule]})
-    return found
-
-
-def _refusal(one: Follower, seq: int) -> list[dict[str, Any]]:
-    """A merge's refusal of the variant at `seq` of the expanded log, if there was one."""
-    if seq not in one.refused:
-        return []
-    step, rule = one.refused[seq]
-    return [{"step": step, "event": "refused", "rule": rule}]
-
-
 def task(one: Follower, query: Query) -> dict[str, Any]:
     """Everything on record about one task (`rods inspect`), its lineage with its conversations, and its groups."""
     found = task_history(one.path, query.get("task", ""))
     with one.fresh():
         number = one.number(found.task.id)
         rows = np.flatnonzero(one.groups["task"] == number)[-POINTS:]
-        series = {name: _plain(one.groups[name][rows]) for name in ("step", "mean", "variance")}
+        series = {name: plain_list(one.groups[name][rows]) for name in ("step", "mean", "variance")}
         return {**found.as_json(), "line": [each.as_json() for each in found.lineage], "series": series}
 
 
@@ -211,7 +153,7 @@ def episodes(one: Follower, query: Query) -> dict[str, Any]:
                 files[int(name)] = file
         rows = np.flatnonzero(one.groups["task"] == one.numbers.get(task_id, -1))
         kept = [number for number in np.unique(one.groups["step"][rows]).tolist() if number in files]
-    step = _whole(query, "step", kept[-1] if kept else 0)
+    step = whole(query, "step", kept[-1] if kept else 0)
     found: list[Any] = []
     if step in files:
         with gzip.open(files[step]) as lines:
@@ -223,15 +165,23 @@ def episodes(one: Follower, query: Query) -> dict[str, Any]:
     return {"step": step, "steps": kept, "episodes": found}
 
 
-def rejected(one: Follower, query: Query) -> dict[str, Any]:
-    """Why candidates failed: how many by stage and error, with the latest of each (rejected.jsonl)."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for record in one.state.records(REJECTED):
-        key = record["stage"], record["error"]
-        entry = found.setdefault(key, {"stage": key[0], "error": key[1], "count": 0})
-        entry["count"] += 1
-        entry |= {"pick": record["pick"], "evidence": record["evidence"], "raw": record["raw"][:MOST_TEXT]}
-    return {"rejected": sorted(found.values(), key=lambda entry: -entry["count"])}
+def models(one: Follower, query: Query) -> dict[str, Any]:
+    """Calls of language models by process, endpoint and stage (usage.*.jsonl): how many, tokens, seconds; and what the
+    daemon's heartbeat says of its endpoints and its budget."""
+    with one.fresh():
+        calls = [
+            {
+                **dict(zip(("process", "endpoint", "stage"), key, strict=True)),
+                **asdict(spent),
+                "median": one.latency[key].quantile(0.5),
+                "slow": one.latency[key].quantile(0.95),
+            }
+            for key, spent in sorted(one.spent.items())
+        ]
+        accepted = len(one.variants)
+    beat = one.progress.process("daemon")
+    limits: dict[str, Any] = {name: beat[name] for name in ("endpoints", "budget") if name in beat}
+    return {"calls": calls, "accepted": accepted, "life": beat["life"], **limits}
 
 
 def compared(one: Follower, query: Query) -> dict[str, Any]:
@@ -312,14 +262,14 @@ def _last(table: Columns) -> int:
     return int(table["seq"][-1]) if len(table) else 0
 
 
-def _whole(query: Query, name: str, default: int) -> int:
+def whole(query: Query, name: str, default: int) -> int:
     value = query.get(name) or str(default)
     if not value.isdecimal() or len(value) > 12:
         raise UserError(f"{name}={plain(value)!r} is no number", where="the page", remedy="ask for a whole number")
     return int(value)
 
 
-def _plain(values: Any) -> Any:
+def plain_list(values: Any) -> Any:
     """Numbers as JSON has them; NaN becomes null there."""
     return values.tolist()
 
@@ -329,10 +279,9 @@ VIEWS = {
     "steps": steps,
     "groups": groups,
     "boundary": boundary,
-    "pool": pool,
     "task": task,
     "episodes": episodes,
-    "rejected": rejected,
+    "models": models,
     "compare": compared,
     "logs": events,
 }

@@ -19,7 +19,8 @@ from rods.environments.base import Parameter, Result, Tool
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "iris", "juniper")
 FIRST_DAY, DAYS = date(2026, 1, 5), 700  # of dates
-_PATTERN = re.compile(r"(?:\[(?P<of>[A-Za-z0-9-]+)\]|(?P<literal>\\[+.()-]|[\w -]))(?:\{(?P<count>\d{1,3})\})?")
+_PATTERN = re.compile(r"(?:\[(?P<of>[A-Za-z0-9-]+)\]|(?P<literal>\\[+.()-]|[\w: -]))(?:\{(?P<count>\d{1,3})\})?")
+_EITHER = re.compile(r"\(([^()]+)\)")
 _RANGE = re.compile(r"(\w)-(\w)")
 SEEN = 200  # values kept; the oldest give way
 
@@ -96,10 +97,17 @@ class Sampler:
         return word.ljust(shortest, "x")[: max(longest, 0)]
 
     def _of_pattern(self, pattern: str) -> str:
-        """A text of a simple pattern: literal characters, and classes such as `[A-Z0-9]{4}`; "" for any other."""
+        """A text of a simple pattern: literal characters, classes such as `[A-Z0-9]{4}`, and choices such as
+        `([01][0-9]|2[0-3])`; "" for any other."""
         made = ""
         inside = pattern.removeprefix("^").removesuffix("$")
         while inside:
+            if either := _EITHER.match(inside):
+                chosen = self._of_pattern(self.rng.choice(either[1].split("|")))
+                if not chosen:
+                    return ""
+                made, inside = made + chosen, inside[either.end() :]
+                continue
             part = _PATTERN.match(inside)
             if part is None:
                 return ""

@@ -88,6 +88,9 @@ class PolicySettings(Section):
     warm_start_steps: int = Field(0, ge=0)  # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
     skill: float = 0.3  # kind=simulated: skill at the start; a task of this difficulty is resolved half the time
     growth: float = Field(0.002, ge=0)  # kind=simulated: skill gained in a step whose groups all disagree
+    # kind=simulated: conversations of drawn tasks are really played, each expected call made, and the user asked for
+    # what it leaves out, with the chance that skill gives; false: what they earn is drawn
+    plays: bool = False
 
     @model_validator(mode="after")
     def _named(self) -> PolicySettings:

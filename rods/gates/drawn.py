@@ -25,7 +25,7 @@ from rods.gates.ground_truth import brief, foreign, oversized, unknown
 from rods.gates.leaks import leaks
 from rods.gates.records import Checked, GateRejection, Reason
 from rods.gates.similarity import SimilarityIndex, contamination, duplicates
-from rods.gates.witness import misled, results_of, told, witness
+from rods.gates.witness import misled, results_of, told, witness, witnesses
 from rods.simulation.generating import levels_of
 from rods.simulation.roles import arguments_schema
 from rods.tasks import OpenTask
@@ -175,11 +175,12 @@ def misjudged(tools: Mapping[str, Tool], task: OpenTask, playing: Playing, trace
     not. Raises InfrastructureError."""
     if trace.resolved < trace.expected:
         return [Reason(f"a conversation that makes all expected calls {_earned(trace)}")]
-    for what, calls in misled(task, tools):
-        other = witness(playing(task), calls)
-        if other.resolved == other.expected:
-            return [Reason(f"a conversation {what} {_earned(other)}")]
-    return []
+    others = list(misled(task, tools))
+    traces = witnesses([(playing(task), calls) for _, calls in others])
+    approved = (
+        (what, other) for (what, _), other in zip(others, traces, strict=True) if other.resolved == other.expected
+    )
+    return [Reason(f"a conversation {what} {_earned(other)}") for what, other in approved]
 
 
 def _earned(trace: Trace) -> str:

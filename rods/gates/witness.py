@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from rods.analysis.sampling import Sampler
@@ -21,6 +22,7 @@ from rods.conversations import Persona
 from rods.environments.base import Result, Tool
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
+from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError
 from rods.tasks import OpenTask
 
@@ -31,12 +33,19 @@ _MARKS = re.compile(r"(?:\s*<[^<>]*>)+|[?<>\s]+")  # a question mark would ask t
 
 def witness(job: Job, calls: Sequence[Call]) -> Trace:
     """The conversation in which `calls` are made. Raises InfrastructureError where one of its players broke."""
-    policy = _Witness(job, calls)
-    trace = run_lockstep([job], lambda waiting: [policy.reply(need) for _, need in waiting])[0]
-    if trace.outcome is None:
-        what = f"the witness conversation of task {job.task.id} broke off: its world, user or verifier did not answer"
+    return witnesses([(job, calls)])[0]
+
+
+def witnesses(plays: Sequence[tuple[Job, Sequence[Call]]]) -> list[Trace]:
+    """The conversations in which these calls are made, all at once where their players wait for somebody else. Raises
+    InfrastructureError where one of the players broke."""
+    jobs, policies = [job for job, _ in plays], [Witness(job, calls) for job, calls in plays]
+    with outside() if any(job.waits for job in jobs) else nullcontext():
+        traces = run_lockstep(jobs, lambda waiting: [policies[index].reply(need) for index, need in waiting])
+    if any(trace.outcome is None for trace in traces):
+        what = f"a witness conversation of task {traces[0].task} broke off: its world, user or verifier did not answer"
         raise InfrastructureError(what)
-    return trace
+    return traces
 
 
 def results_of(trace: Trace) -> tuple[Result, ...]:
@@ -65,16 +74,16 @@ def told(value: Any, heard: Text) -> bool:
     return value is None or isinstance(value, bool) or value == "" or heard.tells(value)
 
 
-class _Witness:
-    """The policy of one conversation."""
+class Witness:
+    """The policy of one conversation. Without `asks` it asks the user nothing."""
 
-    def __init__(self, job: Job, calls: Sequence[Call]) -> None:
+    def __init__(self, job: Job, calls: Sequence[Call], *, asks: bool = True) -> None:
         task = job.task
         assert isinstance(task, OpenTask) and isinstance(task.user, Persona)
         self.dialect, self.user, self.left = job.dialect, task.user, list(calls)
         later = Text.of(" | ".join(task.user.further))
         self.hidden = [one for one, words in task.user.knows.items() if not later.tells(words)]  # never said unasked
-        self.asked: set[str] = set()  # topics
+        self.asked = set[str]() if asks else set(self.hidden)  # topics
         self.questions = 0
         self.called = False  # whether the last reply was a call
         self.report: list[str] = []  # results that the user was not told of

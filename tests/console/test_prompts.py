@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,15 +11,22 @@ import pytest
 from buffers.run.run import Run
 from console.main import run
 from console.verbs.prompts import PAGES, pages
-from prompts import FOLDER, load
+from prompts import FOLDER
+from prompts import load as template
+from rods.environments.base import reference
+from rods.rules.difficulty import Levels
+from rods.simulation.generating import draw_task, open_task
 from tests.console.test_verbs import said, said_json
+from tests.daemon.runs import make_run
+from tests.environments import load
+from worlds.repository import shipped
 
 
 def test_the_examples_are_up_to_date_and_show_every_template_that_desk_needs() -> None:
     assert {file.name: file.read_text(encoding="utf-8") for file in PAGES.glob("*.md")} == pages(), (
         "run `python -m console.verbs.prompts`"
     )
-    asked = {path.stem for path in FOLDER.glob("*.txt") if "system" in load(path.stem).sections}
+    asked = {path.stem for path in FOLDER.glob("*.txt") if "system" in template(path.stem).sections}
     assert {name.removesuffix(".md") for name in pages()} == asked - {"initial_state"}  # desk generates its worlds
 
 
@@ -35,3 +44,17 @@ def test_the_verb_prints_every_prompt_of_a_seed(finished_run: Path, capsys: pyte
     assert 'pipeline.author is "procedural"' in text
     assert "--- schema" in text and "--- schema" not in said(capsys, "prompts", finished_run, task, "--tagged")
     assert run(["prompts", str(finished_run), "zzz"]) == 2
+
+
+def test_of_a_drawn_seed_the_one_question_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seed = open_task(draw_task(shipped(), Levels(3, 2, 1, 0, 1, 1, 2), 1, 1, 0), reference(load("repository")))
+    folder = make_run(tmp_path / "run", {"training": {"batch_tasks": 1}}, [seed]).path
+    found = said_json(capsys, "prompts", folder, seed.id)
+    (one,) = found["prompts"]
+    assert one["role"] == "simulated_task" and one["schema"] and found["missing"] == []
+    offered = re.findall(r'^\{"name":"(\w+)"', one["messages"][1]["content"], re.MULTILINE)
+    assert len(offered) == 3 and set(offered) != set(seed.tools)
+    other = open_task(draw_task(shipped(), Levels(3, 2, 1, 0, 1, 1, 2), 1, 1, 1), reference(load("repository")))
+    bare = make_run(tmp_path / "bare", {"training": {"batch_tasks": 1}}, [replace(other, provenance={})]).path
+    assert run(["prompts", str(bare), other.id]) == 2
+    assert "was not drawn, so nobody varies it" in capsys.readouterr().err

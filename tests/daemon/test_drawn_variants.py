@@ -7,23 +7,30 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
+from bench.fixtures.llm_stub import Script, Stub
 from buffers.audit.verify import verify
 from buffers.log.tail import read
 from buffers.run.runfolder import EXPANDED, POOL
+from buffers.usage import costs
+from console.main import run as rods
 from rods.config import DifficultyRules
 from rods.environments.base import reference
 from rods.gates.drawn import shape_of
 from rods.rules.difficulty import levels
 from rods.simulation.generating import draw_task, open_task
 from rods.tasks import AnyTask, OpenTask, Split, task_lines
-from tests.daemon.runs import rejected
+from tests.daemon.runs import VALUES, Daemon, Trainer, idle, make_run, rejected, seeds, until
 from tests.environments import load
 from tests.test_loop import pools, run_to_end
 from worlds.repository import shipped
 
 TRAINING, HELD_OUT = 16, 8
+FULL = {"staging_epochs": 0.0}  # never pauses
+ERRANDS = "bench.fixtures.llm_stub.roles:answer"
+VERIFIER = "You judge how an assistant that calls tools"
 
 
 def originals() -> list[OpenTask]:
@@ -79,3 +86,55 @@ def test_every_decision_and_every_witness_is_derived_again(loop: Path) -> None:
 
 def test_kills_change_no_pool_of_drawn_tasks(loop: Path, tmp_path: Path) -> None:
     assert pools(finished(tmp_path / "again", kills=2)) == pools(loop)
+
+
+def test_a_model_writes_them_within_the_limits_of_other_variants(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Stub(Script(answer=ERRANDS)) as stub:
+        operation = {"endpoints": [{"model": "stub", "urls": [stub.url]}], "budgets": {"requests": 9}}
+        changes = {"pipeline": {"author": "llm"}, "selection": {"groups": [["base"]], "seeds_per_step": 6}}
+        run = make_run(tmp_path / "run", {**changes, "operation": {**VALUES["operation"], **operation}}, originals())
+        with Trainer(run) as trainer, Daemon(run.path) as daemon:
+            for _ in range(3):
+                trainer.play(1)
+                until(lambda: idle(run.path, trainer.step) or "budget_spent" in reasons(run.path))
+            code, _, _ = daemon.stop()
+    staged = [record["task"] for record in read(run.path / EXPANDED)]
+    assert code == 0 and staged and {one["provenance"]["model"] for one in staged} == {"stub"}
+    assert "budget_spent" in reasons(run.path)
+    assert rods(["cost", str(run.path), "--json"]) == 0
+    found = orjson.loads(capsys.readouterr().out)
+    assert list(found["stages"]) == ["simulated_task"] and found["accepted"] == len(staged) and found["calls"] == 9
+    assert verify(run.path, replay=True).ok
+
+
+def reasons(path: Path) -> set[str]:
+    return {record["why"] for record in seeds(path, "finished") if "why" in record}
+
+
+def test_models_play_the_witnesses_where_they_play_the_run(tmp_path: Path) -> None:
+    """Their calls are on record as those of models that play; a verifier that only babbles is no task's fault."""
+    with Stub(Script(answer=ERRANDS)) as stub:
+        operation = {"endpoints": [{"model": "stub", "urls": [stub.url], "retry_seconds": 1.0}]}
+        changes = {
+            "simulation": dict.fromkeys(("tools", "user", "verifier"), "model"),
+            "pipeline": {"attempts": 1},
+            "pool": FULL,
+        }
+        run = make_run(tmp_path / "run", {**changes, "operation": {**VALUES["operation"], **operation}}, originals())
+        with Trainer(run) as trainer, Daemon(run.path) as daemon:
+            for _ in range(5):
+                trainer.play(1)
+                until(lambda: idle(run.path, trainer.step))
+            stub.use(Script(answer=ERRANDS, rules=[(VERIFIER, "not_json")]))
+            for _ in range(4):
+                trainer.play(1)
+                until(lambda: idle(run.path, trainer.step))
+            code, _, _ = daemon.stop()
+    assert code == 0 and list(read(run.path / EXPANDED))
+    played = costs(run.path).played
+    assert set(played) == {"simulated_tool", "simulated_user", "simulated_verifier"}
+    assert {record["error"] for record in rejected(run.path)} >= {"infrastructure"}
+    report = verify(run.path, replay=True)
+    assert report.ok and report.counts["variants that are not played again"] > 0

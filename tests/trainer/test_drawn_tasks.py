@@ -124,6 +124,24 @@ def test_a_run_without_a_pool_opens_an_epoch_every_so_many_steps(tmp_path: Path)
     assert len(drawn(run)) == 5 * 8 and verify(run, replay=True).ok
 
 
+def test_conversations_of_drawn_tasks_are_really_played(tmp_path: Path) -> None:
+    """By a policy that is told what is expected, and is as good as its skill: its traces come to the same when they are
+    played again, and a better one earns more."""
+    told: dict[str, Any] = {"policy.plays": True, "policy.dialect": "tags", "curriculum.stages": [{"reward": "rubric"}]}
+    told |= ALONE | {"training.steps": 2, "operation.trace_every": 1}
+    earned = []
+    for name, skill in (("poor", -0.2), ("good", 1.0)):
+        (tmp_path / name).mkdir()
+        run = played(tmp_path / name, told, **{"policy.skill": skill})
+        found = verify(run, replay=True)
+        assert found.ok and found.counts["episodes played again"] == 2 * 8 * 4, list(found.lines())
+        groups = [group for _, _, groups in live_steps(run) for group in groups]
+        assert {tuple(group["reward"]["range"]) for group in groups} == {(-1.0, 1.0)}
+        earned.append([one["reward"] for group in groups for one in group["rollouts"]])
+    poor, good = (sum(one) / len(one) for one in earned)
+    assert poor < -0.3 and good > 0.9
+
+
 def test_a_start_that_goes_back_takes_the_same_tasks_and_draws_none_again(shared: Path, tmp_path: Path) -> None:
     run = played(tmp_path, SHARED, **{"operation.step_limit": 5})  # two steps behind its checkpoint
     (latest,) = (run / "checkpoints").glob("step_00000005.*")

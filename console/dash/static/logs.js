@@ -1,4 +1,4 @@
-// What both processes have said, with filters; and why candidates failed.
+// What both processes have said, with filters.
 
 import { el, num, shown, table } from "dom";
 import { ask, path } from "source";
@@ -14,10 +14,9 @@ export function view(root, { run }) {
     load();
   } });
   const list = el("div", { title: "logs/trainer.jsonl, logs/daemon.jsonl: the last 256 kB of each" });
-  const failed = el("div", { title: "rejected.jsonl" });
   root.append(
     el("div", { class: "controls" }, choose("level", ["", "debug", "info", "warning", "error", "critical"]), choose("process", ["", "trainer", "daemon"]), text),
-    list, el("h2", {}, "Candidates that failed, by stage and error, the latest of each"), failed);
+    list);
   let asked = 0;
 
   async function load() {
@@ -29,15 +28,9 @@ export function view(root, { run }) {
         [timestamp, process, level, shown(event), shown(Object.entries(facts).map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(" "))])));
   }
 
-  async function failures() {
-    const got = await ask(path(run, "rejected"));
-    failed.replaceChildren(table(["stage", "error", "attempts", "pick", "evidence", "raw"], got.rejected.map((one) =>
-      [one.stage, one.error, one.count, shown(one.pick), shown(typeof one.evidence === "string" ? one.evidence : JSON.stringify(one.evidence)), shown(one.raw)])));
-  }
-
   return {
-    async update(moved) {
-      await Promise.all([load(), moved.has("rejected") || moved.has("attempt") ? failures() : null]);
+    async update() {
+      await load();
     },
   };
 }

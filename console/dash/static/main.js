@@ -3,14 +3,17 @@
 import * as boundary from "boundary";
 import * as compare from "compare";
 import { address, el } from "dom";
+import * as funnel from "funnel";
+import * as lineage from "lineage";
 import * as logs from "logs";
+import * as models from "models";
 import * as pool from "pool";
 import * as run from "run";
 import { ask, exported, follow } from "source";
 import * as task from "task";
 
-const VIEWS = { run, boundary, pool, task, compare, logs };
-const SHOWN = ["run", "boundary", "pool", "compare", "logs"]; // in the menu; tasks are reached by links
+const VIEWS = { run, boundary, pool, funnel, lineage, task, models, compare, logs };
+const SHOWN = ["run", "boundary", "pool", "funnel", "lineage", "models", "compare", "logs"]; // in the menu; tasks are reached by links
 const root = document.getElementById("view");
 const pulse = document.getElementById("pulse");
 const choice = document.getElementById("runs");

@@ -6,10 +6,14 @@ import asyncio
 import gzip
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from buffers.log.records import record
+from buffers.log.writer import LogWriter
+from buffers.run.runfolder import REJECTED, usage
 from console.dash.export import export_page
 from console.dash.server import Registry
 from rods.rules.zones import ZONES
@@ -21,6 +25,7 @@ from tests.rods.test_open_tasks import DRAWN
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror='document.title=1'>\u202e\x1b[31m"
 COUNTS = ("step", "originals", "generated", "staged", "injected", "retired", "revived", "refused", "picked", "accepted")
+DRAWN_VIEW = ":is(table, circle, .turn, canvas)"
 FIGURES = """Object.fromEntries([...document.querySelectorAll('.figure')].map(
     (one) => [one.dataset.name, one.querySelector('b').textContent]))"""
 
@@ -75,12 +80,19 @@ async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_pat
             await page.ask(f"document.querySelector('tbody a[href$=\"{variant['task']}\"]').click()")
             await page.until("document.querySelectorAll('.two section').length === 2")
             assert await page.ask("document.querySelectorAll('mark').length") > 0
+            await page.ask("document.querySelector('.controls a[href*=\"/lineage/\"]').click()")
+            await page.until("document.querySelectorAll('svg.profile').length === 2")
+            nodes = registry.answer("run", "lineage", {"task": variant["task"]})["nodes"]
+            assert await page.ask("document.querySelectorAll('svg.tree circle').length") == len(nodes)
+            assert "(" in await page.ask("document.querySelector('.two .mono').textContent")  # a call
+            await page.ask(f"location.hash = '#/run/task/{variant['task']}'")
+            await page.until("document.querySelectorAll('.controls a').length > 1")
             await page.ask(f"document.querySelector('.controls a[href$=\"{variant['seed']}\"]').click()")
             await page.until(f"document.querySelector('h2 code')?.textContent === '{variant['seed']}'")
             change = "choice.value = 'second'; choice.dispatchEvent(new Event('change'))"
             await page.ask(f"{{const choice = document.getElementById('runs'); {change}}}")
             await page.until("document.title === 'second · RODS'")
-            for view in ("compare", "logs"):
+            for view in ("compare", "logs", "funnel"):
                 await page.open(f"{address}/#/second/{view}")
                 await page.until("document.querySelectorAll('tbody tr').length > 0")
             assert page.complaints == []
@@ -99,22 +111,31 @@ async def test_text_is_shown_and_cannot_act(finished_run: Path, tmp_path: Path) 
     trace = {**facts, "turns": [turn], "messages": [{"role": HOSTILE, "content": HOSTILE}]}
     traces = folder / "traces"
     traces.mkdir(exist_ok=True)
+    with closing(LogWriter(folder / REJECTED)) as log:
+        said = {"stage": "judge", "error": "leaks", "evidence": HOSTILE, "raw": HOSTILE + "x" * 2**20}
+        log.append([record("rejected", pick=f"1-{task}", index=9, attempt=9, time=1.0, **said)])
+    with closing(LogWriter(folder / usage("daemon"))) as log:
+        cost = {"tokens_in": 1, "tokens_out": 1, "seconds": 1.0, "outcome": "stop", "account": "", "time": 1.0}
+        log.append([record("call", process="daemon", number=1, backbone=HOSTILE, stage=HOSTILE, **cost)])
     (traces / "step_00000014.a1.jsonl.gz").write_bytes(gzip.compress(json.dumps(trace).encode()))
-    with (folder / "logs" / "trainer.jsonl").open("a") as log:
-        log.write(
+    with (folder / "logs" / "trainer.jsonl").open("a") as events:
+        events.write(
             json.dumps(dict.fromkeys(("event", "process", "timestamp", HOSTILE), HOSTILE) | {"level": "error"}) + "\n"
         )
     export_page(registry, tmp_path / "page")
     name = "%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E"
-    views = ("run", "boundary", "pool", f"task/{task}", "compare", "logs")
+    views = ("run", "boundary", "pool", "funnel", f"lineage/{task}", "models", f"task/{task}", "compare", "logs")
     with served(folder) as address:
         async with browser() as page:
             for start in (f"{address}/", f"{(tmp_path / 'page' / 'index.html').as_uri()}"):
                 for view in views:
                     await page.open("about:blank")
                     await page.open(f"{start}#/{name}/{view}")
-                    await page.until("document.querySelector('#view :is(table, circle, .turn, canvas)') !== null")
+                    await page.until(
+                        "document.querySelector('#view :is(table, circle, .turn, canvas, .bar, p)') !== null"
+                    )
                     assert await page.ask("document.querySelectorAll('main script, main img').length") == 0
+                    assert "[object" not in await page.ask("document.getElementById('view').innerText")
                     if "task" in view:
                         await page.until("document.querySelector('details .odd') !== null")
                         assert "<script>alert(1)" in await page.ask("document.querySelector('details').textContent")

@@ -8,7 +8,7 @@ import shutil
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from buffers.log.records import record
 from buffers.log.writer import LogWriter
 from buffers.run.creation import create_run
 from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS, POOL
+from buffers.run.runfolder import OBSERVATIONS, POOL, REJECTED, usage
 from buffers.state import RunState, read_state
 from console.dash import follower, keeping
 from console.dash.export import export_page
@@ -25,7 +25,7 @@ from console.dash.follower import Follower
 from console.dash.server import Registry
 from console.report.history import read_history
 from rods.errors import RodsError, UserError
-from rods.faults import LABELS
+from rods.faults import LABELS, Gate
 from rods.rules.zones import ZONES
 from tests.console.conftest import rods
 from tests.console.test_verbs import said_json
@@ -162,6 +162,70 @@ def test_the_pool_lists_every_variant_with_its_life(finished_run: Path) -> None:
     assert inside == {task for task in active if task in history.variants}
     retired = ask(finished_run, "pool", state="retired")
     assert len(retired["variants"]) == found["counts"].get("retired", 0)
+
+
+def test_the_funnel_counts_what_the_logs_hold_with_the_latest_example_of_each(finished_run: Path) -> None:
+    found = ask(finished_run, "funnel")
+    state = read_state(Run.open(finished_run))
+    failed = list(state.records(REJECTED))
+    counts = Counter((record["stage"], record["error"]) for record in failed)
+    assert {(one["stage"], one["error"]): one["count"] for one in found["failures"]} == dict(counts)
+    for one in found["failures"]:
+        latest = [record for record in failed if (record["stage"], record["error"]) == (one["stage"], one["error"])][-1]
+        assert one["example"] == {name: latest[name] for name in ("pick", "evidence", "raw")}
+        assert one["kind"] == ("gate" if one["error"] in get_args(Gate) else one["kind"])
+    told = ask(finished_run, "status")
+    assert [found[name] for name in ("picked", "outcomes", "accepted")] == [
+        told[name] for name in ("picked", "outcomes", "accepted")
+    ]
+    decided = Counter(record["kind"] for record in state.decisions() if record["kind"] != "epoch")
+    assert decided == sum((Counter({one["event"]: one["count"]}) for one in found["decisions"]), Counter())
+
+
+def test_a_lineage_holds_all_that_comes_from_one_original(finished_run: Path) -> None:
+    history = read_history(finished_run)
+    variant = max(history.variants.values(), key=lambda one: one.generation)
+    found = ask(finished_run, "lineage", task=variant.task.id)
+    root = found["nodes"][0]["task"]
+    seeds = {one["task"]: one["seed"] for one in found["nodes"]}
+
+    def origin(task: str) -> str:
+        while task in history.variants:
+            task = history.variants[task].seed
+        return task
+
+    assert set(seeds) == {root, *(task for task in history.variants if origin(task) == root)}
+    assert seeds == {root: None} | {task: history.variants[task].seed for task in seeds if task != root}
+    assert found["total"] == len(seeds)
+    with pytest.raises(UserError, match="is no task of this run"):
+        ask(finished_run, "lineage", task="zz")
+    both = ask(finished_run, "pair", task=variant.task.id)
+    assert (both["task"]["id"], both["seed"]["id"]) == (variant.task.id, variant.seed)
+    distance = both["task"]["provenance"]["profile_distance"]
+    if variant.generation == 1:  # the root is the seed
+        assert (both["profiles"]["task"] == both["profiles"]["seed"]) <= (distance == 0)
+    assert both["profiles"]["task"]["calls_per_turn"] == [len(turn) for turn in both["task"]["goal"]["calls"]]
+    original = ask(finished_run, "pair", task=root)
+    assert original["seed"] is None and list(original["profiles"]) == ["task"]
+
+
+def test_calls_of_models_are_added_up_by_process_endpoint_and_stage(run_copy: Path) -> None:
+    fields = {"backbone": "local", "tokens_in": 100, "tokens_out": 10, "model": "m", "time": 1.0, "account": "a#0"}
+    for process, stage in (("daemon", "judge"), ("trainer", "user")):
+        with closing(LogWriter(run_copy / usage(process))) as log:
+            for number in range(20):
+                outcome = "failed" if number == 7 else "stop"
+                spent = {"seconds": 30.0 if number > 17 else 0.5, "outcome": outcome, "stage": stage}
+                log.append([record("call", process=process, number=number, **fields, **spent)])
+    calls = ask(run_copy, "models")["calls"]
+    assert [(one["process"], one["endpoint"], one["stage"]) for one in calls] == [
+        ("daemon", "local", "judge"),
+        ("trainer", "local", "user"),
+    ]
+    for one in calls:
+        assert (one["calls"], one["failed"], one["tokens_in"], one["tokens_out"]) == (20, 1, 2000, 200)
+        assert one["median"] == pytest.approx(0.5, rel=0.1)
+        assert one["slow"] == pytest.approx(30.0, rel=0.1)
 
 
 def test_a_run_says_which_it_is(finished_run: Path, run_copy: Path, tmp_path: Path) -> None:

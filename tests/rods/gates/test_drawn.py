@@ -234,7 +234,7 @@ def test_players_that_break_are_no_fault_of_the_task() -> None:
     def silent(need: NeedOutcome) -> int:
         raise InfrastructureError("no answer")
 
-    with pytest.raises(InfrastructureError, match="the witness conversation of task"):
+    with pytest.raises(InfrastructureError, match="a witness conversation of task"):
         refusals(task(), play=by(Judged(silent)))
 
 
