@@ -58,11 +58,15 @@ class McpEnvironment:
                 remedy="start the version that it was, or pin these (`rods env add --replace`) and renew the tasks "
                 "(`rods data rehash`)",
             )
+        world = McpWorld(session, self._checkers)  # which ends the session with itself, whatever comes now
         for path, text in files.items():
             place = session.folder / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text)
-        return McpWorld(session, self._checkers)
+            try:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(text)
+            except (OSError, ValueError) as error:  # a folder of that name is there, a text that is none
+                raise ValueError(f"the file {path!r} of a state cannot be written: {error}") from error
+        return world
 
     def warm(self) -> None:
         """Starts all servers that are to wait, and waits for them. Raises InfrastructureError."""
