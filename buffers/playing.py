@@ -6,10 +6,12 @@ what all such processes have spent by now; two that play at the same time do not
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 from buffers.log.tail import read
+from buffers.run.heartbeat import Heartbeat
 from buffers.run.run import Run
 from buffers.run.runfolder import usage
 from buffers.usage import UsageLog, players
@@ -17,15 +19,17 @@ from rods.config import Budgets
 from rods.llm import Budget, Client
 from rods.players.line import Line
 
+TOLD_SECONDS = 1.0  # between two notes in the heartbeat
+
 
 @contextmanager
-def playing(run: Run, process: str) -> Iterator[None]:
-    """While this is open, the models of `run.players` can be asked, where any play. `process` names the log. Raises
-    UserError for endpoints whose key is missing."""
+def playing(run: Run, process: str, heartbeat: Heartbeat | None = None) -> Iterator[None]:
+    """While this is open, the models of `run.players` can be asked, where any play. `process` names the log; endpoints
+    and budget are noted in `heartbeat`. Raises UserError for endpoints whose key is missing."""
     if not run.config.simulation.by_model:
         yield
         return
-    with Line(lambda: _client(run, process)) as line:
+    with Line(lambda: _client(run, process, heartbeat)) as line:
         run.players.line = line
         try:
             yield
@@ -34,7 +38,7 @@ def playing(run: Run, process: str) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _client(run: Run, process: str) -> AsyncIterator[Client]:
+async def _client(run: Run, process: str, heartbeat: Heartbeat | None) -> AsyncIterator[Client]:
     operation = run.config.operation
     async with UsageLog(run.path, process, part_bytes=operation.log_part_bytes) as log:
         others = [call for name in players(run.path) if name != process for call in read(run.path / usage(name))]
@@ -43,5 +47,32 @@ async def _client(run: Run, process: str) -> AsyncIterator[Client]:
         limits = Budgets(**operation.player_budgets.model_dump())
         budget = Budget(limits, tokens=tokens, requests=requests)
         endpoints = [endpoint.giving_up for endpoint in operation.players or operation.endpoints]
-        async with Client(endpoints, budget=budget, sink=log) as client:
+        client = Client(endpoints, budget=budget, sink=log)
+        async with client, _noted(client, heartbeat):
             yield client
+
+
+@asynccontextmanager
+async def _noted(client: Client, heartbeat: Heartbeat | None) -> AsyncIterator[None]:
+    """Notes how endpoints and budget stand, as the daemon does, now and then and in the end."""
+    budget = client.budget
+
+    def note() -> None:
+        if heartbeat is not None:
+            used = {"used_tokens": budget.tokens, "used_requests": budget.requests}
+            told = {**budget.limits.model_dump(), **used}
+            heartbeat.note(budget.requests, endpoints=client.status(), budget=told)
+
+    async def noting() -> None:
+        while True:
+            note()
+            await asyncio.sleep(TOLD_SECONDS)
+
+    task = asyncio.create_task(noting())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        note()

@@ -184,10 +184,11 @@ def _no_address(endpoint: Endpoint) -> Finding:
 
 
 def check_endpoints(config: Config) -> dict[str, list[Finding]]:
-    """The findings about the endpoints of `config`, those that write and those that roll out, by kind and name, asked
-    at the same time."""
+    """The findings about the endpoints of `config`, those that write, those that play and those that roll out, by kind
+    and name, asked at the same time."""
     asked: list[tuple[str, Endpoint, Config | None]] = [
         *(("endpoint", one, None) for one in config.operation.endpoints),
+        *(("player", one, None) for one in config.operation.players),
         *(("rollout server", one, config) for one in config.operation.rollout_servers),
     ]
     logs.configure("rods", "error")  # a finding says it all

@@ -14,7 +14,7 @@ from rods.errors import UserError
 from rods.observations import Group, dynamics
 from rods.rules.tracker import Window
 from rods.rules.zones import moments
-from rods.tasks import AnyTask, Task
+from rods.tasks import AnyTask
 
 SAID = 300  # characters of what a failed candidate came to
 # What a decision's record says besides its kind and place.
@@ -71,7 +71,7 @@ def _known(path: Path) -> tuple[RunState, dict[str, AnyTask], dict[str, str]]:
     seeds: dict[str, str] = {}
     for record in state.records(EXPANDED):
         try:
-            variant = Task.from_json(record["task"])
+            variant = AnyTask.from_json(record["task"])
         except ValueError:
             continue
         tasks[variant.id] = variant

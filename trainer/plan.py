@@ -24,7 +24,7 @@ import orjson
 
 from buffers.checkpoints import KEEP
 from buffers.run import runfolder
-from rods.config import Config
+from rods.config import Config, Endpoint
 from rods.errors import UserError
 from rods.files import read_regular
 from rods.rules.order import epoch_steps
@@ -141,6 +141,7 @@ def plan(
         if shape
         else None,
         "variants_by": _writers(config),
+        **({"played_by": _players(config)} if config.simulation.by_model else {}),
         "disk_gb": _disk(config, shape),
         "warnings": list(warnings),
     }
@@ -188,7 +189,16 @@ def _writers(config: Config) -> list[str]:
         return ["nobody: static data"]
     if config.pipeline.author == "procedural":
         return ["recipes and phrase books"]
-    return [f"{one.model} at {', '.join(one.urls) or one.url_file}" for one in config.operation.endpoints]
+    return [_named(one) for one in config.operation.endpoints]
+
+
+def _players(config: Config) -> list[str]:
+    names, operation = ", ".join(config.simulation.by_model), config.operation
+    return [f"{names} by {_named(one)}" for one in operation.players or operation.endpoints]
+
+
+def _named(one: Endpoint) -> str:
+    return f"{one.model} at {', '.join(one.urls) or one.url_file}"
 
 
 def _said(value: Any) -> str:

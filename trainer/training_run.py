@@ -83,7 +83,7 @@ class TrainingRun:
         self.stopping: Stopping | None = None
         self._asked_to_stop = asked_to_stop
         self.log = TrainerLog(run)
-        self._playing = playing(run, "trainer")
+        self._playing = playing(run, "trainer", self.log.heartbeat)
         try:
             check_trainers(run, self.log.state.observations)
         except RefusedError:

@@ -187,7 +187,7 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
         found.append(f"{judged} rollouts decide whether a new variant stays: raise pool.burn_in_observations")
     if config.pipeline.author == "llm":
         return found  # a model writes from tools and schemas alone
-    for name in sorted({task.environment.name for task in train}):
+    for name in sorted({task.environment.name for task in train if isinstance(task, Task)}):
         try:
             catalogue_for(environments.load(name))
         except ComposeError:

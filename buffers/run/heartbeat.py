@@ -64,6 +64,7 @@ class Heartbeat:
         self._counter = 0
         self._fields: dict[str, Any] = {"state": "starting"}
         self._progress: object = None
+        self._work: object = None
         self._said = self._moved = time.monotonic()
         self._longest = 0.0  # seconds between two moves of the progress
         self._lock = threading.Lock()
@@ -88,6 +89,16 @@ class Heartbeat:
             if mark != self._progress or self._fields["state"] in RESTING:
                 self._longest = max(self._longest, now - self._moved)
                 self._progress, self._moved = mark, now
+
+    def note(self, work: object, **facts: Any) -> None:
+        """Notes facts about what works beside the process's own loop, from any thread; `work` changes when that gets
+        on."""
+        now = time.monotonic()
+        with self._lock:
+            self._facts |= facts
+            if work != self._work:
+                self._longest = max(self._longest, now - self._moved)
+                self._work, self._moved = work, now
 
     def stop(self) -> None:
         """Ends the thread and says in the file that the process has left."""

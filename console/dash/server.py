@@ -27,9 +27,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from buffers.run import runfolder
 from console.dash import variants, views
 from console.dash.follower import Follower
+from console.runs import find_runs
 from rods.errors import RodsError, UserError
 
 TICK = 1.0  # seconds between looks at a run
@@ -52,24 +52,11 @@ class Registry:
         self._given = given
         self._lock = Lock()
         self._followers: dict[Path, Follower] = {}
-        for path in given:
-            if not path.is_dir():
-                raise UserError("is no folder", where=str(path), remedy="name run folders, or a folder that holds some")
+        self.names()
 
     def names(self) -> dict[str, Path]:
-        """Name → folder, the latest run first. Folders of one name are told apart by a number."""
-        found: set[Path] = set()
-        for path in self._given:
-            below = [path] if runfolder.exists(path) else [each for each in path.iterdir() if runfolder.exists(each)]
-            found |= {each.resolve() for each in below}
-        named: dict[str, Path] = {}
-        for folder in sorted(found, key=lambda each: (each / runfolder.MANIFEST).stat().st_mtime):
-            name, number = folder.name, 1
-            while name in named:
-                number += 1
-                name = f"{folder.name}~{number}"
-            named[name] = folder
-        return dict(reversed(named.items()))
+        """Name → folder, the latest run first. Raises UserError where something given is no folder."""
+        return find_runs(self._given)
 
     def listing(self) -> dict[str, Any]:
         """The runs as the page chooses among them."""

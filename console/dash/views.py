@@ -6,7 +6,7 @@ A cursor (`after`) is `ATTEMPT.SEQ`; docs/decisions/page.md says of which log. A
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import orjson
 
-from buffers.run.runfolder import LOGS, TRACES
+from buffers.run.runfolder import TRACES
 from console.dash.columns import Columns
 from console.dash.follower import INSIDE, PROCESSES, Follower
+from console.events import LEVELS, Events, matches
+from console.runs import condition
 from console.task_history import task_history
 from evaluation.heldout import scored
 from rods.errors import UserError, plain
@@ -26,7 +28,7 @@ from rods.rules.zones import ZONES
 POINTS = 2_000  # of a curve
 PAGE = 200  # rows of a list
 VERSIONS = 20  # of what the policy was shown, the latest
-LOG_BYTES = 1 << 18  # read from the end of a file of events
+GRAVE = LEVELS[2:]
 MOST_EPISODES = 16  # of a task in a step
 Query = Mapping[str, str]
 
@@ -44,24 +46,13 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
         **values,
         "processes": processes,
         "notes": notes,
-        "condition": _condition(now.step, now.steps, processes["trainer"]["life"]),
+        "condition": condition(now.step, now.steps, processes["trainer"]["life"]),
         "pace": now.pace(),
         "bounds": [zones.boundary_low, zones.boundary_high],
         "versions": [{**asdict(version), "reason": version.reason} for version in versions],
         "simulated": one.run.config.policy.kind == "simulated",
-        "errors": [event for event in _events(one) if event.get("level") in ("warning", "error", "critical")][-5:],
+        "errors": [event for event in Events(one.path).poll() if event.get("level") in GRAVE][-5:],
     }
-
-
-def _condition(step: int, steps: int, life: str) -> str:
-    """The state of a run in a word."""
-    if life in ("running", "idle", "stuck"):
-        return "being written" if life != "stuck" else "stuck"
-    if step >= steps:
-        return "finished"
-    if life == "dead":
-        return "crashed"
-    return "stopped" if step else "empty"
 
 
 def steps(one: Follower, query: Query) -> dict[str, Any]:
@@ -191,38 +182,8 @@ def compared(one: Follower, query: Query) -> dict[str, Any]:
 
 def events(one: Follower, query: Query) -> dict[str, Any]:
     """The latest events of both processes (logs/*.jsonl) that match `level`, `process` and `text`."""
-    wanted = [
-        event
-        for event in _events(one)
-        if query.get("level") in (None, "", event.get("level"))
-        and query.get("process") in (None, "", event.get("process"))
-        and query.get("text", "").lower() in orjson.dumps(event).decode().lower()
-    ]
+    wanted = [event for event in Events(one.path).poll() if matches(event, query)]
     return {"total": len(wanted), "events": wanted[-PAGE:]}
-
-
-def _events(one: Follower) -> list[dict[str, Any]]:
-    """The events at the ends of both files, in order of time; lines that are no object are left out."""
-    return sorted(
-        (event for name in PROCESSES for event in _tail(one, name)), key=lambda event: str(event.get("timestamp", ""))
-    )
-
-
-def _tail(one: Follower, process: str) -> Iterator[dict[str, Any]]:
-    try:
-        with (one.path / LOGS / f"{process}.jsonl").open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - LOG_BYTES))
-            lines = file.read(LOG_BYTES).split(b"\n")
-    except OSError:
-        return
-    for line in lines[size > LOG_BYTES :]:
-        try:
-            event = orjson.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict):
-            yield event
 
 
 def _dots(one: Follower, rows: Any) -> list[list[Any]]:

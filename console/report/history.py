@@ -24,7 +24,7 @@ from rods.config import Config, Zones
 from rods.observations import FORMAT_REWARDS, Dynamics, Group, Update, dynamics, label_counts
 from rods.rules.difficulty import Faced
 from rods.rules.zones import ZONES, group_signal, zone_of
-from rods.tasks import AnyTask, Task
+from rods.tasks import AnyTask
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -77,7 +77,7 @@ class Variant:
     """An accepted variant. `seed` is what it was written from, `picked` the step of the pick; `injected` the last step
     before the merge that injected it, None while it waits."""
 
-    task: Task
+    task: AnyTask
     seed: str
     generation: int
     picked: int
@@ -241,7 +241,7 @@ def _variants(state: RunState, groups: Groups, injected: dict[str, int]) -> dict
     means, variants = groups.means(), {}
     for record in state.records(EXPANDED):
         try:
-            task = Task.from_json(record["task"])
+            task = AnyTask.from_json(record["task"])
         except ValueError:
             continue  # a merge refuses it with its reason
         seed = str(record["pick"]).partition("-")[2]

@@ -233,12 +233,14 @@ def _scores(heldout: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _turns(task: AnyTask) -> list[tuple[str, str, list[str]]]:
-    """What a turn shows: its text, the names of the tools that return in it, and its calls."""
+    """What a turn shows: its text, the names of the tools that return in it, and its calls; with the first one of a
+    task that is judged at the end stand those that its goal names."""
+    calls = task.calls if isinstance(task, Task) else (task.goal_calls, *[()] * len(task.texts))
     return [
         (
             _short(text),
             ", ".join(task.held_out.get(turn, ())),
-            [_short(str(call)) for call in (task.calls[turn] if isinstance(task, Task) else ())],
+            [_short(str(call)) for call in calls[turn]],
         )
         for turn, text in enumerate(task.texts)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -23,22 +24,34 @@ Export = Annotated[
     Path | None,
     Parameter(help="Write the page as files into this folder, which open from the disk, and serve nothing."),
 ]
+Example = Annotated[bool, Parameter(negative="", help="Show a small recorded run that ships with the program, too.")]
 
 
-def dash(runs: Runs = None, /, *, host: Host = "127.0.0.1", port: Port = 8417, export: Export = None) -> None:
+def dash(
+    runs: Runs = None,
+    /,
+    *,
+    host: Host = "127.0.0.1",
+    port: Port = 8417,
+    export: Export = None,
+    example: Example = False,
+) -> None:
     """Show runs in a browser, live: progress, the boundary step by step, the pool, tasks, episodes, logs, comparison.
 
     Reads files only, and only while somebody looks. Prints the page's address; Ctrl-C ends it.
     """
+    from console.dash.example import unpacked
     from console.dash.server import Registry
 
-    registry = Registry(runs or [Path("runs")])
-    if export is not None:
-        from console.dash.export import export_page
+    with TemporaryDirectory() as folder:
+        recorded = [unpacked(Path(folder))] if example else []
+        registry = Registry([*(runs or ([] if example else [Path("runs")])), *recorded])
+        if export is None:
+            _serve(registry, host, port)
+        else:
+            from console.dash.export import export_page
 
-        print(export_page(registry, export))
-        return
-    _serve(registry, host, port)
+            print(export_page(registry, export))
 
 
 def _serve(registry: Registry, host: str, port: int) -> None:

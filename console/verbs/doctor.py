@@ -65,8 +65,10 @@ def doctor(
         wanted = read_config(config)
         parts |= check_endpoints(wanted)
         if not wanted.operation.endpoints:
-            needed = wanted.pipeline.author == "llm"
-            text = "none, and a language model is to write" if needed else "none: only a model that writes needs one"
+            writes, plays = wanted.pipeline.author == "llm", wanted.simulation.by_model and not wanted.operation.players
+            needed = bool(writes or plays)
+            does = "write" if writes else "play"
+            text = f"none, and a language model is to {does}" if needed else "none: only a model that writes needs one"
             remedy = "name one (docs/endpoints.md)" if needed else ""
             parts["endpoints"] = [Finding("operation.endpoints", False if needed else None, text, remedy)]
     if as_json:

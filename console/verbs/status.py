@@ -83,7 +83,7 @@ def _process(facts: dict[str, Any]) -> str:
 
 
 def _models(facts: dict[str, Any]) -> Iterator[str]:
-    """Endpoints and budget of a daemon that asks language models."""
+    """Endpoints and budget of a process that asks language models."""
     for one in facts.get("endpoints", ()):
         calls = f"{one['in_flight']} calls in flight (of at most {one['limit']}), {one['waiting']} waiting"
         down = f", down for {one['down_seconds']:.0f} s: {one['why']}" if one["why"] else ""

@@ -59,15 +59,16 @@ class Unusable(InfrastructureError):
 
 
 class Models:
-    """What all of them share: the line, the settings of `[simulation]` and `[roles]`, and the random seed."""
+    """What all of them share: the settings of `[simulation]` and `[roles]`, the random seed, and `line`, which gives
+    the line once it is open, and before raises UserError."""
 
-    def __init__(self, line: Line, settings: SimulationSettings, roles: Roles, random_seed: int) -> None:
+    def __init__(self, line: Callable[[], Line], settings: SimulationSettings, roles: Roles, random_seed: int) -> None:
         self.line, self.settings, self.roles, self.random_seed = line, settings, roles, random_seed
 
     def answer(self, account: str, question: Simulation[T], check: Check[T] = lambda answer: ()) -> T:
         """What the model says to `question`; with what `check` says against it, it is asked again. Raises
         InfrastructureError where no try can be used, and UserError where a budget is spent."""
-        return self.line.ask(lambda client: self.put(client, account, question, check))
+        return self.line().ask(lambda client: self.put(client, account, question, check))
 
     async def put(self, client: Client, account: str, question: Simulation[T], check: Check[T]) -> T:
         """The same, in the client's loop."""
@@ -213,7 +214,7 @@ class ModelGenerator:
 
     def __call__(self, wanted: Sequence[Wanted]) -> list[OpenTask]:
         """Raises InfrastructureError where a task cannot be had."""
-        return self.models.line.ask(lambda client: self._every(client, wanted))
+        return self.models.line().ask(lambda client: self._every(client, wanted))
 
     async def _every(self, client: Client, wanted: Sequence[Wanted]) -> list[OpenTask]:
         made = await asyncio.gather(*(self._task(client, one) for one in wanted), return_exceptions=True)

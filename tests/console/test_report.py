@@ -24,6 +24,7 @@ from console.report.page import Plot, build, examples, page
 from console.report.plots import drift
 from rods.config import parse_config
 from rods.rules.zones import ZONES
+from rods.tasks import Task
 from tests.console.conftest import rods
 from tests.console.test_verbs import said, said_json
 
@@ -86,6 +87,7 @@ def test_report_writes_plots_and_a_page_that_fetches_nothing(
 def test_text_of_tasks_is_shown_and_cannot_act(finished_run: Path, tmp_path: Path) -> None:
     history = read_history(finished_run)
     seed, variant = examples(history)[0]
+    assert isinstance(variant.task, Task)
     evil = dataclasses.replace(variant.task, script=(HOSTILE, *variant.task.script[1:]), id="")
     hostile = dataclasses.replace(
         history, name=HOSTILE, variants={evil.id: dataclasses.replace(variant, task=evil, seed=seed.id)}
@@ -102,6 +104,7 @@ def test_every_text_of_the_page_is_escaped(finished_run: Path) -> None:
     history = read_history(finished_run)
     variant = next(iter(history.variants.values()))
     task = variant.task
+    assert isinstance(task, Task)
     call = dataclasses.replace(next(filter(None, task.calls))[0], arguments={HOSTILE: HOSTILE})
     evil = dataclasses.replace(
         task, calls=((call,),) * len(task.calls), tools=(*task.tools, HOSTILE), held_out={0: (HOSTILE,)}, id=""

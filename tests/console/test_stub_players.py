@@ -110,6 +110,20 @@ def test_its_user_tells_what_it_is_asked_for_and_ends_when_it_is_asked_nothing(c
     assert ask(roles.ask_user(task, tools(task), "assistant: Done."), answer=faulty.endless)
 
 
+def test_its_user_makes_one_request_after_the_other() -> None:
+    several = [task for task in map(drawn, range(20)) if task.further]
+    assert len(several) > 5
+    for task in several:
+        talk = f"user: {task.first_query}"
+        for wanted in task.further:
+            talk += "\nassistant: That is done."
+            text = ask(roles.ask_user(task, tools(task), talk))
+            told = [value for call in task.calls for value in call.arguments.values() if str(value) in wanted]
+            assert all(str(value) in text for value in told), (wanted, text)
+            talk += f"\nuser: {text}"
+        assert ask(roles.ask_user(task, tools(task), f"{talk}\nassistant: That is done.")) == ""
+
+
 @WAYS
 @pytest.mark.parametrize("hidden", [[], ["expected"]])
 def test_its_verifier_holds_what_was_done_against_what_was_wished_for(constrained: bool, hidden: Any) -> None:

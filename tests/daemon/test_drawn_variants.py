@@ -13,9 +13,12 @@ import pytest
 from bench.fixtures.llm_stub import Script, Stub
 from buffers.audit.verify import verify
 from buffers.log.tail import read
+from buffers.run.run import Run
 from buffers.run.runfolder import EXPANDED, POOL
 from buffers.usage import costs
 from console.main import run as rods
+from console.report.history import read_history
+from console.report.page import build, examples
 from rods.config import DifficultyRules
 from rods.environments.base import reference
 from rods.gates.drawn import shape_of
@@ -76,6 +79,19 @@ def test_variants_of_drawn_tasks_keep_what_their_roots_are(loop: Path) -> None:
         moved += set(variant.tools) != set(root.tools)
     assert moved > len(variants) / 2
     assert all(record["stage"] in ("plan", "judge", "admission") for record in rejected(loop))
+
+
+def test_people_see_them_like_other_variants(loop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run.open(loop)
+    assert not any("catalogue" in warning for warning in run.manifest["warnings"])
+    history = read_history(loop)
+    assert len(history.variants) == len(list(read(loop / EXPANDED)))
+    variant = next(iter(history.variants.values()))
+    assert rods(["inspect", str(loop), variant.task.id]) == 0
+    said = capsys.readouterr().out
+    assert f"lineage   {variant.seed} → {variant.task.id}" in said and "expects   " in said
+    page = build(history, loop.parent / "report").read_text()
+    assert all(f"{call.name}(" in page for call in examples(history)[0][1].task.goal_calls)
 
 
 def test_every_decision_and_every_witness_is_derived_again(loop: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,21 @@ from buffers.audit.verify import verify
 from buffers.log.tail import read
 from buffers.playing import playing
 from buffers.run.creation import create_run
+from buffers.run.heartbeat import read_heartbeat
 from buffers.run.run import Run
 from buffers.state import read_state
 from buffers.usage import costs
 from console.main import run as rods
 from rods.config import parse_config
-from rods.conversations import Persona
+from rods.conversations import Persona, Rubric
 from rods.episode.drivers import run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.errors import UserError
+from rods.tasks import task_lines
 from tests.rods.players.conversations import DONE, drawn, witness
 from trainer import batches
 from trainer.batches import jobs
+from trainer.main import run as rods_train
 from trainer.simulated import SimulatedPolicy
 from trainer.training_run import TrainingRun
 
@@ -98,6 +102,9 @@ def test_a_run_of_drawn_tasks_is_steered_paid_and_derived_again(
     assert {"simulated_tool", "simulated_user", "simulated_verifier"} == set(played)
     assert played["simulated_verifier"].calls == 4 and played["simulated_tool"].tokens_in > 0
     assert "models that play" in shown and "simulated_verifier" in shown
+    beat = read_heartbeat(run.path, "trainer")
+    assert beat["budget"]["used_requests"] == sum(spent.calls for spent in played.values())
+    assert beat["endpoints"][0]["model"] == "stub" and beat["endpoints"][0]["in_flight"] == 0
     assert {call["account"] for call in read(run.path / "usage.trainer.jsonl")} == {task.id for task in TASKS}
 
 
@@ -128,3 +135,19 @@ def test_what_cannot_be_played_is_refused_before_a_run_is_made(tmp_path: Path) -
         made(tmp_path, simulation={"user": "model"})
     with pytest.raises(UserError, match="user_told has 'expected', which that role is never told"):
         made(tmp_path, simulation={"user_told": ["expected"]})
+
+
+def test_a_plan_says_who_plays_and_refuses_what_nobody_judges(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    polite = replace(TASKS[0], goal=Rubric(("It is polite.",), TASKS[0].goal_calls), id="")
+    (tmp_path / "tasks.jsonl").write_bytes(task_lines([polite]))
+    rules = "[training]\nbatch_tasks = 1\n[data]\ntasks = 'tasks.jsonl'\n"
+    config = tmp_path / "c.toml"
+    config.write_text(rules)
+    assert rods_train([str(tmp_path / "run"), "--config", str(config), "--dry-run"]) == 2
+    assert "its criterion 'It is polite.' is none of intent" in capsys.readouterr().err
+    player = "[simulation]\nverifier = 'model'\n[[operation.players]]\nmodel = 'm'\nurls = ['http://localhost:1/v1']\n"
+    config.write_text(rules + player)
+    assert rods_train([str(tmp_path / "run"), "--config", str(config), "--dry-run"]) == 0
+    assert "played by: verifier by m at http://localhost:1/v1" in capsys.readouterr().out

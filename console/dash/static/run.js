@@ -130,7 +130,7 @@ function listed(now) {
     listing("What became of turns, over the last ten steps", `${OBSERVATIONS}: labels of rollouts`, ["label", "turns", "share"],
       Object.entries(now.labels).sort((a, b) => b[1] - a[1]).map(([name, count]) => [name.replaceAll("_", " "), count, `${num(100 * count / turns, 1)} %`])),
     listing("Versions of what the policy is shown, the latest first", `${OBSERVATIONS}: interface and evolved`, ["from step", "stage", "version", "more", "less", "why"],
-      now.versions.toReversed().map((one) => [num(one.step), one.stage, shown(one.version), said(one.added), said(one.removed), shown(one.reason)])),
+      now.versions.length < 2 ? [] : now.versions.toReversed().map((one) => [num(one.step), one.stage, shown(one.version), said(one.added), said(one.removed), shown(one.reason)])),
     listing("Last warnings and errors", "logs/trainer.jsonl, logs/daemon.jsonl", ["time", "process", "level", "event"],
       now.errors.map((event) => [event.timestamp, event.process, event.level, shown(event.event)])),
   ].filter(Boolean);

@@ -10,8 +10,13 @@ import pytest
 from buffers.merging.rules import Admission, Refusal
 from buffers.run.run import Run
 from rods.canonical import keyed_random
-from rods.tasks import EnvironmentRef, Task
+from rods.environments.base import reference
+from rods.rules.difficulty import Levels
+from rods.simulation.generating import draw_task, open_task
+from rods.simulation.tools import from_environment
+from rods.tasks import EnvironmentRef, OpenTask, Task
 from tests.buffers.world import variants
+from tests.environments import load
 
 
 def variant(number: int = 0, **changes: Any) -> dict[str, Any]:
@@ -26,6 +31,17 @@ def reason(admission: Admission, content: Any) -> str:
 def test_a_new_variant_of_a_known_environment_is_admitted(past: Run) -> None:
     found = Admission(past).refuse(variant())
     assert isinstance(found, Task) and found.script == variants(5)[0].script
+
+
+def test_an_open_task_is_a_variant_where_it_was_drawn(past: Run) -> None:
+    desk = load("desk")
+    drawn = draw_task(from_environment(desk), Levels(3, 1, 0, 0, 0, 0, 0), 0, 1, 0)
+    made = open_task(drawn, reference(desk), provenance={"generation": 1}).as_json()
+    made.pop("state")  # of a repository's world
+    made.pop("id")
+    assert isinstance(Admission(past).refuse(made), OpenTask)
+    refused = Admission(past).refuse({**made, "provenance": {"generation": 1}})
+    assert isinstance(refused, Refusal) and refused.reason == "schema" and "was not drawn" in refused.detail
 
 
 @pytest.mark.parametrize(

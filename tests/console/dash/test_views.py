@@ -20,6 +20,7 @@ from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, POOL, REJECTED, usage
 from buffers.state import RunState, read_state
 from console.dash import follower, keeping
+from console.dash.example import unpacked
 from console.dash.export import export_page
 from console.dash.follower import Follower
 from console.dash.server import Registry
@@ -300,6 +301,23 @@ def test_a_first_look_that_takes_long_says_how_far_it_is(finished_run: Path, mon
     while "reading" in (found := one.positions()):
         pass
     assert found["attempt"] == 1
+
+
+def test_the_example_is_a_whole_run_that_names_no_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where what runs record has changed: `python -m console.dash.example RUN` records a new one."""
+    run = unpacked(tmp_path)
+    found = said_json(capsys, "verify", run)
+    assert found["problems"] == []
+    told = ask(run, "status")
+    assert (told["condition"], told["step"]) == ("finished", told["steps"])
+    assert len(told["labels"]) > 5 and told["entropy"] is not None
+    assert all(ask(run, "steps")[name]["step"] for name in ("columns", "updates", "labels", "epochs"))
+    assert ask(run, "funnel")["failures"] and ask(run, "logs")["total"]
+    dots = ask(run, "boundary")["dots"]
+    assert any(ask(run, "episodes", task=dot[0])["episodes"] for dot in dots)
+    held = ask(run, "compare")["heldout"]
+    assert held["end"]["progress"]["mean"] > held["start"]["progress"]["mean"]
+    assert not any(b'"host"' in file.read_bytes() for file in run.glob("*.jsonl"))
 
 
 def test_nothing_is_written_into_a_run(run_copy: Path, tmp_path: Path) -> None:

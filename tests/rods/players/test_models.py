@@ -59,8 +59,8 @@ def stub(server: Stub, bodies: Path) -> Stub:
 
 
 @contextmanager
-def models(stub: Stub, budget: Budget | None = None, **settings: Any) -> Iterator[Players]:
-    times: dict[str, Any] = {"read_seconds": 0.3, "retry_seconds": 0.2, "patience_seconds": 0.2}
+def models(stub: Stub, budget: Budget | None = None, read_seconds: float = 20.0, **settings: Any) -> Iterator[Players]:
+    times: dict[str, Any] = {"read_seconds": read_seconds, "retry_seconds": 0.2, "patience_seconds": 0.2}
     endpoint = Endpoint(model="stub", urls=(stub.url,), **times)
     players = Players(ENVIRONMENTS, SimulationSettings(**{**ALL, **settings}))
     with Line(lambda: Client([endpoint], budget=budget)) as players.line:
@@ -101,9 +101,7 @@ def test_models_play_and_judge_and_nothing_that_contradicts_itself_reaches_the_p
     roomy = [replace(task, limits=None, id="") for task in tasks]
     with models(stub) as players:
         traces = played([players.job(task, TAGS, max_steps=8) for task in tasks], list(map(witness, tasks)))
-        at_once = [isinstance(task.user, Persona) and not task.user.further for task in tasks]  # what this user plays
-        assert [trace.resolved for trace, simple in zip(traces, at_once, strict=True) if simple] == [2] * sum(at_once)
-        assert sum(at_once) >= 10
+        assert [trace.resolved for trace in traces] == [2] * len(tasks)
         assert {trace.end for trace in traces} == {"finished"}
         assert all(trace.outcome is not None and len(trace.outcome.notes) == 2 for trace in traces)
         stub.use(Script(answer=f"{ROLES}contradicting"))
@@ -145,7 +143,7 @@ def test_what_a_role_is_not_told_stands_in_none_of_its_requests(stub: Stub, bodi
 
 @pytest.mark.parametrize("fault", ["stall", "cut_json", "500", "length", "not_json", "empty_choices"])
 def test_players_that_break_are_nobody_s_failure(stub: Stub, fault: str) -> None:
-    with models(stub) as players:
+    with models(stub, read_seconds=0.3 if fault == "stall" else 20.0) as players:
         job = players.job(TASK, TAGS, max_steps=8)
         for role in BRIEF:
             begin = load(role).sections["system"].partition(".")[0]

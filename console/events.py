@@ -1,0 +1,61 @@
+"""What both processes have said (logs/*.jsonl), for `rods log` and the page: how the files end, then what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from buffers.run.runfolder import LOGS
+
+PROCESSES = ("trainer", "daemon")
+LEVELS = ("debug", "info", "warning", "error", "critical")
+TAIL = 1 << 18  # bytes of a file that are read from its end
+Event = dict[str, Any]
+
+
+class Events:
+    """Follows both files of a run; each `poll` gives what was added, in order of time. The first gives what their last
+    `tail` bytes hold. Nothing is kept open."""
+
+    def __init__(self, run: Path, tail: int = TAIL) -> None:
+        self._files = [run / LOGS / f"{process}.jsonl" for process in PROCESSES]
+        self._tail = tail
+        self._read: dict[Path, int] = {}  # bytes of each file
+
+    def poll(self) -> list[Event]:
+        """Lines that are no object are left out, and one that is not whole yet waits. A file that has become shorter is
+        another one."""
+        found = [event for file in self._files for event in self._new(file)]
+        return sorted(found, key=lambda event: str(event.get("timestamp", "")))
+
+    def _new(self, path: Path) -> Iterator[Event]:
+        try:
+            with path.open("rb") as file:
+                size, begin = file.seek(0, 2), self._read.get(path, -1)
+                start = max(0, size - self._tail) if not 0 <= begin <= size else begin
+                file.seek(start)
+                data = file.read(size - start)
+        except OSError:
+            return
+        end = data.rfind(b"\n") + 1
+        self._read[path] = start + end
+        lines = data[:end].split(b"\n")
+        for line in lines[begin < 0 < start :]:
+            try:
+                event = orjson.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict):
+                yield event
+
+
+def matches(event: Event, wanted: Mapping[str, str]) -> bool:
+    """Whether an event has the `level`, the `process` and somewhere the `text` that are wanted, where they are."""
+    return (
+        wanted.get("level") in (None, "", event.get("level"))
+        and wanted.get("process") in (None, "", event.get("process"))
+        and wanted.get("text", "").lower() in orjson.dumps(event).decode().lower()
+    )

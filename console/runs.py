@@ -1,0 +1,40 @@
+"""Runs by name, as the page, `rods ls` and `rods compare` know them; and the state of one in a word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from buffers.run import runfolder
+from rods.errors import UserError
+
+
+def find_runs(given: Sequence[Path]) -> dict[str, Path]:
+    """Name → folder of the runs `given`, and of those in the folders that are none, the latest first. Runs of one name
+    are told apart by a number. Raises UserError for what is no folder."""
+    found: set[Path] = set()
+    for path in given:
+        if not path.is_dir():
+            raise UserError("is no folder", where=str(path), remedy="name run folders, or a folder that holds some")
+        below = [path] if runfolder.exists(path) else [each for each in path.iterdir() if runfolder.exists(each)]
+        found |= {each.resolve() for each in below}
+    named: dict[str, Path] = {}
+    for folder in sorted(found, key=lambda each: ((each / runfolder.MANIFEST).stat().st_mtime, each)):
+        name, number = folder.name, 1
+        while name in named:
+            number += 1
+            name = f"{folder.name}~{number}"
+        named[name] = folder
+    return dict(reversed(named.items()))
+
+
+def condition(step: int, steps: int, life: str) -> str:
+    """The state of a run whose last step is `step` of `steps`, and whose trainer's life is `life`
+    (buffers.run.heartbeat)."""
+    if life in ("running", "idle", "stuck"):
+        return "being written" if life != "stuck" else "stuck"
+    if step >= steps:
+        return "finished"
+    if life == "dead":
+        return "crashed"
+    return "stopped" if step else "empty"

@@ -1,0 +1,77 @@
+"""`rods ls`, `rods compare`, `rods log`: runs beside each other, and what processes have said."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from console.events import Events
+from console.main import run as rods
+from tests.console.test_verbs import said_json
+
+
+def test_runs_are_listed_with_the_figures_of_status(
+    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("first", "second"):
+        shutil.copytree(finished_run, tmp_path / name)
+    (tmp_path / "second" / "manifest.json").write_text("{")
+    (tmp_path / "no run").mkdir()
+    told = said_json(capsys, "status", finished_run)
+    listed = {one["name"]: one for one in said_json(capsys, "ls", tmp_path)["runs"]}
+    assert {"first", "second"} == set(listed)
+    assert listed["first"]["condition"] == "finished"
+    figures = {name: told[name] for name in ("step", "steps", "originals", "generated", "injected")}
+    assert figures.items() <= listed["first"].items()
+    assert listed["second"]["condition"].startswith("cannot be read")
+    assert rods(["ls", str(tmp_path)]) == 0
+    assert "14/14" in capsys.readouterr().out
+    compared = said_json(capsys, "compare", tmp_path / "first", finished_run)["runs"]
+    assert [one["heldout"] for one in compared] == [None, None]
+    assert rods(["compare", str(tmp_path / "first")]) == 0
+    assert "rods score" in capsys.readouterr().out
+    assert rods(["ls", str(tmp_path / "missing")]) == 2
+
+
+def test_events_are_shown_in_order_and_by_filter(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with (run_copy / "logs" / "daemon.jsonl").open("a") as file:
+        odd = {"timestamp": "2999", "process": "daemon", "level": "error", "event": "oh\x1b[31m", "why": "Falcon"}
+        file.write(json.dumps(odd) + "\nno json\n[]\n")
+    assert rods(["log", str(run_copy), "--json"]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {event["process"] for event in events} == {"trainer", "daemon"}
+    assert [event["timestamp"] for event in events] == sorted(event["timestamp"] for event in events)
+    for options in (["--level", "error"], ["--text", "falcon"], ["--process", "daemon", "--text", "falcon"]):
+        assert rods(["log", str(run_copy), *options]) == 0
+        (line,) = capsys.readouterr().out.splitlines()
+        assert line.startswith("2999") and "\x1b" not in line and 'why="Falcon"' in line
+    assert rods(["log", str(run_copy), "--level", "loud"]) == 2
+
+
+def test_a_follower_of_events_sees_each_once(run_copy: Path) -> None:
+    events, file = Events(run_copy), run_copy / "logs" / "daemon.jsonl"
+    assert events.poll()
+    with file.open("a") as log:
+        log.write('{"event": "one"}\n{"event": ')
+    assert [event["event"] for event in events.poll()] == ["one"]
+    with file.open("a") as log:
+        log.write('"two"}\n')
+    assert [event["event"] for event in events.poll()] == ["two"]
+    file.write_text('{"event": "anew"}\n')  # another file
+    assert [event["event"] for event in events.poll()] == ["anew"]
+    assert events.poll() == []
+
+
+def test_log_goes_on_while_it_follows(run_copy: Path) -> None:
+    command = [sys.executable, "-m", "console", "log", str(run_copy), "--follow", "--text", "falcon"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        with (run_copy / "logs" / "trainer.jsonl").open("a") as log:
+            log.write('{"event": "falcon", "timestamp": "2999"}\n')
+        assert "falcon" in child.stdout.readline()
+        child.terminate()
