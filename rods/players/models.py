@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
+import structlog
+
 from rods.answers import Unreadable
 from rods.asking import Questioner, Unanswered
 from rods.calls import Call
@@ -30,6 +32,7 @@ from rods.simulation.roles import TOLD, Role, Simulation, without_asking
 from rods.simulation.world import RepositoryEnvironment
 from rods.tasks import OpenTask
 
+log = structlog.get_logger()
 T = TypeVar("T")
 Check = Callable[[T], Sequence[str]]
 OFFERS = 3  # sets of tools that a model is offered for a task
@@ -95,6 +98,7 @@ class Models:
                 mend="mend" if "problem" in question.fields else "",
             )
         except Unanswered as failed:
+            log.warning("a player's answers cannot be used", role=question.role, of=account, why=failed.why[:400])
             what = f"{question.role} gave no answer that can be used in {self.settings.tries} tries: {failed.why}"
             raise Unusable(what) from failed
         except BudgetSpent as spent:

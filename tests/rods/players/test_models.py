@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from bench.fixtures.llm_stub import Script, Stub
 from prompts import load
@@ -166,7 +167,10 @@ def test_a_tool_of_a_megabyte_and_a_user_without_end(stub: Stub) -> None:
     with models(stub) as players:
         job = players.job(TASK, TAGS, max_steps=8)
         stub.use(Script(answer=f"{ROLES}huge"))
-        assert played([job], [witness(TASK)])[0].end == "infrastructure"
+        with capture_logs() as told:
+            assert played([job], [witness(TASK)])[0].end == "infrastructure"
+        assert [(one["role"], one["of"]) for one in told] == [("simulated_tool", TASK.id)]
+        assert "characters, at most 100000 are read" in told[0]["why"]
         stub.use(Script(answer=f"{ROLES}endless"))
         assert isinstance(TASK.user, Persona)
         free = replace(TASK, limits=None, id="")
