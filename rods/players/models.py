@@ -196,16 +196,20 @@ class ModelVerifier:
 
     def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
         """Raises InfrastructureError where no verdict can be had."""
-        steps = [step for turn in need.turns for step in turn.steps]
-        malformed = any(step.error is not None for step in steps)
-        found = without_asking(sum(len(step.calls) for step in steps), malformed)
-        if found is None:
-            conversation, hidden = self.models.shown(need.messages), self.models.hidden("simulated_verifier")
-            question = roles.ask_verifier(self.brief, self.tools, conversation, hidden)
-            found = self.models.answer(self.task.id, question)
-            met = f"met: {', '.join(found.met) or 'none'} of {len(self.brief.criteria)}"
-            return Outcome(found.verdict + 1, RUBRIC_LEVELS, (met, *([found.reason] if found.reason else [])))
-        return Outcome(found.verdict + 1, RUBRIC_LEVELS, (found.reason,))
+        if (clear := unasked(need)) is not None:
+            return clear
+        conversation, hidden = self.models.shown(need.messages), self.models.hidden("simulated_verifier")
+        found = self.models.answer(self.task.id, roles.ask_verifier(self.brief, self.tools, conversation, hidden))
+        met = f"met: {', '.join(found.met) or 'none'} of {len(self.brief.criteria)}"
+        return Outcome(found.verdict + 1, RUBRIC_LEVELS, (met, *([found.reason] if found.reason else [])))
+
+
+def unasked(need: NeedOutcome) -> Outcome | None:
+    """The verdict on an episode that needs no verifier; None for any other."""
+    steps = [step for turn in need.turns for step in turn.steps]
+    malformed = any(step.error is not None for step in steps)
+    clear = without_asking(sum(len(step.calls) for step in steps), malformed)
+    return None if clear is None else Outcome(clear.verdict + 1, RUBRIC_LEVELS, (clear.reason,))
 
 
 class ModelGenerator:

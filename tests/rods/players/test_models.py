@@ -19,7 +19,7 @@ from rods.config import Budgets, Endpoint, SimulationSettings
 from rods.conversations import Persona, Rubric
 from rods.conversations import Script as Scripted
 from rods.episode.drivers import played_again
-from rods.episode.engine import Trace
+from rods.episode.engine import Outcome, Trace
 from rods.errors import InfrastructureError, UserError
 from rods.gates import unjudgeable
 from rods.llm import Budget, Client
@@ -217,6 +217,10 @@ def test_what_models_have_said_is_taken_from_the_trace_when_an_episode_is_played
         read = Trace.from_json(json.loads(json.dumps(trace.as_json())))
         again = players.again(task, TAGS, read, max_steps=8)
         assert played_again(again, trace).as_json() == trace.as_json()
+    with models(stub) as players:
+        silent = play(players, TASK, [DONE])
+    flattered = replace(silent, outcome=Outcome(2, 2, ("met: all of 5",)))
+    assert played_again(players.again(TASK, TAGS, flattered, max_steps=8), flattered).outcome == silent.outcome
     with pytest.raises(UserError, match="no line to them"):
         play(Players(ENVIRONMENTS, SimulationSettings(**ALL)), kept[0][0], witness(kept[0][0]))
 
