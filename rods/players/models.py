@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
+import structlog
+
 from rods.answers import Unreadable
 from rods.asking import Questioner, Unanswered
 from rods.calls import Call
@@ -31,6 +33,7 @@ from rods.simulation.roles import TOLD, Role, Simulation, without_asking
 from rods.simulation.world import RepositoryEnvironment
 from rods.tasks import OpenTask
 
+log = structlog.get_logger()
 T = TypeVar("T")
 Check = Callable[[T], Sequence[str]]
 OFFERS = 3  # sets of tools that a model is offered for a task
@@ -96,6 +99,7 @@ class Models:
                 mend="mend" if "problem" in question.fields else "",
             )
         except Unanswered as failed:
+            log.warning("a player's answers cannot be used", role=question.role, of=account, why=failed.why[:400])
             what = f"{question.role} gave no answer that can be used in {self.settings.tries} tries: {failed.why}"
             raise Unusable(what) from failed
         except BudgetSpent as spent:
@@ -198,16 +202,20 @@ class ModelVerifier:
 
     def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
         """Raises InfrastructureError where no verdict can be had."""
-        steps = [step for turn in need.turns for step in turn.steps]
-        malformed = any(step.error is not None for step in steps)
-        found = without_asking(sum(len(step.calls) for step in steps), malformed)
-        if found is None:
-            conversation, hidden = self.models.shown(need.messages), self.models.hidden("simulated_verifier")
-            question = roles.ask_verifier(self.brief, self.tools, conversation, hidden)
-            found = self.models.answer(self.task.id, question)
-            met = f"met: {', '.join(found.met) or 'none'} of {len(self.brief.criteria)}"
-            return Outcome(found.verdict + 1, RUBRIC_LEVELS, (met, *([found.reason] if found.reason else [])))
-        return Outcome(found.verdict + 1, RUBRIC_LEVELS, (found.reason,))
+        if (clear := unasked(need)) is not None:
+            return clear
+        conversation, hidden = self.models.shown(need.messages), self.models.hidden("simulated_verifier")
+        found = self.models.answer(self.task.id, roles.ask_verifier(self.brief, self.tools, conversation, hidden))
+        met = f"met: {', '.join(found.met) or 'none'} of {len(self.brief.criteria)}"
+        return Outcome(found.verdict + 1, RUBRIC_LEVELS, (met, *([found.reason] if found.reason else [])))
+
+
+def unasked(need: NeedOutcome) -> Outcome | None:
+    """The verdict on an episode that needs no verifier; None for any other."""
+    steps = [step for turn in need.turns for step in turn.steps]
+    malformed = any(step.error is not None for step in steps)
+    clear = without_asking(sum(len(step.calls) for step in steps), malformed)
+    return None if clear is None else Outcome(clear.verdict + 1, RUBRIC_LEVELS, (clear.reason,))
 
 
 class ModelGenerator:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from bench.fixtures.llm_stub import Script, Stub
 from prompts import load
@@ -18,7 +19,7 @@ from rods.config import Budgets, Endpoint, SimulationSettings
 from rods.conversations import Persona, Rubric
 from rods.conversations import Script as Scripted
 from rods.episode.drivers import played_again
-from rods.episode.engine import Trace
+from rods.episode.engine import Outcome, Trace
 from rods.errors import InfrastructureError, UserError
 from rods.gates import unjudgeable
 from rods.llm import Budget, Client
@@ -180,7 +181,10 @@ def test_a_tool_of_a_megabyte_and_a_user_without_end(stub: Stub) -> None:
     with models(stub) as players:
         job = players.job(TASK, TAGS, max_steps=8)
         stub.use(Script(answer=f"{ROLES}huge"))
-        assert played([job], [witness(TASK)])[0].end == "infrastructure"
+        with capture_logs() as told:
+            assert played([job], [witness(TASK)])[0].end == "infrastructure"
+        assert [(one["role"], one["of"]) for one in told] == [("simulated_tool", TASK.id)]
+        assert "characters, at most 100000 are read" in told[0]["why"]
         stub.use(Script(answer=f"{ROLES}endless"))
         assert isinstance(TASK.user, Persona)
         free = replace(TASK, limits=None, id="")
@@ -227,6 +231,10 @@ def test_what_models_have_said_is_taken_from_the_trace_when_an_episode_is_played
         read = Trace.from_json(json.loads(json.dumps(trace.as_json())))
         again = players.again(task, TAGS, read, max_steps=8)
         assert played_again(again, trace).as_json() == trace.as_json()
+    with models(stub) as players:
+        silent = play(players, TASK, [DONE])
+    flattered = replace(silent, outcome=Outcome(2, 2, ("met: all of 5",)))
+    assert played_again(players.again(TASK, TAGS, flattered, max_steps=8), flattered).outcome == silent.outcome
     with pytest.raises(UserError, match="no line to them"):
         play(Players(ENVIRONMENTS, SimulationSettings(**ALL)), kept[0][0], witness(kept[0][0]))
 
