@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from bench.fixtures.llm_stub import Script, Stub
 from prompts import load
@@ -18,7 +19,7 @@ from rods.config import Budgets, Endpoint, SimulationSettings
 from rods.conversations import Persona, Rubric
 from rods.conversations import Script as Scripted
 from rods.episode.drivers import played_again
-from rods.episode.engine import Trace
+from rods.episode.engine import Outcome, Trace
 from rods.errors import InfrastructureError, UserError
 from rods.gates import unjudgeable
 from rods.llm import Budget, Client
@@ -113,6 +114,20 @@ def test_models_play_and_judge_and_nothing_that_contradicts_itself_reaches_the_p
         assert contradictions(played(jobs, twice)) > 0
 
 
+def test_what_the_first_query_leaves_out_no_user_tells_unasked(stub: Stub) -> None:
+    knows = {"departure date": "the third of May", "cabin class": "business class"}
+    users = [Persona(f"Flight {n} to Rome.", "I want to fly.", knows, turns=3) for n in range(12)]
+    tasks = [replace(TASK, user=user, limits=None, id="") for user in users]
+    ask, noted = TAGS.answer("What is the departure date?"), TAGS.answer("Noted.")
+    stub.use(Script(answer=f"{ROLES}talkative"))
+    with models(stub, tools="procedural", verifier="procedural") as players:
+        jobs = [players.job(task, TAGS, max_steps=8) for task in tasks]
+        traces = [one for one in played(jobs, [[ask, noted, noted]] * 12) if one.end != "infrastructure"]
+    said = [[one.content for one in trace.messages if one.role == "user"] for trace in traces]
+    assert len(said) >= 6 and all(knows["departure date"] in "".join(texts) for texts in said)
+    assert not any(knows["cabin class"] in text for texts in said for text in texts)
+
+
 def test_without_a_call_or_with_text_that_cannot_be_read_no_verifier_is_asked(stub: Stub, bodies: Path) -> None:
     with models(stub, user="procedural") as players:
         job = players.job(TASK, TAGS, max_steps=8)
@@ -166,7 +181,10 @@ def test_a_tool_of_a_megabyte_and_a_user_without_end(stub: Stub) -> None:
     with models(stub) as players:
         job = players.job(TASK, TAGS, max_steps=8)
         stub.use(Script(answer=f"{ROLES}huge"))
-        assert played([job], [witness(TASK)])[0].end == "infrastructure"
+        with capture_logs() as told:
+            assert played([job], [witness(TASK)])[0].end == "infrastructure"
+        assert [(one["role"], one["of"]) for one in told] == [("simulated_tool", TASK.id)]
+        assert "characters, at most 100000 are read" in told[0]["why"]
         stub.use(Script(answer=f"{ROLES}endless"))
         assert isinstance(TASK.user, Persona)
         free = replace(TASK, limits=None, id="")
@@ -213,6 +231,10 @@ def test_what_models_have_said_is_taken_from_the_trace_when_an_episode_is_played
         read = Trace.from_json(json.loads(json.dumps(trace.as_json())))
         again = players.again(task, TAGS, read, max_steps=8)
         assert played_again(again, trace).as_json() == trace.as_json()
+    with models(stub) as players:
+        silent = play(players, TASK, [DONE])
+    flattered = replace(silent, outcome=Outcome(2, 2, ("met: all of 5",)))
+    assert played_again(players.again(TASK, TAGS, flattered, max_steps=8), flattered).outcome == silent.outcome
     with pytest.raises(UserError, match="no line to them"):
         play(Players(ENVIRONMENTS, SimulationSettings(**ALL)), kept[0][0], witness(kept[0][0]))
 
