@@ -24,13 +24,14 @@ from rods.conversations import Persona
 from rods.episode.users import procedural_user
 from rods.errors import UserError
 from rods.rules.difficulty import Levels
-from rods.simulation.generating import draw_task
+from rods.simulation.generating import WANTED, draw_task
 from rods.simulation.tools import from_mcp
 
 KNOWN_THINGS = 20  # an errand's knowledge at most, as its form wants it
 STATED = re.compile(r"(\w+)(?: of \w+ \S+)? is (\S.*?), not ")  # of a complaint: what a field has to be
 LEFT = re.compile(r"what happened before leaves one answer: (\{.*\})")
 IN_NO_LIST = "that would have shown it"
+WISH = "The user wants the assistant to "  # before the parts of a drawn task's intent
 DIALECTS = dialects.load("tags"), dialects.load("hermes"), dialects.load("compact")
 SPEAKER = re.compile(r"^(user|assistant|tool): ", re.MULTILINE)
 
@@ -97,10 +98,18 @@ class StubPlayers:
         return _ok(value)
 
     def user(self, asked: Asked) -> Answer:
-        """As the user that needs no model: it tells what it is asked for, and ends when it is asked nothing."""
-        knows = dict(_line(line) for line in asked.fields["knows"].splitlines() if ": " in line)
-        last = [text for speaker, text in _said(asked.fields["conversation"]) if speaker == "assistant"][-1:]
-        return {"message": procedural_user(Persona("-", "-", knows), [("-", "".join(last))])}
+        """As the user that needs no model: it tells what it is asked for. Asked nothing, it makes its next request, the
+        next part of its wish, and ends when it has no more."""
+        fields, said = asked.fields, _said(asked.fields["conversation"])
+        knows = dict(_line(line) for line in fields["knows"].splitlines() if ": " in line)
+        last = [text for speaker, text in said if speaker == "assistant"][-1:]
+        heard = " ".join(text for speaker, text in said if speaker == "user")
+        heard = heard.replace(knows.get(WANTED, "\n"), "").casefold()  # names all of them and asks for none
+        wishes = fields["intent"].removeprefix(WISH).removesuffix(".").split("; ")
+        made = [place for place, wish in enumerate(wishes) if wish.partition(" (")[0].casefold() in heard]
+        further = wishes[max(made, default=0) + 1 :][:1]  # a vague first message speaks of the first
+        texts = tuple(f"Good. Now please {wish}." for wish in further)
+        return {"message": procedural_user(Persona("-", "-", knows, further=texts), [("-", "".join(last))])}
 
     def verdict(self, asked: Asked) -> Answer:
         """Whether all that was expected was done, and nothing besides. A wish that was not fulfilled is severe."""

@@ -177,7 +177,7 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
     types = {task.type for task in train}
     found = []
     reachable = reachable_maximum(rules, types)
-    if reachable < rules.seeds_per_step:
+    if train and reachable < rules.seeds_per_step:
         found.append(
             f"the training tasks are all of the types {', '.join(sorted(types))}, so the quotas of [selection] allow "
             f"at most {reachable} seeds a step, not {rules.seeds_per_step} (groups, quota, pass_on_quota)"

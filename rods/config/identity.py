@@ -64,6 +64,7 @@ class DifficultyRules(Section):
     # share of the tasks that draw tools, calls, turns, persona and ambiguity from their lowest to the current level
     soft: float = Field(0.5, ge=0, le=1)
     most_tools: int = Field(10, ge=1)  # tools that a task offers at the highest level (001 D.4)
+    most_turns: int = Field(3, ge=1)  # texts of the user at the highest level; calls and replies follow (001 D.4)
     # dimensions that stay at their highest level (the ablations of 001 §4.3)
     hardest: tuple[Dimension, ...] = ()
 

@@ -22,6 +22,7 @@ from rods.conversations import Persona
 from rods.environments.base import Result, Tool
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
+from rods.episode.users import procedural_user
 from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError
 from rods.tasks import OpenTask
@@ -81,7 +82,9 @@ class Witness:
         task = job.task
         assert isinstance(task, OpenTask) and isinstance(task.user, Persona)
         self.dialect, self.user, self.left = job.dialect, task.user, list(calls)
-        later = Text.of(" | ".join(task.user.further))
+        # a model that plays the user knows what it wants further from its intent alone, and has to be asked
+        self.further = task.user.further if job.user is procedural_user else ()
+        later = Text.of(" | ".join(self.further))
         self.hidden = [one for one, words in task.user.knows.items() if not later.tells(words)]  # never said unasked
         self.asked = set[str]() if asks else set(self.hidden)  # topics
         self.questions = 0
@@ -93,7 +96,7 @@ class Witness:
             self.report += [_MARKS.sub(" ", each.content).strip()[:REPORTED] for each in need.messages[need.fresh :]]
         heard = Text.of("\n".join(each.content for each in need.messages if each.role not in ("system", "assistant")))
         texts = self.user.turns - need.turn - 1  # that the user may still say
-        requests = len(self.user.further) - (need.turn - self.questions)  # that it has not made
+        requests = len(self.further) - (need.turn - self.questions)  # that it has not made
         topics = [one for one in self.hidden if one not in self.asked and not heard.tells(self.user.knows[one])]
         known = bool(self.left) and all(told(leaf, heard) for _, leaf in leaves(dict(self.left[0].arguments)))
         asks = bool(topics) and texts > requests

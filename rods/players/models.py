@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
+import structlog
+
 from rods.answers import Unreadable
 from rods.asking import Questioner, Unanswered
 from rods.calls import Call
@@ -20,6 +22,7 @@ from rods.config import Information, Roles, SimulationSettings
 from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
 from rods.environments.base import Instance, Result, Tool, reference
 from rods.episode.engine import Exchange, Message, NeedCalls, NeedOutcome, Outcome
+from rods.episode.users import told_unasked
 from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.llm import Account, BudgetSpent, Client
 from rods.players.line import Line
@@ -30,6 +33,7 @@ from rods.simulation.roles import TOLD, Role, Simulation, without_asking
 from rods.simulation.world import RepositoryEnvironment
 from rods.tasks import OpenTask
 
+log = structlog.get_logger()
 T = TypeVar("T")
 Check = Callable[[T], Sequence[str]]
 OFFERS = 3  # sets of tools that a model is offered for a task
@@ -59,15 +63,16 @@ class Unusable(InfrastructureError):
 
 
 class Models:
-    """What all of them share: the line, the settings of `[simulation]` and `[roles]`, and the random seed."""
+    """What all of them share: the settings of `[simulation]` and `[roles]`, the random seed, and `line`, which gives
+    the line once it is open, and before raises UserError."""
 
-    def __init__(self, line: Line, settings: SimulationSettings, roles: Roles, random_seed: int) -> None:
+    def __init__(self, line: Callable[[], Line], settings: SimulationSettings, roles: Roles, random_seed: int) -> None:
         self.line, self.settings, self.roles, self.random_seed = line, settings, roles, random_seed
 
     def answer(self, account: str, question: Simulation[T], check: Check[T] = lambda answer: ()) -> T:
         """What the model says to `question`; with what `check` says against it, it is asked again. Raises
         InfrastructureError where no try can be used, and UserError where a budget is spent."""
-        return self.line.ask(lambda client: self.put(client, account, question, check))
+        return self.line().ask(lambda client: self.put(client, account, question, check))
 
     async def put(self, client: Client, account: str, question: Simulation[T], check: Check[T]) -> T:
         """The same, in the client's loop."""
@@ -94,6 +99,7 @@ class Models:
                 mend="mend" if "problem" in question.fields else "",
             )
         except Unanswered as failed:
+            log.warning("a player's answers cannot be used", role=question.role, of=account, why=failed.why[:400])
             what = f"{question.role} gave no answer that can be used in {self.settings.tries} tries: {failed.why}"
             raise Unusable(what) from failed
         except BudgetSpent as spent:
@@ -172,7 +178,8 @@ class ModelWorld:
 
 
 class ModelUser:
-    """A `rods.episode.users.User`: the personas of one task."""
+    """A `rods.episode.users.User`: the personas of one task. What tells unasked what the first query left out is asked
+    for again."""
 
     def __init__(self, models: Models, task: OpenTask, tools: Sequence[Tool]) -> None:
         self.models, self.task, self.tools, self.brief = models, task, tools, Brief.of(task)
@@ -180,7 +187,11 @@ class ModelUser:
     def __call__(self, persona: Persona, said: Exchange) -> str:
         lines = [line for text, answer in said for line in (f"user: {text}", f"assistant: {answer}")]
         question = roles.ask_user(self.brief, self.tools, self.models.cut(lines), self.models.hidden("simulated_user"))
-        return self.models.answer(self.task.id, question)
+
+        def unasked(text: str) -> list[str]:
+            return [f"nobody has asked for this yet: {topic}" for topic in told_unasked(persona, said, text)]
+
+        return self.models.answer(self.task.id, question, unasked)
 
 
 class ModelVerifier:
@@ -191,16 +202,20 @@ class ModelVerifier:
 
     def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
         """Raises InfrastructureError where no verdict can be had."""
-        steps = [step for turn in need.turns for step in turn.steps]
-        malformed = any(step.error is not None for step in steps)
-        found = without_asking(sum(len(step.calls) for step in steps), malformed)
-        if found is None:
-            conversation, hidden = self.models.shown(need.messages), self.models.hidden("simulated_verifier")
-            question = roles.ask_verifier(self.brief, self.tools, conversation, hidden)
-            found = self.models.answer(self.task.id, question)
-            met = f"met: {', '.join(found.met) or 'none'} of {len(self.brief.criteria)}"
-            return Outcome(found.verdict + 1, RUBRIC_LEVELS, (met, *([found.reason] if found.reason else [])))
-        return Outcome(found.verdict + 1, RUBRIC_LEVELS, (found.reason,))
+        if (clear := unasked(need)) is not None:
+            return clear
+        conversation, hidden = self.models.shown(need.messages), self.models.hidden("simulated_verifier")
+        found = self.models.answer(self.task.id, roles.ask_verifier(self.brief, self.tools, conversation, hidden))
+        met = f"met: {', '.join(found.met) or 'none'} of {len(self.brief.criteria)}"
+        return Outcome(found.verdict + 1, RUBRIC_LEVELS, (met, *([found.reason] if found.reason else [])))
+
+
+def unasked(need: NeedOutcome) -> Outcome | None:
+    """The verdict on an episode that needs no verifier; None for any other."""
+    steps = [step for turn in need.turns for step in turn.steps]
+    malformed = any(step.error is not None for step in steps)
+    clear = without_asking(sum(len(step.calls) for step in steps), malformed)
+    return None if clear is None else Outcome(clear.verdict + 1, RUBRIC_LEVELS, (clear.reason,))
 
 
 class ModelGenerator:
@@ -213,7 +228,7 @@ class ModelGenerator:
 
     def __call__(self, wanted: Sequence[Wanted]) -> list[OpenTask]:
         """Raises InfrastructureError where a task cannot be had."""
-        return self.models.line.ask(lambda client: self._every(client, wanted))
+        return self.models.line().ask(lambda client: self._every(client, wanted))
 
     async def _every(self, client: Client, wanted: Sequence[Wanted]) -> list[OpenTask]:
         made = await asyncio.gather(*(self._task(client, one) for one in wanted), return_exceptions=True)

@@ -7,18 +7,18 @@ are the environment's, or a model's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from rods.config import Roles, SimulationSettings
 from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
 from rods.dialects.base import Dialect
-from rods.environments.base import Environment, Instance
+from rods.environments.base import Environment, Instance, kept
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedOutcome, Outcome, Trace
-from rods.episode.goals import goal_of
+from rods.episode.goals import Goal, WholeGoal, goal_of
 from rods.errors import UserError
 from rods.interfaces.base import IDENTITY, Interface
 from rods.players.line import Line
@@ -55,14 +55,14 @@ class Players:
         if not by_rubric or self.settings.verifier == "procedural":
             parts["goal"] = self._goal(environment, task)
         if isinstance(task, OpenTask) and (modelled := self.modelled(task)):
-            tools = [environment.tools()[name] for name in task.tools]
+            tools, models = [environment.tools()[name] for name in task.tools], self.models()
             if "verifier" in modelled:
-                parts["goal"] = Later(lambda: ModelVerifier(self.models(), task, tools))
+                parts["goal"] = ModelVerifier(models, task, tools)
             if "user" in modelled:
-                parts["user"] = lambda persona, said: ModelUser(self.models(), task, tools)(persona, said)
+                parts["user"] = ModelUser(models, task, tools)
             if "tools" in modelled:
                 documents = documented(environment)
-                parts["world"] = lambda: ModelWorld(self.models(), task, documents)
+                parts["world"] = lambda: ModelWorld(models, task, documents)
             parts["waits"] = True
         return Job(task, environment, dialect, interface=interface, max_steps=max_steps, **parts)
 
@@ -87,20 +87,23 @@ class Players:
         return frozenset(possible).intersection(self.settings.by_model)
 
     def generator(self, environment: RepositoryEnvironment, random_seed: int) -> Generator:
-        """The model that thinks up tasks over the tools of `environment`. Raises UserError as `models`."""
+        """The model that thinks up tasks over the tools of `environment`."""
         return ModelGenerator(self.models(), environment, random_seed)
 
     def models(self) -> Models:
-        """Raises UserError where nobody has opened a line to them."""
+        """What asks them, once a line is open."""
+        return Models(self._open_line, self.settings, self.roles, self.random_seed)
+
+    def _open_line(self) -> Line:
         if self.line is None:
             raise UserError(
                 "models play, and there is no line to them",
                 where="[simulation]",
                 remedy="let the command that plays open one (buffers.playing), or play without models",
             )
-        return Models(self.line, self.settings, self.roles, self.random_seed)
+        return self.line
 
-    def _goal(self, environment: Environment, task: AnyTask) -> Any:
+    def _goal(self, environment: Environment, task: AnyTask) -> Goal | WholeGoal:
         if not isinstance(task, OpenTask) or not isinstance(task.goal, Rubric):
             return goal_of(environment, task)
         if why := unjudged(task.goal):
@@ -111,16 +114,6 @@ class Players:
                 "your own and report them (`rods observe`, kind rubric)",
             )
         return ByRule(task, documented(environment).repository.tools)
-
-
-class Later:
-    """A `WholeGoal` that is made when it is asked."""
-
-    def __init__(self, made: Callable[[], ModelVerifier]) -> None:
-        self._made = made
-
-    def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
-        return self._made().outcome(instance, need)
 
 
 class ByRule:
@@ -137,6 +130,7 @@ class ByRule:
         return Outcome(found.verdict + 1, RUBRIC_LEVELS, (found.reason,))
 
 
+@kept
 def documented(environment: Environment) -> RepositoryEnvironment:
     """The tools of any environment as documents; what they do is known of a repository's alone."""
     if isinstance(environment, RepositoryEnvironment):

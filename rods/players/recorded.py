@@ -10,6 +10,7 @@ from rods.conversations import Persona
 from rods.environments.base import Instance, Result
 from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome, Trace
 from rods.errors import InfrastructureError, Unsupported
+from rods.players.models import unasked
 
 
 class RecordedWorld:
@@ -56,12 +57,14 @@ class RecordedUser:
 
 
 class RecordedOutcome:
-    """The verdict of the trace."""
+    """The verdict of the trace, where a model had to be asked for it."""
 
     def __init__(self, trace: Trace) -> None:
         self._outcome = trace.outcome
 
     def outcome(self, instance: Instance, need: NeedOutcome) -> Outcome:
+        if (clear := unasked(need)) is not None:
+            return clear
         if self._outcome is None:
             raise InfrastructureError("the trace has no verdict")
         return self._outcome

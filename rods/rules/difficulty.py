@@ -89,7 +89,7 @@ def level(difficulty: int, low: int, high: int) -> int:
 def limits(rules: DifficultyRules, dimension: Dimension) -> tuple[int, int]:
     """The lowest and the highest level of a dimension."""
     low, high = RANGES[dimension]
-    return (low, rules.most_tools) if dimension == "tools" else (low, high)
+    return low, {"tools": rules.most_tools, "turns": rules.most_turns - 1}.get(dimension, high)
 
 
 def levels(rules: DifficultyRules, difficulty: int, random_seed: int, step: int, slot: int) -> Levels:

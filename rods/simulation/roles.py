@@ -108,7 +108,7 @@ def ask_for_task(
         "tools": _documents(tools),
         "area": "; ".join(dict.fromkeys(repository.categories[tool.group] for tool in tools)),
         "calls": f"{levels.calls} call{'s' if levels.calls > 1 else ''}",
-        **{name: said(f"{name}_{getattr(levels, name)}") for name in ("turns", "persona", "ambiguity")},
+        **{name: said(f"{name}_{min(2, getattr(levels, name))}") for name in ("turns", "persona", "ambiguity")},
         "problem": problem,
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -98,7 +99,7 @@ def test_a_call_comes_back_as_it_was_given_and_what_was_removed_is_gone() -> Non
 
 @WAYS
 def test_its_user_tells_what_it_is_asked_for_and_ends_when_it_is_asked_nothing(constrained: bool) -> None:
-    task = drawn(1)
+    task = draw_task(REPOSITORY, replace(HARDEST, calls=1, turns=0), 3, 1, 0)
     topic, words = next((name, each) for name, each in task.knows.items() if name in task.hidden)
     talk = f"user: {task.first_query}\nassistant: What about the {topic}?"
     assert words in ask(roles.ask_user(task, tools(task), talk), constrained=constrained)
@@ -108,6 +109,20 @@ def test_its_user_tells_what_it_is_asked_for_and_ends_when_it_is_asked_nothing(c
         == ""
     )
     assert ask(roles.ask_user(task, tools(task), "assistant: Done."), answer=faulty.endless)
+
+
+def test_its_user_makes_one_request_after_the_other() -> None:
+    several = [task for task in map(drawn, range(20)) if task.further]
+    assert len(several) > 5
+    for task in several:
+        talk = f"user: {task.first_query}"
+        for wanted in task.further:
+            talk += "\nassistant: That is done."
+            text = ask(roles.ask_user(task, tools(task), talk))
+            told = [value for call in task.calls for value in call.arguments.values() if str(value) in wanted]
+            assert all(str(value) in text for value in told), (wanted, text)
+            talk += f"\nuser: {text}"
+        assert ask(roles.ask_user(task, tools(task), f"{talk}\nassistant: That is done.")) == ""
 
 
 @WAYS

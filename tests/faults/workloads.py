@@ -34,6 +34,7 @@ from trainer.main import run as trainer_main
 from worlds.sources import load_tasks
 
 VALUES: dict[str, Any] = {
+    "source": {"drawn": 0.25},
     "data": {"tasks": "desk-small", "train": 8, "held_out": 2},
     "policy": {"kind": "simulated", "skill": 0.5, "growth": 0.01},
     "rollouts": {"rollouts_per_task": 4},

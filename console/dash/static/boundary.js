@@ -92,9 +92,9 @@ export function view(root, { run, rest }) {
       const away = 2.1 * Math.sqrt(turn) * 2, angle = turn * 2.4;
       let circle = circles.get(task);
       if (!circle) {
-        circle = svg("circle", { onclick: () => (location.hash = address(run, "task", [task])) }, svg("title"));
+        circle = svg("circle", {}, svg("title"));
         circles.set(task, circle);
-        layer.append(circle);
+        layer.append(svg("a", { href: address(run, "task", [task]) }, circle));
       }
       circle.setAttribute("cx", x(mean) + away * Math.cos(angle));
       circle.setAttribute("cy", y(variance) + away * Math.sin(angle));
@@ -104,7 +104,7 @@ export function view(root, { run, rest }) {
     }
     for (const [task, circle] of circles)
       if (dots.get(task)?.[1] == null) {
-        circle.remove();
+        circle.parentNode.remove();
         circles.delete(task);
       }
     const told = ZONES.map((name) => `${counts[name]} ${name.replace("_", " ")}`).join(", ");

@@ -50,6 +50,11 @@ async def test_the_page_shows_the_numbers_of_status_and_moves_with_them(
             await page.until("document.querySelectorAll('canvas').length >= 3")
             sources = "[...document.querySelectorAll('.figure, .chart')].every((one) => one.title)"
             assert await page.ask(sources), "a number without its source"
+            await page.screen(390, 800, dark=True)  # nothing is wider than a phone but what scrolls by itself
+            for view in ("run", "boundary", "pool", "funnel", "lineage", "compare", "logs"):
+                await page.ask(f"location.hash = '#/copy/{view}'")
+                await page.until("document.querySelector('#view :is(table, circle, canvas, .bar, svg.tree)') !== null")
+                assert await page.ask("document.documentElement.scrollWidth") <= 390, view
             assert page.complaints == []
 
 
@@ -74,6 +79,12 @@ async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_pat
             told = await page.ask(f"import('conversation').then((one) => one.conversation({drawn}).innerText)")
             for said in ("user who is played", "Falcon's.", "And owl's?", "The bill is paid.", 'pay_bill(bill="i13")'):
                 assert said in told
+            for key, view, there in (("4", "funnel", ".bar"), ("2", "boundary", "svg.boundary a circle")):
+                await page.send("Input.dispatchKeyEvent", type="keyDown", key=key, text=key)
+                await page.until(f"location.hash === '#/run/{view}' && document.querySelector('{there}') !== null")
+            await page.ask("document.querySelector('svg.boundary a').focus()")
+            await page.send("Input.dispatchKeyEvent", type="keyDown", key="Enter", text="\r")
+            await page.until("location.hash.startsWith('#/run/task/')")
             variant = registry.answer("run", "pool", {})["variants"][0]
             await page.open(f"{address}/#/run/pool")
             await page.until("document.querySelectorAll('tbody tr').length > 0")

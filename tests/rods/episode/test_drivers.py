@@ -129,7 +129,7 @@ def test_a_player_that_breaks_ends_its_own_episode(driver: Driver, error: Except
 
 
 def test_only_time_that_is_spent_on_computing_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drivers, "Lanes", partial(Lanes, patience=0.4))
+    monkeypatch.setattr(drivers, "Lanes", partial(Lanes, patience=0.8))
     over = threading.Event()
 
     def hung(persona: Persona, said: Exchange) -> str:
@@ -138,7 +138,7 @@ def test_only_time_that_is_spent_on_computing_counts(monkeypatch: pytest.MonkeyP
 
     def queued(persona: Persona, said: Exchange) -> str:
         with outside():
-            time.sleep(0.9)
+            time.sleep(1.3)
         return procedural_user(persona, said)
 
     jobs = [replace(job(), user=user, waits=True) for user in (hung, queued)]

@@ -16,6 +16,7 @@ from rods.conversations import Persona, Rubric
 from rods.environments.base import Instance, Result, reference
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedOutcome, Outcome
+from rods.episode.users import procedural_user
 from rods.errors import InfrastructureError
 from rods.gates import SimilarityIndex
 from rods.gates.drawn import Playing, check_drawn, replayed_drawn, ungrounded
@@ -95,6 +96,17 @@ def test_a_witness_asks_calls_and_reports() -> None:
     users = [message.content for message in trace.messages if message.role == "user"]
     assert isinstance(vague.user, Persona) and vague.user.knows["what is wanted"] not in users[0]
     assert any(vague.user.knows["what is wanted"] in text for text in users)
+
+
+def test_a_user_that_makes_no_request_of_its_own_is_asked() -> None:
+    """As a model may be, which knows of further requests from its intent alone."""
+    several = task(replace(HARD, turns=2, ambiguity=0))
+    assert isinstance(several.user, Persona) and several.user.further
+
+    def quiet(candidate: OpenTask) -> Job:
+        return replace(playing(candidate), user=lambda who, said: procedural_user(replace(who, further=()), said))
+
+    assert refusals(several, play=quiet) == refusals(several) == {}
 
 
 def test_a_tool_that_is_not_offered_or_not_there_is_refused() -> None:

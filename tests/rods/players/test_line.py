@@ -14,7 +14,7 @@ from rods.players.line import Line
 
 def test_who_waits_for_a_model_does_not_hang() -> None:
     """The client has deadlines of its own; a queue before the server may be longer than any computation."""
-    with Stub(Script(latency=0.8)) as stub, Lanes(1, patience=0.2) as lanes:
+    with Stub(Script(latency=1.0)) as stub, Lanes(1, patience=0.5) as lanes:
         endpoint = Endpoint(model="stub", urls=(stub.url,), retry_seconds=0.5).giving_up
         with Line(lambda: Client([endpoint])) as line:
             request = Request("user", [{"role": "user", "content": "?"}])

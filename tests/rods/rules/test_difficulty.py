@@ -47,6 +47,13 @@ def test_no_cap_keeps_a_task_from_being_solved() -> None:
     assert levels(HARD, 1, 0, 1, 0).caps == (1, 1, 2) and levels(HARD, 100, 0, 1, 0).caps == (3, 3, 6)
 
 
+@pytest.mark.parametrize(("most_turns", "caps"), [(1, (1, 3, 4)), (3, (3, 3, 6)), (5, (5, 5, 10))])
+def test_the_most_turns_move_the_caps(most_turns: int, caps: tuple[int, int, int]) -> None:
+    """001 D.6, but that a conversation always has room for its expected calls."""
+    rules = DifficultyRules(soft=0.0, most_turns=most_turns)
+    assert levels(rules, 100, 0, 1, 0).caps == caps and levels(rules, 1, 0, 1, 0).caps == (1, 1, 2)
+
+
 def test_the_paper_s_example_of_three_levels() -> None:
     found = [level(difficulty, 0, 2) for difficulty in range(1, 101)]
     assert found == [0] * 49 + [1] * 50 + [2]
