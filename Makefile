@@ -5,7 +5,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 export PYTHON TORCH_INDEX
 
-.PHONY: help demo test lint docs bench faults llm-server llm-smoke
+.PHONY: help demo test lint docs bench faults llm-server llm-smoke mcp-servers
 help:
 	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
 	@echo "make test   run all tests"
@@ -15,6 +15,7 @@ help:
 	@echo "make faults sweep kills, full disks, power cuts and damage over everything that is written; about an hour"
 	@echo "make llm-server  serve a small language model on this machine's CPU (about 4 GB, once)"
 	@echo "make llm-smoke   test against that server"
+	@echo "make mcp-servers  fetch MCP servers that others wrote (200 MB, needs npm) and test against them"
 
 demo:
 	@sh console/setup.sh demo
@@ -51,6 +52,11 @@ llm-server:
 	@sh console/setup.sh dev
 	@sh bench/fixtures/llm_server/setup.sh
 	@$(BIN)/python -m bench.fixtures.llm_server
+
+mcp-servers:
+	@sh console/setup.sh dev
+	@PATH="$$(sh bench/fixtures/mcp_servers.sh):$$PATH" RODS_MCP=1000 OMP_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest --timeout=3600 tests/worlds/mcp/test_foreign.py
 
 llm-smoke:
 	@sh console/setup.sh dev

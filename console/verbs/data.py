@@ -19,7 +19,9 @@ from rods.commands import Json
 if TYPE_CHECKING:
     from rods.tasks import AnyTask
 
-Name = Annotated[str, Parameter(help="desk, bfcl, or your own package.module:factory or file.py:factory.")]
+NAMES = "desk, bfcl, your own package.module:factory or file.py:factory, or the file.json of an MCP server."
+Name = Annotated[str, Parameter(help=NAMES)]
+Several = Annotated[tuple[str, ...], Parameter(negative=())]
 Tasks = Annotated[Path | None, Parameter(help="A JSONL file of tasks of this environment; probes with their calls.")]
 Mutations = Annotated[int, Parameter(help="How many mutated rollouts to compare beside the 800 ground truths.")]
 RandomSeed = Annotated[int, Parameter(help="What the mutations are drawn from.")]
@@ -178,6 +180,78 @@ def _write(tasks: Sequence[AnyTask], out: Path, as_json: bool) -> None:
         print_json({"tasks": len(tasks), "out": out})
         return
     print(f"{len(tasks)} tasks in {out}")
+
+
+def add_environment(
+    name: Annotated[str, Parameter(help="What it is to be called: NAME.json is written.")],
+    /,
+    *command: Annotated[str, Parameter(allow_leading_hyphen=True, help="After --: the command that starts it.")],
+    url: Annotated[str, Parameter(help="Its address instead (streamable HTTP).")] = "",
+    files: Annotated[str, Parameter(help="A folder that every world gets a copy of, as /world.")] = "",
+    env: Annotated[Several, Parameter(help="KEY=VALUE for its process; {folder} is the world's own folder.")] = (),
+    reads: Annotated[Several, Parameter(help="A tool that changes nothing, beside those that say so.")] = (),
+    probe: Annotated[Several, Parameter(help="A call of such a tool, name(key=value), that shows the state.")] = (),
+    compared: Annotated[Several, Parameter(help="A pattern of files in its folder that are part of the state.")] = (),
+    minted: Annotated[Several, Parameter(help="KIND=PATTERN, with one group: values made up anew in each world.")] = (),
+    without: Annotated[Several, Parameter(help="A tool that is not offered.")] = (),
+    warm: Annotated[int, Parameter(help="How many servers are started and wait.")] = 2,
+    replace: Annotated[bool, Parameter(help="Write over a description that is there.", negative=())] = False,
+    as_json: Json = False,
+) -> None:
+    """Describe an MCP server as an environment: start it, pin its tools, write NAME.json (docs/mcp.md)."""
+    from rods.errors import UserError
+    from worlds.mcp.description import Description, asked
+    from worlds.mcp.sessions import Session
+
+    path = Path(name.removesuffix(".json") + ".json")
+    if path.exists() and not replace:
+        raise UserError("is there already", where=str(path), remedy="--replace writes over it")
+    told = {"env": env, "minted": minted}
+    pairs = {}
+    for option, given in told.items():
+        if wrong := next((each for each in given if "=" not in each), None):
+            raise UserError(f"{wrong!r} has no =", where=f"--{option}", remedy="write KEY=VALUE")
+        pairs[option] = dict(each.split("=", 1) for each in given)
+    found = Description.of(
+        str(path),
+        {
+            "command": list(command),
+            "url": url,
+            "files": files,
+            "reads": list(reads),
+            "probes": list(probe) or None,
+            "compared": list(compared),
+            "without": list(without),
+            "warm": warm,
+            **pairs,
+        },
+    )
+    session = Session(found.beside(path)).wait()
+    session.end()
+    found = asked(found, session.tools, session.about)
+    try:
+        path.write_bytes(found.written())
+    except OSError as error:
+        what = f"cannot write ({error.strerror})"
+        raise UserError(what, where=str(path), remedy="choose another name") from error
+    shown = {
+        "environment": str(path),
+        "server": found.server,
+        "tools": [tool["name"] for tool in found.tools],
+        "reads": found.reads,
+        "probes": found.probes,
+    }
+    if as_json:
+        print_json(shown)
+        return
+    print(f"{path}: {len(found.tools)} tools of {found.server['name']} {found.server['version']}")
+    print(f"  change nothing: {', '.join(found.reads) or 'none says so (--reads)'}")
+    shows = [*(found.probes or ()), *found.compared]
+    if found.probes is None:
+        print("  nothing shows its state, so ground-truth calls cannot be scored: name calls that do (--probe)")
+    else:
+        print(f"  its state is what these answer: {', '.join(shows) or 'it has none'}")
+    print(f"  `rods env check {path}` tries whether all this holds")
 
 
 def check_environment(name: Name, /, *, tasks: Tasks = None, as_json: Json = False) -> int:

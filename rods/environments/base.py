@@ -18,12 +18,14 @@ from rods.tasks import EnvironmentRef
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What an environment can do. `deterministic`: equal state and calls give equal results, byte for byte."""
+    """What an environment can do. `deterministic`: equal state and calls give equal results, byte for byte. `waits`:
+    its calls wait for another process or machine, so that episodes in it are advanced in threads, together."""
 
     deterministic: bool = True
     snapshot: bool = True
     fork: bool = True
     state_visible: bool = True
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

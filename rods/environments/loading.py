@@ -1,8 +1,10 @@
 """Finds environments by name: `desk`, `bfcl`, `repository`, or a user's own: `package.module:factory`,
-`file.py:factory`, or `folder/`, a folder of tool documents (docs/trustee.md)."""
+`file.py:factory`, `folder/`, a folder of tool documents (docs/trustee.md), or `file.json`, the description of an MCP
+server (docs/mcp.md)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -12,23 +14,23 @@ from rods.functions import made_by, named_function
 
 if TYPE_CHECKING:
     from rods.config import Sandbox
-    from rods.environments.sandbox.environment import Sandboxed
 
 BUILT_IN = ("desk", "bfcl", "repository")  # "NAME" is short for "worlds.NAME:environment"
+# what makes an environment of the files that its name leads to, by how the name ends
+DESCRIBED = {"/": "worlds.repository:of_folder", ".json": "worlds.mcp:described"}
 
 
 class Environments:
     """The environments of one program or one run, each made when it is first asked for.
 
     Those that `sandbox` names run in confined worker processes (docs/sandbox.md), the others in this process. Two
-    objects with different settings can be used side by side. As a context manager it ends the worker processes;
-    otherwise they end with this process.
+    objects with different settings can be used side by side. As a context manager it ends their processes; otherwise
+    they end with this process.
     """
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
         self._sandbox = sandbox
         self._made: dict[str, Environment] = {}
-        self._confined: list[Sandboxed] = []
 
     def load(self, name: str) -> Environment:
         """The environment called `name`, the same object at every call. Raises UserError when it cannot be found, made,
@@ -38,10 +40,11 @@ class Environments:
         return self._made[name]
 
     def close(self) -> None:
-        """Ends the worker processes of confined environments; these cannot be used any more."""
-        self._made.clear()
-        while self._confined:
-            self._confined.pop().close()
+        """Ends the processes of environments that have some; these cannot be used any more."""
+        while self._made:
+            close: Callable[[], None] | None = getattr(self._made.popitem()[1], "close", None)
+            if close is not None:
+                close()
 
     def __enter__(self) -> Self:
         return self
@@ -51,16 +54,17 @@ class Environments:
 
     def _make(self, name: str) -> Environment:
         where = f"environment {name!r}"
-        if name.endswith("/"):
-            of_folder = named_function("worlds.repository:of_folder", where=where)
-            documented: Environment = of_folder(name)
-            return documented
+        for ending, factory in DESCRIBED.items():
+            if name.endswith(ending):
+                described: Environment = named_function(factory, where=where)(name)
+                return described
         factory = f"worlds.{name}:environment" if name in BUILT_IN else name
         if ":" not in factory:
             raise UserError(
                 "unknown environment",
                 where=where,
-                remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory', 'file.py:factory', 'folder/'",
+                remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory', 'file.py:factory', 'folder/', "
+                "'file.json'",
             )
         if self._sandbox is not None and name in self._sandbox.environments:
             return self._confine(name, factory, self._sandbox)
@@ -78,7 +82,7 @@ class Environments:
             )
         if (file := factory.rpartition(":")[0]).endswith(".py"):
             factory = str(Path(file).absolute()) + factory.removeprefix(file)  # the process starts elsewhere
-        made = confined(
+        return confined(
             factory,
             lowest_tier=sandbox.lowest_tier,
             workers=sandbox.workers,
@@ -86,5 +90,3 @@ class Environments:
             memory=sandbox.memory_bytes,
             readable=sandbox.readable,
         )
-        self._confined.append(made)
-        return made

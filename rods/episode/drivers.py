@@ -65,6 +65,11 @@ class Job:
     world: Callable[[], Instance] | None = None
     waits: bool = False
 
+    @property
+    def slow(self) -> bool:
+        """Whether it, or the environment itself, waits for somebody else."""
+        return self.waits or self.environment.features.waits
+
     def engine(self) -> Generator[Request, Answer, Trace]:
         """The episode, before its first request."""
         return episode(
@@ -120,7 +125,7 @@ class _Running:
         except (InfrastructureError, UserError):
             raise
         except Exception as error:
-            if not self.job.waits:
+            if not self.job.slow:
                 raise
             log.warning("a player broke", task=self.job.task.id, exc_info=True)
             raise InfrastructureError(f"a player broke: {error!r}") from error
@@ -172,12 +177,12 @@ def run_lockstep(
     running = [_Running(job) for job in jobs]
     traces: list[Trace | None] = [None] * len(jobs)
     answers: dict[int, Reply | None] = dict.fromkeys(range(len(jobs)))
-    slow = sum(job.waits for job in jobs)
+    slow = sum(job.slow for job in jobs)
     with Lanes(slow, "player") if slow else nullcontext() as threads:
         while answers:
             begun: dict[int, Future[NeedText | Trace]] = {}
             if threads is not None:
-                begun = {i: threads.submit(running[i].advance, answers[i]) for i in answers if running[i].job.waits}
+                begun = {i: threads.submit(running[i].advance, answers[i]) for i in answers if running[i].job.slow}
             requests = {i: running[i].advance(answers[i]) for i in answers if i not in begun}
             for index, future in begun.items():
                 try:
@@ -201,7 +206,7 @@ async def run_episode(
 ) -> Trace:
     """Runs one job, awaiting text from `complete`. It is advanced in one of `threads`; without, in place, or in a
     thread of its own where it waits."""
-    if threads is None and job.waits:
+    if threads is None and job.slow:
         with Lanes(1, "player") as own:
             return await run_episode(job, complete, own)
     running = _Running(job)

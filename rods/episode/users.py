@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rods.analysis.says import stems
+from rods.analysis.says import Text, stems
 from rods.conversations import Persona
 from rods.episode.engine import Exchange
 
@@ -20,6 +20,7 @@ from rods.episode.engine import Exchange
 User = Callable[[Persona, Exchange], str]
 NOTHING_TO_ADD = "I have nothing to add to that."  # to a question about nothing that it knows
 SAID_ALREADY = "As I said:"
+SHORT = 4  # characters below which a text is no sign that something was told: a number, yes, no
 
 
 def procedural_user(persona: Persona, said: Exchange) -> str:
@@ -28,9 +29,31 @@ def procedural_user(persona: Persona, said: Exchange) -> str:
     if "?" not in answer:
         made = {text for text, _ in said}
         return next((text for text in persona.further if text not in made), "")
-    asked = frozenset(stems(answer))
-    topics = [topic for topic in persona.knows if (words := frozenset(stems(topic))) and words <= asked]
-    if not topics:
+    if not (topics := named(persona, answer)):
         return NOTHING_TO_ADD
     texts = " ".join(persona.knows[topic] for topic in topics)
     return f"{SAID_ALREADY} {texts}" if any(texts in text for text, _ in said) else texts
+
+
+def named(persona: Persona, text: str) -> list[str]:
+    """The topics that the user knows about and `text` names."""
+    heard = frozenset(stems(text))
+    return [topic for topic in persona.knows if (words := frozenset(stems(topic))) and words <= heard]
+
+
+def told_unasked(persona: Persona, said: Exchange, text: str) -> list[str]:
+    """The topics whose words `text` tells although they were left out so far and nobody asks for them; what belongs to
+    a further request is not left out. A question that names no topic, in whatever words it is put, may be about any."""
+    answer, told = said[-1][1], Text.of(text)
+    asked = named(persona, answer)
+    if "?" in answer and not asked:
+        return []
+    known = Text.of(" | ".join([*(text for text, _ in said), *persona.further]))
+    return [
+        topic
+        for topic, words in persona.knows.items()
+        if len(words) >= SHORT
+        and told.tells(words)
+        and not known.tells(words)
+        and not ("?" in answer and topic in asked)
+    ]

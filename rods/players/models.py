@@ -22,6 +22,7 @@ from rods.config import Information, Roles, SimulationSettings
 from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
 from rods.environments.base import Instance, Result, Tool, reference
 from rods.episode.engine import Exchange, Message, NeedCalls, NeedOutcome, Outcome
+from rods.episode.users import told_unasked
 from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.llm import Account, BudgetSpent, Client
 from rods.players.line import Line
@@ -177,7 +178,8 @@ class ModelWorld:
 
 
 class ModelUser:
-    """A `rods.episode.users.User`: the personas of one task."""
+    """A `rods.episode.users.User`: the personas of one task. What tells unasked what the first query left out is asked
+    for again."""
 
     def __init__(self, models: Models, task: OpenTask, tools: Sequence[Tool]) -> None:
         self.models, self.task, self.tools, self.brief = models, task, tools, Brief.of(task)
@@ -185,7 +187,11 @@ class ModelUser:
     def __call__(self, persona: Persona, said: Exchange) -> str:
         lines = [line for text, answer in said for line in (f"user: {text}", f"assistant: {answer}")]
         question = roles.ask_user(self.brief, self.tools, self.models.cut(lines), self.models.hidden("simulated_user"))
-        return self.models.answer(self.task.id, question)
+
+        def unasked(text: str) -> list[str]:
+            return [f"nobody has asked for this yet: {topic}" for topic in told_unasked(persona, said, text)]
+
+        return self.models.answer(self.task.id, question, unasked)
 
 
 class ModelVerifier:

@@ -49,6 +49,13 @@ EXPECTED = {
     "data bfcl": ([], ["--out", "--json"]),
     "data export": (["FILE", "FOLDER"], ["--json"]),
     "data import": (["FOLDER", "OUT"], ["--json"]),
+    "env add": (
+        ["NAME", "COMMAND"],
+        [
+            *("--url", "--files", "--env", "--reads", "--probe", "--compared", "--minted", "--without", "--warm"),
+            *("--replace", "--json"),
+        ],
+    ),
     "env check": (["NAME"], ["--tasks", "--json"]),
     "replay bfcl": ([], ["--mutations", "--random-seed", "--json"]),
 }

@@ -114,6 +114,20 @@ def test_models_play_and_judge_and_nothing_that_contradicts_itself_reaches_the_p
         assert contradictions(played(jobs, twice)) > 0
 
 
+def test_what_the_first_query_leaves_out_no_user_tells_unasked(stub: Stub) -> None:
+    knows = {"departure date": "the third of May", "cabin class": "business class"}
+    users = [Persona(f"Flight {n} to Rome.", "I want to fly.", knows, turns=3) for n in range(12)]
+    tasks = [replace(TASK, user=user, limits=None, id="") for user in users]
+    ask, noted = TAGS.answer("What is the departure date?"), TAGS.answer("Noted.")
+    stub.use(Script(answer=f"{ROLES}talkative"))
+    with models(stub, tools="procedural", verifier="procedural") as players:
+        jobs = [players.job(task, TAGS, max_steps=8) for task in tasks]
+        traces = [one for one in played(jobs, [[ask, noted, noted]] * 12) if one.end != "infrastructure"]
+    said = [[one.content for one in trace.messages if one.role == "user"] for trace in traces]
+    assert len(said) >= 6 and all(knows["departure date"] in "".join(texts) for texts in said)
+    assert not any(knows["cabin class"] in text for texts in said for text in texts)
+
+
 def test_without_a_call_or_with_text_that_cannot_be_read_no_verifier_is_asked(stub: Stub, bodies: Path) -> None:
     with models(stub, user="procedural") as players:
         job = players.job(TASK, TAGS, max_steps=8)

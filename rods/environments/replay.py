@@ -1,0 +1,302 @@
+"""An environment that can neither be copied nor looked into, as one that can: a copy is a fresh world and the calls so
+far, and two worlds are equal when declared read-only probes answer alike in both.
+
+`Replayed(inner, …)` needs no more of an instance of `inner` than `call`. What it promises rests on three declarations:
+
+- `reads`, tools that change nothing: they are not repeated, and a copy asks its origin's world.
+- `probes`, calls of such tools: what they answer is the state.
+- `minted`, patterns of values that a server makes up anew in each world (handles, ids), each with one group. Outside
+  they bear a name that says where they came from: the call, which of its repetitions, and the place in its answer. So
+  two servers that made up other values give the same texts, and a task's calls name what an earlier call made.
+
+Where a repeated call answers otherwise than it did, that is an InfrastructureError: such a world is no copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import orjson
+
+from rods.calls import Call
+from rods.canonical import canonical, content_id
+from rods.environments.base import Environment, Instance, Result, Tool
+from rods.errors import InfrastructureError, Unsupported
+from rods.faults import BREAKS_DOCUMENT
+
+T = TypeVar("T")
+BEHAVIOUR = 1  # of this module; part of an environment's hash
+CALLS = "calls"  # the key of a state that holds what its world has lived through
+SHORTEST = 4  # characters of a minted value: a shorter one would be found in what has nothing to do with it
+_DIGITS = 8  # of a name
+
+
+class Replayed:
+    """The `Environment` made of `inner`. `probes`: None where nothing is known that shows the state; none at all for a
+    server without any. An argument of a probe that is "{kind}" stands for every value minted by that pattern."""
+
+    def __init__(
+        self,
+        inner: Environment,
+        *,
+        reads: Iterable[str] = (),
+        probes: Sequence[Call] | None = None,
+        minted: Mapping[str, str] | None = None,
+    ) -> None:
+        self.inner, self.reads = inner, frozenset(reads)
+        self.probes = None if probes is None else tuple(probes)
+        self.minted = {kind: re.compile(pattern) for kind, pattern in (minted or {}).items()}
+        self.name = inner.name
+        told = None if self.probes is None else [probe.as_json() for probe in self.probes]
+        self.hash = content_id(
+            {
+                "inner": inner.hash,
+                "reads": sorted(self.reads),
+                "probes": told,
+                "minted": dict(minted or {}),
+                "behaviour": BEHAVIOUR,
+            }
+        )
+        able = inner.features.deterministic
+        self.features = replace(inner.features, snapshot=able, fork=able, state_visible=self.probes is not None)
+
+    def tools(self) -> Mapping[str, Tool]:
+        return self.inner.tools()
+
+    def reset(self, state: Mapping[str, Any] | None) -> ReplayedWorld:
+        given = dict(state or {})
+        calls = given.pop(CALLS, [])
+        if not isinstance(calls, list):
+            raise ValueError(f"{CALLS!r} of a state is a list of calls")
+        if calls and not self.features.fork:
+            raise ValueError(f"a state with {CALLS!r} needs an environment that is deterministic")
+        lived = [_Lived(Call.from_json(each), None) for each in calls]
+        world = ReplayedWorld(self, given, tuple(lived), None)
+        world.begin()
+        return world
+
+    def close(self) -> None:
+        close: Callable[[], None] | None = getattr(self.inner, "close", None)
+        if close is not None:
+            close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Lived:
+    """A call that a world has lived through, and a digest of what it answered (None: not known, nobody compares)."""
+
+    call: Call
+    digest: bytes | None
+
+
+class _Names:
+    """The minted values of one world, under their names."""
+
+    def __init__(self, patterns: Mapping[str, re.Pattern[str]]) -> None:
+        self._patterns = patterns
+        self.real: dict[str, str] = {}  # by name
+        self.kinds: dict[str, str] = {}  # of names
+        self._named: dict[str, str] = {}  # by what the server calls it
+        self._made: Counter[bytes] = Counter()  # equal calls so far
+
+    def copy(self) -> _Names:
+        twin = _Names(self._patterns)
+        twin.real, twin.kinds, twin._named = dict(self.real), dict(self.kinds), dict(self._named)
+        twin._made = self._made.copy()
+        return twin
+
+    def inward(self, call: Call) -> Call:
+        """The call as the server knows its values."""
+        return Call(call.name, _renamed(call.arguments, self.real)) if self.real else call
+
+    def outward(self, call: Call, result: Result) -> Result:
+        """What `call` (with names in it) gave, with names instead of what the server has made up."""
+        if not self._patterns:
+            return result
+        origin = canonical([call.name, dict(call.arguments)])
+        found: list[tuple[int, str, str]] = []
+        for kind, pattern in self._patterns.items():
+            found += [(match.start(1), kind, match.group(1)) for match in pattern.finditer(result.text)]
+        for number, (_, kind, value) in enumerate(sorted(found)):
+            if value not in self._named:
+                self._name(kind, value, origin, number)
+        self._made[origin] += 1
+        value = _renamed(result.value, self._named)
+        return Result(_in_text(result.text, self._named), value, result.error)
+
+    def _name(self, kind: str, value: str, origin: bytes, number: int) -> None:
+        if len(value) < SHORTEST:
+            raise InfrastructureError(
+                f"the pattern {kind!r} of minted values finds {value!r}: shorter than {SHORTEST} characters, it cannot "
+                "be told from what else is called so; leave it out of `minted`"
+            )
+        place = canonical([origin.decode(), self._made[origin], number])
+        digest = hashlib.sha256(place).hexdigest()[:_DIGITS]
+        name = str(10**9 + int(digest, 16) % (9 * 10**9)) if value.isdecimal() else f"{kind}-{digest}"
+        self.real[name], self.kinds[name], self._named[value] = value, kind, name
+
+
+def _in_text(text: str, names: Mapping[str, str]) -> str:
+    """`text` with every whole word that has a name in `names` replaced."""
+    if not names:
+        return text
+    words = "|".join(re.escape(value) for value in sorted(names, key=len, reverse=True))
+    return re.sub(rf"(?<![\w-])(?:{words})(?![\w-])", lambda match: names[match.group()], text)
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """A JSON value with every text and whole number replaced that has a name, inside of texts too."""
+    if isinstance(value, str):
+        return _in_text(value, names)
+    if isinstance(value, Mapping):
+        return {_in_text(key, names): _renamed(item, names) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_renamed(item, names) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and (name := names.get(str(value))):
+        return int(name) if name.isdecimal() else name
+    return value
+
+
+@dataclass(slots=True)
+class _Live:
+    """A world of the inner environment and what it has lived through. Copies share it until one of them goes on."""
+
+    instance: Instance
+    names: _Names
+    lived: tuple[_Lived, ...] = ()
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def call(self, call: Call, names: _Names | None = None) -> Result:
+        names = names or self.names
+        return names.outward(call, self.instance.call(names.inward(call)))
+
+
+class ReplayedWorld:
+    """One episode's world (`Instance`): its initial state, the calls that it has lived through, and, while it is used,
+    a world of the inner environment that has lived through just these."""
+
+    __slots__ = ("_environment", "_live", "_lived", "_seen", "_state")
+
+    def __init__(
+        self, environment: Replayed, state: Mapping[str, Any], lived: tuple[_Lived, ...], live: _Live | None
+    ) -> None:
+        self._environment, self._state, self._lived, self._live = environment, state, lived, live
+        self._seen: bytes | None = None
+
+    def begin(self) -> None:
+        """Makes the world. Raises ValueError for an illegal state."""
+        self._using(lambda live: None)
+
+    def call(self, call: Call) -> Result:
+        if call.name in self._environment.reads and not self._environment.minted:
+            return self._using(lambda live: live.call(call))
+        return self._using(partial(self._go_on, call))
+
+    def _go_on(self, call: Call, live: _Live) -> Result:
+        result = live.call(call)
+        if result.error in BREAKS_DOCUMENT:  # it was not executed
+            return result
+        reads = call.name in self._environment.reads  # repeated for the names that it may have made
+        live.lived = self._lived = (*self._lived, _Lived(call, None if reads else _digest(result)))
+        self._seen = None
+        return result
+
+    def snapshot(self) -> dict[str, Any]:
+        if not self._environment.features.snapshot:
+            raise Unsupported(f"{self._environment.name} is not deterministic: its calls cannot be repeated")
+        reads = self._environment.reads if not self._environment.minted else ()
+        calls = [each.call.as_json() for each in self._lived if each.call.name not in reads]
+        copy: dict[str, Any] = orjson.loads(orjson.dumps({**self._state, CALLS: calls}))
+        return copy if calls else {key: value for key, value in copy.items() if key != CALLS}
+
+    def fork(self) -> ReplayedWorld:
+        if not self._environment.features.fork:
+            raise Unsupported(f"{self._environment.name} is not deterministic: its calls cannot be repeated")
+        copy = ReplayedWorld(self._environment, self._state, self._lived, self._live)
+        if self._environment.probes is not None:  # now, while this world still stands where the copy does
+            copy._seen = self._look()
+        return copy
+
+    def same_state(self, other: Instance) -> bool:
+        if self._environment.probes is None:
+            raise Unsupported(f"{self._environment.name} declares no probes: nothing shows its state")
+        if not isinstance(other, ReplayedWorld) or other._environment.hash != self._environment.hash:
+            return False
+        return self._look() == other._look()
+
+    def _look(self) -> bytes:
+        """What the probes answer, kept until the next call."""
+        if self._seen is None:
+            self._seen = self._using(self._probed)
+        return self._seen
+
+    def _probed(self, live: _Live) -> bytes:
+        names = live.names.copy()  # what a probe is the first to show gets no name for good
+        answers = []
+        for probe in self._environment.probes or ():
+            for each in _each(probe, live.names.kinds):
+                result = live.call(each, names)
+                if result.error == "infrastructure":
+                    raise InfrastructureError(f"the probe {each} could not be carried out: {result.text[:200]}")
+                answers.append([str(each), result.text, result.error])
+        shown: Callable[[], Any] | None = getattr(live.instance, "look", None)
+        return canonical([answers, _renamed(shown(), names._named) if shown is not None else None])
+
+    def _using(self, act: Callable[[_Live], T]) -> T:
+        """What `act` gives with a world that stands where this one does. One that breaks is gone; the next call makes
+        another."""
+        live = self._live
+        if live is not None:
+            with live.lock:
+                if live.lived is self._lived:
+                    return self._guarded(act, live)
+        self._live = live = self._again()
+        with live.lock:
+            return self._guarded(act, live)
+
+    def _guarded(self, act: Callable[[_Live], T], live: _Live) -> T:
+        try:
+            return act(live)
+        except InfrastructureError:
+            live.lived = (_BROKEN,)  # nobody's history: whoever shares it makes a world of its own
+            raise
+
+    def _again(self) -> _Live:
+        """A fresh world that has lived through the calls of this one. Raises ValueError for an illegal state,
+        InfrastructureError where a call answers otherwise than it did."""
+        environment = self._environment
+        if self._lived and not environment.features.fork:
+            raise InfrastructureError(f"a world of {environment.name} was lost, and its calls cannot be repeated")
+        live = _Live(environment.inner.reset(self._state or None), _Names(environment.minted))
+        for each in self._lived:
+            result = live.call(each.call)
+            if each.digest not in (None, _digest(result)):
+                raise InfrastructureError(
+                    f"{environment.name}: {each.call} answers otherwise when it is repeated: {result.text[:200]!r}"
+                )
+        live.lived = self._lived
+        return live
+
+
+_BROKEN = _Lived(Call(""), b"")
+
+
+def _digest(result: Result) -> bytes:
+    return hashlib.sha256(repr((result.text, result.error)).encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def _each(probe: Call, kinds: Mapping[str, str]) -> list[Call]:
+    """The calls that a probe stands for: one for every name of the kind that an argument asks for."""
+    calls = [probe]
+    for key, value in probe.arguments.items():
+        if isinstance(value, str) and value[:1] + value[-1:] == "{}":
+            names = sorted(name for name, kind in kinds.items() if kind == value[1:-1])
+            calls = [Call(call.name, {**call.arguments, key: name}) for call in calls for name in names]
+    return calls

@@ -1,0 +1,206 @@
+"""MCP servers as environments, against a server of ours in processes of its own (bench/fixtures/mcp_shop.py)."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from console.main import run
+from rods import dialects
+from rods.calls import Call
+from rods.environments.base import Environment, Instance, Result, reference
+from rods.environments.loading import Environments
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import Reply
+from rods.episode.goals import goal_of
+from rods.errors import InfrastructureError, UserError
+from rods.gates.ground_truth import replay
+from rods.tasks import Task
+
+pytest.importorskip("mcp")
+HERE = str(Path(__file__).parents[3])
+SHOP = [sys.executable, "-m", "bench.fixtures.mcp_shop"]
+MINTED = 'basket="id":"(b[0-9a-f]{12})"'
+
+
+def add(name: Path, *options: str, command: tuple[str, ...] = tuple(SHOP)) -> int:
+    given = ["--warm", "0", *([] if "--url" in options else ["--env", f"PYTHONPATH={HERE}"])]
+    rest = ["--", *command] if command else []
+    return run(["env", "add", str(name), *given, "--minted", MINTED, *options, *rest])
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mcp")
+    (folder / "notes").mkdir()
+    (folder / "notes" / "today.txt").write_text("buy tea")
+    name = folder / "shop.json"
+    assert add(name, "--files", "notes", "--probe", "read_marks()", "--compared", "**/*") == 0
+    return name
+
+
+@pytest.fixture(scope="module")
+def shop(described: Path) -> Iterator[Environment]:
+    with Environments() as environments:
+        yield environments.load(str(described))
+    gc.collect()
+    _await(lambda: not _servers())
+
+
+def _servers() -> list[int]:
+    """Processes of the shop that this process has started."""
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    every = {int(each) for task in Path(f"/proc/{os.getpid()}/task").iterdir() for each in _children(task)}
+    return sorted(
+        pid for pid in every | {int(each) for each in children} if "mcp_shop" in _read(Path(f"/proc/{pid}/cmdline"))
+    )
+
+
+def _children(task: Path) -> list[str]:
+    return _read(task / "children").split()
+
+
+def _read(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return path.read_text()
+    return ""
+
+
+def _await(holds: Any, seconds: float = 30.0) -> None:
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_description_pins_the_tools_and_says_what_shows_the_state(described: Path, capsys: Any) -> None:
+    found = json.loads(described.read_text())
+    assert [tool["name"] for tool in found["tools"]][:3] == ["chance", "mark", "open_basket"]
+    assert found["reads"] == ["picture", "pid", "read_marks", "read_note", "show"]
+    assert found["server"]["name"] == "shop"
+    assert add(described) == 2 and "--replace" in capsys.readouterr().err, "not written over"
+    assert add(described.with_name("none.json"), command=("no-such-command",)) == 1
+    assert "does not start" in capsys.readouterr().err
+    assert add(described.with_name("none.json"), command=(sys.executable, "-c", "raise SystemExit('no licence')")) == 1
+    assert "no licence" in capsys.readouterr().err, "what the server had to say"
+
+
+def test_results_come_as_they_are_and_what_is_wrong_is_refused_before_the_server_sees_it(shop: Environment) -> None:
+    world = shop.reset({"files": {"lists/a.txt": "milk"}})
+    assert world.call(Call("mark", {"text": "x"})) == Result('{"result":"1 marks"}', {"result": "1 marks"})
+    assert world.call(Call("picture")).text == "[image, image/png, 6 bytes]"
+    refused = [
+        (Call("nothing"), "unknown_tool"),
+        (Call("mark", {"text": 5}), "bad_arguments"),
+        (Call("mark"), "bad_arguments"),
+        (Call("mark", {"text": "x", "more": 1}), "bad_arguments"),
+        (Call("show", {"basket": "none"}), "tool"),
+    ]
+    assert [world.call(call).error for call, _ in refused] == [error for _, error in refused]
+    assert "no basket none" in world.call(refused[-1][0]).text
+    note = world.call(Call("write_note", {"path": "/world/b.txt", "text": "see /world"}))
+    assert note.value == {"result": "wrote /world/b.txt in /world"}, "nobody sees where the folder lies"
+    assert world.call(Call("read_note", {"path": "/world/lists/a.txt"})).value == {"result": "milk"}
+    assert world.call(Call("read_note", {"path": "/world/today.txt"})).value == {"result": "buy tea"}
+    assert shop.tools()["put"].parameter_names == ("basket", "item") and shop.tools()["show"].group == "shop"
+    illegal: list[Any] = [
+        {"rows": []},
+        *({"files": {path: ""}} for path in ("../x", "/etc/x", "")),
+        {"files": {"a": 1}},
+    ]
+    for state in illegal:
+        with pytest.raises(ValueError):
+            shop.reset(state)
+
+
+def test_worlds_share_nothing_and_clock_and_chance_are_frozen(shop: Environment) -> None:
+    one, other = shop.reset(None), shop.reset(None)
+    first = one.call(Call("chance"))
+    assert first == other.call(Call("chance")) and first.value["dates"] is True
+    assert first.value["now"] == "2026-01-05T09:00:00+00:00" and first.value["today"] == "2026-01-05"
+    assert first != one.call(Call("chance")), "each draw is another one"
+    one.call(Call("mark", {"text": "one"}))
+    assert other.call(Call("read_marks")).value == {"marks": []} and not one.same_state(other)
+    copy = one.fork()
+    basket = one.call(Call("open_basket", {"owner": "Ann"})).value["id"]
+    assert basket.startswith("basket-") and copy.call(Call("show", {"basket": basket})).error == "tool"
+    assert copy.call(Call("open_basket", {"owner": "Ann"})).value["id"] == basket and copy.same_state(one)
+    copy.call(Call("write_note", {"path": "/world/today.txt", "text": "buy milk"}))
+    assert not copy.same_state(one), "files that are declared belong to the state"
+    assert len({world.call(Call("pid")).text for world in (one, other, copy)}) == 3
+
+
+def test_a_server_that_is_killed_within_a_call_is_the_machinerys_failure(shop: Environment) -> None:
+    task = Task(reference(shop), "base", ("Wait.",), ((Call("mark", {"text": "x"}),),), ("mark", "wait"))
+    killed: list[int] = []
+
+    def complete(waiting: Any) -> list[Reply]:
+        world: Any = worlds[0]
+        killed.append(world.call(Call("pid")).value["pid"])
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(killed[0], signal.SIGKILL))
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        return [Reply('<tool_call>{"name": "wait", "arguments": {"seconds": 20}}</tool_call>') for _ in waiting]
+
+    worlds: list[Instance] = []
+    job = Job(task, shop, dialects.load("hermes"), goal_of(shop, task), world=lambda: _kept(worlds, shop.reset(None)))
+    began = time.monotonic()
+    (trace,) = run_lockstep([job], complete)
+    assert trace.end == "infrastructure" and time.monotonic() - began < 15
+    with pytest.raises(ProcessLookupError):
+        os.kill(killed[0], 0)
+    assert worlds[0].call(Call("read_marks")).value == {"marks": []}, "and its world is made anew"
+
+
+def _kept(worlds: list[Instance], world: Instance) -> Instance:
+    worlds.append(world)
+    return world
+
+
+def test_a_changed_tool_list_is_refused(described: Path) -> None:
+    found = json.loads(described.read_text())
+    changed = described.with_name("changed.json")
+    changed.write_bytes(orjson.dumps({**found, "command": [*SHOP, "--more"]}))
+    with Environments() as environments, pytest.raises(UserError, match="new more"):
+        environments.load(str(changed)).reset(None)
+    changed.write_bytes(orjson.dumps({**found, "comand": []}))
+    with pytest.raises(UserError, match="comand"):
+        Environments().load(str(changed))
+
+
+def test_two_connections_to_one_address_give_equal_verdicts_with_other_handles(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen([*SHOP, "--http", str(port)], cwd=HERE, stderr=subprocess.DEVNULL)
+    try:
+        _await(lambda: not socket.socket().connect_ex(("127.0.0.1", port)))
+        name = tmp_path / "far.json"
+        url = f"http://127.0.0.1:{port}/mcp"
+        assert add(name, "--url", url, "--probe", "show(basket='{basket}')", command=()) == 0
+        far = Environments().load(str(name))
+        basket = far.reset(None).call(Call("open_basket", {"owner": "Ann"})).value["id"]
+        calls = (Call("open_basket", {"owner": "Ann"}), Call("put", {"basket": basket, "item": "tea"}))
+        results = [[f'{{"id":"{basket}","owner":"Ann"}}', f'{{"basket":"{basket}","items":["tea"]}}']]
+        task = Task(reference(far), "base", ("Go.",), (calls,), ("open_basket", "put"), provenance={"results": results})
+        assert not replay(far, task) and not replay(far, task)
+        with pytest.raises(ValueError, match="no folder"):
+            far.reset({"files": {"a": "b"}})
+        server.kill()
+        server.wait()
+        with pytest.raises(InfrastructureError):
+            far.reset(None)
+    finally:
+        server.kill()
+        server.wait()

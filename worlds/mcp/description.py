@@ -1,0 +1,153 @@
+"""The description of an MCP server as an environment: how to reach it, its pinned tools, what is known about its state.
+
+    {"command": ["mcp-server-git"], "files": "template", "probes": ["git_status(repo_path='/world')"], "tools": […], …}
+
+A task's environment is named by the path of this file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from rods.calls import Call, parse_python_call
+from rods.canonical import content_id
+from rods.errors import UserError
+from rods.files import open_regular
+
+FOLDER = "/world"  # what the private folder of a world is called outside
+NOW = "2026-01-05T09:00:00+00:00"  # a Monday
+WARM = 2
+
+
+class Description(BaseModel):
+    """One server. `command` (with `{folder}` for the private folder of a world) or `url`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    command: list[str] = Field(default_factory=list)
+    url: str = ""
+    env: dict[str, str] = Field(default_factory=dict)  # variables of its process, with {folder} too
+    files: str = ""  # a folder beside this file, copied into the private folder of every world
+    frozen: str = NOW  # what the clocks of its process show (Python, Node); "": they run, and chance is chance
+    deterministic: bool = True  # equal calls give equal results
+    reads: list[str] = Field(default_factory=list)  # tools that change nothing
+    probes: list[str] | None = None  # calls of these whose answers are the state; null: nothing shows it
+    compared: list[str] = Field(default_factory=list)  # patterns of files whose contents are part of the state
+    minted: dict[str, str] = Field(default_factory=dict)  # kind: pattern with one group
+    without: list[str] = Field(default_factory=list)  # tools that are not offered
+    seconds: float = Field(30.0, gt=0)  # a call may take
+    warm: int = Field(WARM, ge=0)  # servers that are started and wait
+    server: dict[str, str] = Field(default_factory=dict)  # what it says of itself, for people
+    tools: list[dict[str, Any]] = Field(default_factory=list)  # pinned: as the server lists them
+
+    @field_validator("frozen")
+    @classmethod
+    def _instant(cls, text: str) -> str:
+        if text and datetime.fromisoformat(text).tzinfo is None:
+            raise ValueError("needs a time zone, for instance +00:00")
+        return text
+
+    @model_validator(mode="after")
+    def _reached(self) -> Self:
+        if bool(self.command) == bool(self.url):
+            raise ValueError("give either command or url")
+        if self.url and (self.files or self.compared or self.env):
+            raise ValueError("files, compared and env need a process of our own: give command")
+        self.probe_calls()
+        return self
+
+    @staticmethod
+    def read(name: str) -> Description:
+        """The description in the file `name`. Raises UserError."""
+        where, remedy = f"environment {name!r}", "`rods env add` writes it (docs/mcp.md)"
+        try:
+            with open_regular(Path(name)) as file:
+                written = orjson.loads(file.read())
+        except OSError as error:
+            raise UserError(f"cannot be read ({error.strerror})", where=where, remedy=remedy) from None
+        except orjson.JSONDecodeError as error:
+            raise UserError(f"is no JSON ({error})", where=where, remedy=remedy) from None
+        return Description.of(name, written).beside(Path(name))
+
+    @staticmethod
+    def of(name: str, fields: Any) -> Description:
+        """The description `fields`, checked. Raises UserError."""
+        try:
+            return Description.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            what = ": ".join([".".join(map(str, first["loc"])), first["msg"]][not first["loc"] :])
+            remedy = "docs/mcp.md says what it may hold"
+            raise UserError(what, where=f"environment {name!r}", remedy=remedy) from None
+
+    def beside(self, file: Path) -> Description:
+        """With `files` named from the current folder, where the description lies in `file`."""
+        if not self.files:
+            return self
+        folder = file.parent / self.files
+        if not folder.is_dir():
+            raise UserError(f"no folder {folder}", where=f"environment {str(file)!r}", remedy="name one by `files`")
+        return self.model_copy(update={"files": str(folder)})
+
+    def probe_calls(self) -> tuple[Call, ...] | None:
+        return None if self.probes is None else tuple(map(_call, self.probes))
+
+    def written(self) -> bytes:
+        return orjson.dumps(self.model_dump(exclude_defaults=True), option=orjson.OPT_INDENT_2) + b"\n"
+
+    @property
+    def tools_hash(self) -> str:
+        return content_id(self.tools)
+
+    def hash(self) -> str:
+        """Of everything that a world depends on here: command, files, clock, tools. Where the command lies is left out:
+        it differs from machine to machine."""
+        command = [Path(self.command[0]).name, *self.command[1:]] if self.command else [self.url]
+        return content_id(
+            {
+                "command": command,
+                "env": self.env,
+                "files": _contents(Path(self.files)) if self.files else {},
+                "frozen": self.frozen,
+                "compared": self.compared,
+                "without": sorted(self.without),
+                "tools": self.tools,
+            }
+        )
+
+
+def _call(text: str) -> Call:
+    """The call in `name(key=value)`; the name of a tool need be none of Python's."""
+    name, opened, rest = text.partition("(")
+    return Call(name.strip(), parse_python_call(f"probe{opened}{rest}", {}).arguments)
+
+
+def _contents(folder: Path) -> Mapping[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def asked(given: Description, tools: Sequence[Mapping[str, Any]], about: Mapping[str, str]) -> Description:
+    """`given` with what its server has said: its tools, which are pinned; which of them say that they change nothing;
+    and, where nothing else shows the state, those of these that need no argument as probes. A server all of whose tools
+    are reads has no state."""
+    offered = [tool for tool in tools if tool["name"] not in given.without]
+    said = [tool["name"] for tool in offered if tool.get("annotations", {}).get("readOnlyHint")]
+    reads, probes = list(dict.fromkeys([*said, *given.reads])), given.probes
+    if probes is None and not given.compared:
+        bare = [tool["name"] for tool in offered if tool["name"] in reads and not tool["inputSchema"].get("required")]
+        probes = [f"{name}()" for name in bare]
+        if not probes and len(reads) < len(offered):
+            probes = None
+    elif probes is None:
+        probes = []
+    return given.model_copy(
+        update={"reads": reads, "probes": probes, "tools": list(map(dict, tools)), "server": dict(about)}
+    )

@@ -1,0 +1,234 @@
+"""Connections to MCP servers, each with a process and a folder of its own where the server is started here.
+
+The SDK is asynchronous: one thread runs one event loop for all connections of this process, and callers wait for its
+answers in theirs. A `Pool` keeps some sessions started, so that nobody waits for an interpreter to begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from rods.deadlines import SERVER_START, STOPPED
+from rods.errors import InfrastructureError, UserError
+from worlds.mcp.description import Description
+
+try:
+    from mcp import Client, StdioServerParameters, stdio_client
+    from mcp import MCPError as Refusal
+    from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+    from mcp_types import CallToolResult as Answer
+except ImportError:
+    raise UserError(
+        "environments that are MCP servers need the package 'mcp'",
+        remedy="pip install 'rods-rl[mcp]'",
+    ) from None
+
+_FROZEN = Path(__file__).parent / "frozen"  # what freezes clock and chance in processes of Python and Node
+_SAID = 500  # last characters of a server's complaint
+__all__ = ["Answer", "Pool", "Refusal", "Session", "end_all"]
+log = structlog.get_logger()
+_open: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+class Session:
+    """One connection. It is begun at once; `wait` returns when it stands. Safe to use from any thread."""
+
+    def __init__(self, server: Description) -> None:
+        self.server = server
+        self.place = Path(tempfile.mkdtemp(prefix="rods-mcp-")).resolve()
+        self.folder = self.place / "world"
+        if server.files:
+            shutil.copytree(server.files, self.folder)
+        else:
+            self.folder.mkdir()
+        self.tools: list[dict[str, Any]] = []  # as the server lists them
+        self.about: dict[str, str] = {}  # what it says of itself
+        self._owner = os.getpid()
+        self._ended = asyncio.Event()
+        self._client: Client
+        self._stands: Future[None] = Future()
+        self._gone = asyncio.run_coroutine_threadsafe(self._live(), _loop(self._owner))
+        _open.add(self)
+
+    def wait(self, seconds: float = SERVER_START) -> Session:
+        """Raises InfrastructureError where the server does not start."""
+        try:
+            self._stands.result(seconds)
+        except TimeoutError:
+            self.end()
+            raise InfrastructureError(f"{self._told()} did not start within {seconds:g} s{self._complaint()}") from None
+        return self
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> Answer | Refusal:
+        """The server's answer, or its refusal. Raises InfrastructureError where none came; the session is over then."""
+        seconds = self.server.seconds
+        try:
+            return self._run(self._client.session.call_tool(tool, arguments, seconds), 2 * seconds)
+        except Refusal as error:
+            if error.code not in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
+                return error
+            self.end()
+            raise InfrastructureError(f"{self._told()} gave no answer to {tool}: {error.message}") from None
+        except Exception as error:
+            self.end()
+            raise InfrastructureError(f"{self._told()} broke over {tool}: {error!r:.300}") from error
+
+    def end(self) -> None:
+        """Ends the server soon, without waiting for it."""
+        if self._owner == os.getpid():
+            _loop(self._owner).call_soon_threadsafe(self._ended.set)
+
+    def join(self, seconds: float) -> None:
+        """Waits until an ended session has gone."""
+        try:
+            self._gone.result(seconds)
+        except Exception as error:  # noqa: BLE001 - it is over, and whatever it broke over was told
+            log.debug("an MCP server did not end well", error=repr(error))
+
+    def _run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
+        future = asyncio.run_coroutine_threadsafe(work, _loop(self._owner))
+        try:
+            return future.result(seconds)
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def _live(self) -> None:
+        """The connection's whole life, in one task: the SDK asks for that."""
+        try:
+            with (self.place / "errors").open("w") as errors:
+                target = self.server.url or stdio_client(self._parameters(), errors)
+                async with Client(target, cache=None) as client:
+                    await self._introduced(client)
+                    self._client = client
+                    self._stands.set_result(None)
+                    await self._ended.wait()
+        except Exception as error:
+            if self._stands.done():
+                raise
+            while isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
+            self._stands.set_exception(
+                InfrastructureError(f"{self._told()} does not start: {error!r:.300}{self._complaint()}")
+            )
+        finally:
+            shutil.rmtree(self.place, ignore_errors=True)
+
+    async def _introduced(self, client: Client) -> None:
+        listed = await client.list_tools()
+        tools = list(listed.tools)
+        while listed.next_cursor:
+            listed = await client.list_tools(cursor=listed.next_cursor)
+            tools += listed.tools
+        kept = {"name", "description", "input_schema", "output_schema", "annotations"}
+        self.tools = [
+            tool.model_dump(mode="json", by_alias=True, exclude_none=True, include=kept)
+            for tool in sorted(tools, key=lambda tool: tool.name)
+        ]
+        info = client.server_info
+        self.about = {
+            "name": info.name if info else "",
+            "version": info.version if info else "",
+            "protocol": str(client.protocol_version),
+        }
+
+    def _parameters(self) -> StdioServerParameters:
+        home = self.place / "home"
+        home.mkdir()
+        here = {"{folder}": str(self.folder)}
+        command, *options = [_filled(part, here) for part in self.server.command]
+        given = {"HOME": str(home), "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+        given |= {key: _filled(value, here) for key, value in self.server.env.items()}
+        if self.server.frozen:
+            given["RODS_FROZEN"] = repr(datetime.fromisoformat(self.server.frozen).timestamp())
+            given["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_FROZEN), given.get("PYTHONPATH")]))
+            given["NODE_OPTIONS"] = f"--require={_FROZEN / 'frozen.js'} {given.get('NODE_OPTIONS', '')}".strip()
+        return StdioServerParameters(command=command, args=options, env=given, cwd=str(self.folder))
+
+    def _told(self) -> str:
+        return f"the MCP server {self.server.url or ' '.join(self.server.command)!r}"
+
+    def _complaint(self) -> str:
+        try:
+            said = (self.place / "errors").read_text(errors="replace").strip()[-_SAID:]
+        except OSError:
+            return ""
+        return f": {said}" if said else ""
+
+
+class Pool:
+    """Sessions of one server that are started and wait, `server.warm` of them; one that is taken is replaced."""
+
+    def __init__(self, server: Description) -> None:
+        self.server = server
+        self._waiting: deque[Session] = deque()
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+
+    def take(self) -> Session:
+        """One that nobody has used. Raises InfrastructureError."""
+        with self._lock:
+            if self._owner != os.getpid():  # a forked copy: these are its parent's
+                self._waiting.clear()
+                self._owner = os.getpid()
+            session = self._waiting.popleft() if self._waiting else Session(self.server)
+        session.wait()
+        self._fill()
+        return session
+
+    def warm(self) -> None:
+        """Starts all of them and waits for them. Raises InfrastructureError."""
+        self._fill()
+        for session in list(self._waiting):
+            session.wait()
+
+    def _fill(self) -> None:
+        with self._lock:
+            while len(self._waiting) < self.server.warm:
+                self._waiting.append(Session(self.server))
+
+    def close(self) -> None:
+        with self._lock:
+            while self._waiting:
+                self._waiting.pop().end()
+
+
+def _filled(text: str, values: dict[str, str]) -> str:
+    for key, value in values.items():
+        text = text.replace(key, value)
+    return text
+
+
+@cache
+def _loop(pid: int) -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="mcp", daemon=True).start()
+    atexit.register(end_all, pid)
+    return loop
+
+
+def end_all(pid: int | None = None) -> None:
+    """Ends every session of this process (where it is `pid`) and waits for that: nobody's server stays behind."""
+    if pid not in (None, os.getpid()):
+        return
+    sessions, until = list(_open), time.monotonic() + STOPPED
+    for session in sessions:
+        session.end()
+    for session in sessions:
+        session.join(max(0.0, until - time.monotonic()))

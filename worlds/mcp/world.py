@@ -1,0 +1,213 @@
+"""The environment over an MCP server. Of its worlds only calls can be asked; `replayed` adds the rest.
+
+A world has a server process and a folder of its own, which is called `/world` in everything that is said to and by the
+server. Its state is {"files": {path: text}}, written into that folder, beside what `rods.environments.replay` keeps.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn
+
+import orjson
+
+from rods.analysis.schemas import Checker
+from rods.calls import Call
+from rods.environments.base import Features, Parameter, Result, Tool
+from rods.environments.replay import Replayed
+from rods.errors import Unsupported, UserError
+from worlds.mcp.description import FOLDER, Description
+from worlds.mcp.sessions import Answer, Pool, Refusal, Session
+
+FILES = "files"  # the key of a state
+_DEPTH = 6  # of references that are written out in a parameter's schema
+_INVALID_PARAMS = -32602  # JSON-RPC's
+
+
+def replayed(inner: McpEnvironment) -> Replayed:
+    server = inner.server
+    return Replayed(inner, reads=server.reads, probes=server.probe_calls(), minted=server.minted)
+
+
+class McpEnvironment:
+    """The environment called `name`, before it is made one that can be copied. Starts no server until one is needed."""
+
+    def __init__(self, name: str, server: Description) -> None:
+        self.name, self.server, self.hash = name, server, server.hash()
+        self.features = Features(server.deterministic, snapshot=False, fork=False, state_visible=False, waits=True)
+        group = server.server.get("name") or PurePosixPath(name).stem
+        offered = [record for record in server.tools if record["name"] not in server.without]
+        self._tools = {record["name"]: _tool(record, group) for record in offered}
+        self._checkers = {record["name"]: Checker(_closed(record["inputSchema"])) for record in offered}
+        self._pool = Pool(server)
+
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def reset(self, state: Mapping[str, Any] | None) -> McpWorld:
+        files = _legal(state or {}, self.server)
+        session = self._pool.take()
+        if session.tools != self.server.tools:
+            session.end()
+            raise UserError(
+                f"the server lists other tools than those that were pinned: {_difference(session, self.server)}",
+                where=f"environment {self.name!r}",
+                remedy="start the version that it was, or pin these (`rods env add --replace`) and renew the tasks "
+                "(`rods data rehash`)",
+            )
+        world = McpWorld(session, self._checkers)  # which ends the session with itself, whatever comes now
+        for path, text in files.items():
+            place = session.folder / path
+            try:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(text)
+            except (OSError, ValueError) as error:  # a folder of that name is there, a text that is none
+                raise ValueError(f"the file {path!r} of a state cannot be written: {error}") from error
+        return world
+
+    def warm(self) -> None:
+        """Starts all servers that are to wait, and waits for them. Raises InfrastructureError."""
+        self._pool.warm()
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+class McpWorld:
+    """One server process, or one connection. Ends with the object."""
+
+    def __init__(self, session: Session, checkers: Mapping[str, Checker]) -> None:
+        self._session, self._checkers = session, checkers
+        self._inward = re.compile(rf"(?<![\w./-]){re.escape(FOLDER)}(?![\w-])")
+        self._outward = str(session.folder)
+        weakref.finalize(self, session.end).atexit = False  # then all end together
+
+    def call(self, call: Call) -> Result:
+        """Raises InfrastructureError where the server does not answer."""
+        checker = self._checkers.get(call.name)
+        if checker is None:
+            return Result(f"Error: there is no tool {call.name!r}", None, "unknown_tool")
+        arguments = dict(call.arguments)
+        if what := checker.fault(arguments):
+            return Result(f"Error: {what}", None, "bad_arguments")
+        answer = self._session.call(call.name, self._inside(arguments))
+        if isinstance(answer, Refusal):
+            error = "bad_arguments" if answer.code == _INVALID_PARAMS else "tool"
+            return Result(self._outside(f"Error: {answer.message}"), None, error)
+        text, value = _said(answer)
+        if self._outward in text:
+            text = self._outside(text)
+            value = None if value is None else orjson.loads(self._outside(orjson.dumps(value).decode()))
+        return Result(text, None, "tool") if answer.is_error else Result(text, value)
+
+    def look(self) -> dict[str, str]:
+        """The contents of those files of its folder that are part of the state."""
+        folder = self._session.folder
+        places = {path for pattern in self._session.server.compared for path in folder.glob(pattern) if path.is_file()}
+        return {
+            str(path.relative_to(folder)): self._outside(path.read_bytes().decode(errors="replace"))
+            for path in sorted(places)
+        }
+
+    def snapshot(self) -> NoReturn:
+        raise Unsupported("an MCP server cannot be asked for its state")
+
+    def fork(self) -> NoReturn:
+        raise Unsupported("an MCP server cannot be copied")
+
+    def same_state(self, other: object) -> NoReturn:
+        raise Unsupported("an MCP server cannot be asked for its state")
+
+    def _inside(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._inward.sub(lambda _: self._outward, value) if FOLDER in value else value
+        if isinstance(value, Mapping):
+            return {key: self._inside(item) for key, item in value.items()}
+        return [self._inside(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    def _outside(self, text: str) -> str:
+        return text.replace(self._outward, FOLDER)
+
+
+def _said(answer: Answer) -> tuple[str, Any]:
+    """Text and value of an answer: structured content as it is, else its texts, and a note for whatever is no text."""
+    if answer.structured_content is not None and not answer.is_error:
+        return orjson.dumps(answer.structured_content).decode(), answer.structured_content
+    parts = []
+    for block in answer.content:
+        if block.type == "text":
+            parts.append(block.text)
+        elif block.type == "resource":
+            inner = block.resource
+            parts.append(getattr(inner, "text", None) or f"[resource {inner.uri}]")
+        elif block.type == "resource_link":
+            parts.append(f"[resource {block.uri}]")
+        else:
+            parts.append(f"[{block.type}, {block.mime_type}, {len(block.data) * 3 // 4} bytes]")
+    text = "\n".join(parts)
+    try:
+        value = orjson.loads(text)
+    except ValueError:
+        value = None
+    return text, value if isinstance(value, (dict, list)) else None
+
+
+def _legal(state: Mapping[str, Any], server: Description) -> dict[str, str]:
+    """The files of a state. Raises ValueError for an illegal one."""
+    if unknown := [key for key in state if key != FILES]:
+        raise ValueError(f"the state of an MCP server has {FILES!r} and 'calls', not {unknown[0]!r}")
+    files = state.get(FILES, {})
+    if not isinstance(files, Mapping) or not all(isinstance(text, str) for text in files.values()):
+        raise ValueError(f"{FILES!r} of a state maps paths to texts")
+    if files and server.url:
+        raise ValueError(f"a server behind an address has no folder for {FILES!r}")
+    for path in files:
+        if not Path(path).parts or Path(path).is_absolute() or ".." in Path(path).parts:
+            raise ValueError(f"the path {path!r} of a state leads out of its folder")
+    return dict(files)
+
+
+def _difference(session: Session, server: Description) -> str:
+    listed, pinned = ({record["name"]: record for record in tools} for tools in (session.tools, server.tools))
+    new, lost = sorted(listed.keys() - pinned.keys()), sorted(pinned.keys() - listed.keys())
+    changed = sorted(name for name in listed.keys() & pinned.keys() if listed[name] != pinned[name])
+    told = [
+        f"{what} {', '.join(names)}" for what, names in (("new", new), ("gone", lost), ("changed", changed)) if names
+    ]
+    return "; ".join(told)
+
+
+def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """An input schema that refuses arguments it does not name, unless it says that there may be others."""
+    return {"additionalProperties": False, **schema}
+
+
+def _tool(record: Mapping[str, Any], group: str) -> Tool:
+    schema = record["inputSchema"]
+    definitions, required = schema.get("$defs", {}), schema.get("required", [])
+    parameters = []
+    for name, given in schema.get("properties", {}).items():
+        plain = _written_out(given, definitions)
+        about, default = plain.pop("description", ""), plain.pop("default", None)
+        plain.pop("title", None)
+        parameters.append(Parameter(name, plain, about, name in required, default))
+    # its process can be killed, so nothing need bound what it is given
+    about = record.get("description") or record["name"]
+    return Tool(record["name"], group, about, tuple(parameters), bounded=False, result=record.get("outputSchema"))
+
+
+def _written_out(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> Any:
+    """A schema without references, as far as they do not go round in a circle."""
+    if isinstance(schema, list):
+        return [_written_out(each, definitions, depth) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        target = definitions.get(reference.removeprefix("#/$defs/")) if depth < _DEPTH else None
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        return {**_written_out(target or {}, definitions, depth + 1), **rest}
+    return {key: _written_out(value, definitions, depth) for key, value in schema.items() if key != "$schema"}
