@@ -25,8 +25,8 @@ class Environments:
     """The environments of one program or one run, each made when it is first asked for.
 
     Those that `sandbox` names, and generated ones (`addressed`), run in confined worker processes (docs/sandbox.md),
-    the others in this process. Two objects with different settings can be used side by side. As a context manager it ends
-    their processes; otherwise they end with this process.
+    the others in this process. Two objects with different settings can be used side by side. As a context manager it
+    ends their processes; otherwise they end with this process.
     """
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
