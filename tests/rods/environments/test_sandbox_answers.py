@@ -28,7 +28,7 @@ from tests.rods.environments.tiers import require_tier
 
 CASES = 100_000
 COUNT = Call("count", {})
-TOOL: dict[str, Any] = {"name": "count", "group": "", "description": "", "bounded": True, "result": None}
+TOOL: dict[str, Any] = {"name": "count", "group": "", "description": "", "bounded": True, "result": None, "reads": None}
 HONEST = {
     "load": {"name": "fuzzed", "hash": "0", "features": [True] * 4, "tools": [["count", TOOL | {"parameters": []}]]},
     "reset": None,
