@@ -187,10 +187,14 @@ def costs(folder: Path) -> Costs:
     return found
 
 
+def callers(folder: Path) -> set[str]:
+    """The processes with a log of calls."""
+    return {file.name.split(".")[1] for file in folder.glob(log_name("*"))}
+
+
 def players(folder: Path) -> list[str]:
-    """The processes with a log of calls of models that play: all but the daemon."""
-    names = {file.name.split(".")[1] for file in folder.glob(log_name("*"))}
-    return sorted(names - {"daemon"})
+    """Those with a log of calls of models that play: all but the daemon."""
+    return sorted(callers(folder) - {"daemon"})
 
 
 def covered(spans: list[tuple[float, float]]) -> float:

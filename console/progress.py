@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -23,7 +23,7 @@ from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
 from buffers.state import ClosedStep, RunState, Tail
 from console.versions import InterfaceVersion, InterfaceVersions
-from rods.observations import Dynamics, Group, dynamics, label_counts
+from rods.observations import Dynamics, Group, Update, dynamics, label_counts
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 
 RECENT = 10  # steps that the running mean of the reward covers
@@ -36,9 +36,9 @@ class ProgressSample:
     """The state of a run at one poll. `reward` is the mean progress reward of the last step's tasks, `recent` that of
     the last ten steps, and `labels` counts their turns by what became of them; `zones` counts active tasks by the zone
     of their latest group. `calling`: share of their turns with a call, `replies`: those that a turn took, `entropy`: of
-    the policy in the updates, nats a token, all over the last ten steps. `interface`: the version that the last step
-    has shown, where versions follow the policy. `difficulty`: of drawn tasks (rods.rules.difficulty), where a run has
-    any. Two samples are equal when nothing has happened between them."""
+    the policy in the updates, nats a token, `gradient_norm`: theirs before clipping, all over the last ten steps.
+    `interface`: the version that the last step has shown, where versions follow the policy. `difficulty`: of drawn
+    tasks (rods.rules.difficulty), where a run has any. Two samples are equal when nothing has happened between them."""
 
     step: int
     steps: int
@@ -51,6 +51,7 @@ class ProgressSample:
     calling: float | None
     replies: float | None
     entropy: float | None
+    gradient_norm: float | None
     interface: InterfaceVersion | None
     difficulty: dict[str, Any] | None
     zones: dict[str, int]
@@ -119,7 +120,7 @@ class Progress:
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
         self._dynamics: deque[Dynamics] = deque(maxlen=RECENT)
-        self._entropies: deque[tuple[int, float]] = deque(maxlen=RECENT)  # by step
+        self._updates: deque[tuple[int, Update]] = deque(maxlen=RECENT)  # by step
         self.versions = InterfaceVersions(self.run.config)
         self._outcomes: Counter[str] = Counter()
         self._discards: Counter[str] = Counter()
@@ -140,12 +141,12 @@ class Progress:
         state, steps = self.state, 0
         rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         latest: deque[ClosedStep] = deque(maxlen=RECENT)
-        entropies = dict(self._entropies)
+        updates = dict(self._updates)
         for step in state.steps():
             steps += 1
             latest.append(step)
             self.versions.add(step, state.shown)
-            entropies |= self._entropy()
+            updates |= self._update()
             found = [progress_moments(record) for record in step.records]
             if (reward := step_reward(found)) is not None:
                 rewards.append((step.step, reward))
@@ -156,13 +157,13 @@ class Progress:
             self._dynamics.clear()
             self._clock.clear()
             self.versions.forget(state.last_step)
-            entropies = {}
+            updates = {}
         self._rewards += rewards
         for step in latest:
             groups = step.groups
             self._labels.append(label_counts(groups))
             self._dynamics.append(dynamics(groups))
-        self._entropies = deque((entropies | self._entropy()).items(), maxlen=RECENT)
+        self._updates = deque((updates | self._update()).items(), maxlen=RECENT)
         played = sum(self._dynamics, Dynamics())
         if steps or state.merged or state.rewound:
             self._zones = state.zones()
@@ -182,7 +183,8 @@ class Progress:
             labels=dict(sum(self._labels, Counter())),
             calling=played.calling_share,
             replies=played.replies_a_turn,
-            entropy=fmean(entropy for _, entropy in self._entropies) if self._entropies else None,
+            entropy=_mean(one.entropy for _, one in self._updates),
+            gradient_norm=_mean(one.gradient_norm for _, one in self._updates),
             interface=self.versions.found[-1] if self.versions.evolves and self.versions.found else None,
             difficulty=state.difficulty.as_json() if self.run.config.source.drawn else None,
             zones=self._zones,
@@ -275,10 +277,10 @@ class Progress:
             **{key: beat[key] for key in ("endpoints", "budget") if key in beat},
         }
 
-    def _entropy(self) -> dict[int, float]:
-        """The entropy of the latest update that was read, by its step."""
+    def _update(self) -> dict[int, Update]:
+        """The latest update that was read, by its step."""
         update = self.state.update
-        return {update["step"]: update["entropy"]} if update and "entropy" in update else {}
+        return {update["step"]: Update.from_json(update)} if update else {}
 
     def _follow_daemon(self) -> None:
         for record in self._seeds.records():
@@ -318,6 +320,12 @@ class Progress:
             return None
         (begin, first), (end, last) = self._clock[0], self._clock[-1]
         return (end - begin) / (last - first) if last > first else None
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Of those that are known; None without any."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 def step_reward(progress: list[Moments | None]) -> float | None:

@@ -20,7 +20,7 @@ from buffers.log.records import Record
 from buffers.run.heartbeat import read_heartbeat
 from buffers.run.runfolder import EXPANDED, POOL, usage
 from buffers.state import ClosedStep, RunState, Tail
-from buffers.usage import Spent
+from buffers.usage import Spent, callers
 from console.dash.columns import Columns, Latest, Spread
 from console.dash.keeping import keep, kept, stand
 from console.progress import Progress, ProgressSample, step_reward
@@ -30,6 +30,7 @@ from rods.observations import FORMAT_REWARDS, Group
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of
 
 FRESH = 0.5  # seconds for which what was read is fresh
+LISTED = 5.0  # seconds between looks for another process that asks models
 SHOWN = 1.0  # seconds after which it is said how far the first look is
 WORTH = 2.0  # seconds of reading that are worth keeping
 DECISIONS = ("injected", "retired", "revived")  # what moves a task into the pool or out of it
@@ -59,7 +60,8 @@ class Follower:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.lock, self._reader, self._read, self._spent = threading.RLock(), None, float("-inf"), 0.0
+        self.lock, self._reader, self._spent = threading.RLock(), None, 0.0
+        self._read = self._listed = float("-inf")
         self.progress.resume()
 
     def tails(self) -> list[Tail]:
@@ -94,7 +96,8 @@ class Follower:
         for task_id in self.run.training:
             self.number(task_id)
         self._pool, self._expanded = self.state.follow(POOL), self.state.follow(EXPANDED)
-        self._usages = {process: self.state.follow(usage(process)) for process in PROCESSES}
+        self._usages: dict[str, Tail] = {}  # by process
+        self._listed = float("-inf")
         self._read = float("-inf")
         self.sample: ProgressSample | None = None
 
@@ -189,8 +192,12 @@ class Follower:
         if expanded.seq != self._expanded.seq:  # a log of many files, which are listed at each look
             for record in self._expanded.records():
                 self._stage(record)
+        if time.monotonic() - self._listed > LISTED:
+            self._listed = time.monotonic()
+            for process in callers(self.path):
+                self._usages.setdefault(process, self.state.follow(usage(process)))
         for process, log in self._usages.items():
-            for call in log.records() if log.path.exists() else ():  # where models are asked
+            for call in log.records():
                 key = process, call["backbone"], call["stage"]
                 self.spent.setdefault(key, Spent()).add(call)
                 self.latency.setdefault(key, Spread()).add(call["seconds"])

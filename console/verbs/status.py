@@ -40,6 +40,8 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     went = [] if now.calling is None else [f"{now.calling:.0%} of turns with a call, {now.replies:.2f} replies a turn"]
     if now.entropy is not None:
         went.append(f"entropy {now.entropy:.3f} nats a token")
+    if now.gradient_norm is not None:
+        went.append(f"gradient norm {now.gradient_norm:.3f}")
     if went:
         print(f"  replies  {'; '.join(went)}; over the last ten steps")
     if now.interface is not None:

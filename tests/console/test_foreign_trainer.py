@@ -253,6 +253,7 @@ def test_a_foreign_trainer_says_how_turns_went_and_what_an_update_has_shown(run:
     status = json.loads(rods("status", run, "--json").stdout)
     turns = sum(2 * count for _, count in ids)
     assert (status["calling"], status["replies"]) == (6 / turns, 24 / turns) and status["entropy"] == 0.375
+    assert status["gradient_norm"] == 2.0  # of the one update that says it
     assert rods("verify", run).returncode == 0
     updates = read_history(run).updates
     assert updates == {1: Update(0.5, 2.0), 2: Update(0.25)}

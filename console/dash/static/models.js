@@ -3,7 +3,7 @@
 import { el, figure, listing, num, shown } from "dom";
 import { ask, path } from "source";
 
-const SOURCE = "usage.daemon.jsonl, usage.trainer.jsonl";
+const SOURCE = "usage.*.jsonl";
 
 export function view(root, { run }) {
   const place = el("div");

@@ -105,6 +105,7 @@ function told(now) {
       figure("reward", num(now.reward, 3), `last step; ${num(now.recent, 3)} over the last ten`, `${OBSERVATIONS}: mean progress of the step's groups`),
       now.calling == null ? null : figure("turns_with_a_call", `${num(100 * now.calling)} %`, `${num(now.replies, 2)} replies a turn; over the last ten steps`, `${OBSERVATIONS}: calling and replies of rollouts`),
       now.entropy == null ? null : figure("entropy", num(now.entropy, 3), "nats a token; over the last ten steps", `${OBSERVATIONS}: update records`),
+      now.gradient_norm == null ? null : figure("gradient_norm", num(now.gradient_norm, 3), "before clipping; over the last ten steps", `${OBSERVATIONS}: update records`),
       now.difficulty == null ? null : figure("difficulty", num(now.difficulty.next), "of the next drawn tasks, 1 to 100", `${OBSERVATIONS}: folded from the groups of drawn tasks`),
       ...ZONES.map((zone) => figure(zone, num(now.zones[zone] ?? 0), "active tasks", `${OBSERVATIONS}: zone of each active task's latest group`)),
       count("originals", "tasks in the pool", "pool.jsonl"),

@@ -212,7 +212,7 @@ def test_a_lineage_holds_all_that_comes_from_one_original(finished_run: Path) ->
 
 def test_calls_of_models_are_added_up_by_process_endpoint_and_stage(run_copy: Path) -> None:
     fields = {"backbone": "local", "tokens_in": 100, "tokens_out": 10, "model": "m", "time": 1.0, "account": "a#0"}
-    for process, stage in (("daemon", "judge"), ("trainer", "user")):
+    for process, stage in (("daemon", "judge"), ("trainer-0", "user")):
         with closing(LogWriter(run_copy / usage(process))) as log:
             for number in range(20):
                 outcome = "failed" if number == 7 else "stop"
@@ -221,7 +221,7 @@ def test_calls_of_models_are_added_up_by_process_endpoint_and_stage(run_copy: Pa
     calls = ask(run_copy, "models")["calls"]
     assert [(one["process"], one["endpoint"], one["stage"]) for one in calls] == [
         ("daemon", "local", "judge"),
-        ("trainer", "local", "user"),
+        ("trainer-0", "local", "user"),
     ]
     for one in calls:
         assert (one["calls"], one["failed"], one["tokens_in"], one["tokens_out"]) == (20, 1, 2000, 200)
