@@ -47,6 +47,7 @@ _SAID = 500  # last characters of a server's complaint
 __all__ = ["Answer", "Pool", "Refusal", "Session", "end_all"]
 log = structlog.get_logger()
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 class Session:
@@ -206,6 +207,7 @@ class Pool:
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._closed = False
+        _pools.add(self)
 
     def take(self) -> Session:
         """One that nobody has used. Raises InfrastructureError."""
@@ -252,9 +254,11 @@ def _threads(pid: int) -> ThreadPoolExecutor:
 
 
 def end_all(pid: int | None = None) -> None:
-    """Ends every session of this process (where it is `pid`) and waits for that: nobody's server stays behind."""
+    """Ends every session and pool of this process (where it is `pid`) and waits: nobody's server stays behind."""
     if pid not in (None, os.getpid()):
         return
+    for pool in list(_pools):  # which would start more
+        pool.close()
     sessions, until = list(_open), time.monotonic() + STOPPED
     for session in sessions:
         if time.monotonic() < until:
