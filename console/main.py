@@ -51,6 +51,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "data import": ("data:import_bfcl", "Read tasks in BFCL's own format."),
     "env add": ("data:add_environment", "Describe an MCP server as an environment, its tools pinned."),
     "env check": ("data:check_environment", "Probe an environment: determinism, snapshots, schemas, timing."),
+    "env generate": ("generate:generate_worlds", "Generate worlds and tasks in them, without a language model."),
     "replay bfcl": ("data:replay_bfcl", "Compare scoring with BFCL's own checker on every task and on mutations."),
 }
 GROUPS = {

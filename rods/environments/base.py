@@ -51,7 +51,8 @@ class Tool:
 
     `bounded` says that the bounds of the parameters (in `schema` or `bounds`) keep every legal call fast and small, so
     that it may run in-process; what is not bounded runs in a worker that can be killed. `result` is JSON Schema of the
-    value that a call gives when it succeeds, where the tool declares one. It is not shown to the policy.
+    value that a call gives when it succeeds, where the tool declares one. `reads` is what it declares of the state:
+    True, no call changes it; False, every call that succeeds changes it; None, nothing. Neither is shown to the policy.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Tool:
     parameters: tuple[Parameter, ...] = ()
     bounded: bool = True
     result: Mapping[str, Any] | None = None
+    reads: bool | None = None
 
     @property
     def parameter_names(self) -> tuple[str, ...]:

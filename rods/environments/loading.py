@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from rods.environments import addressed
 from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.functions import made_by, named_function
@@ -23,9 +24,9 @@ DESCRIBED = {"/": "worlds.repository:of_folder", ".json": "worlds.mcp:described"
 class Environments:
     """The environments of one program or one run, each made when it is first asked for.
 
-    Those that `sandbox` names run in confined worker processes (docs/sandbox.md), the others in this process. Two
-    objects with different settings can be used side by side. As a context manager it ends their processes; otherwise
-    they end with this process.
+    Those that `sandbox` names, and generated ones (`addressed`), run in confined worker processes (docs/sandbox.md),
+    the others in this process. Two objects with different settings can be used side by side. As a context manager it
+    ends their processes; otherwise they end with this process.
     """
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
@@ -66,6 +67,11 @@ class Environments:
                 remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory', 'file.py:factory', 'folder/', "
                 "'file.json'",
             )
+        if addressed.is_addressed(name):
+            from rods.config import Sandbox
+
+            addressed.source_of(name)
+            return self._confine(name, factory, self._sandbox or Sandbox())
         if self._sandbox is not None and name in self._sandbox.environments:
             return self._confine(name, factory, self._sandbox)
         environment: Environment = made_by(factory, Environment, where=where)

@@ -34,6 +34,7 @@ from pydantic_core import PydanticSerializationError
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Instance, Parameter, Result, Tool
+from rods.errors import InfrastructureError
 from rods.tasks import state_json
 
 S = TypeVar("S")
@@ -81,15 +82,15 @@ class TypedEnvironment(Generic[S]):
         if catalogue is not None:
             self.catalogue = cache(catalogue)
 
-    def tool(self, group: str, *, bounded: bool = True) -> Callable[[F], F]:
+    def tool(self, group: str, *, bounded: bool = True, reads: bool | None = None) -> Callable[[F], F]:
         """A decorator that makes a function a tool of API class `group`.
 
         Its first parameter is the state; the others need types, their limits and descriptions stand in
-        `Annotated[…, Field(…)]`. Its docstring is what the policy reads. `bounded`: see `Tool`.
+        `Annotated[…, Field(…)]`. Its docstring is what the policy reads. `bounded`, `reads`: see `Tool`.
         """
 
         def register(function: F) -> F:
-            self._register(_TypedTool.of(function, group, bounded), self._tools)
+            self._register(_TypedTool.of(function, group, bounded, reads), self._tools)
             return function
 
         return register
@@ -97,7 +98,7 @@ class TypedEnvironment(Generic[S]):
     def check(self, function: F) -> F:
         """A decorator that makes a function a check: it says whether the state is as a goal asks, and changes nothing.
         Its first parameter is the state, its result a bool. Goals name checks with arguments; no policy sees one."""
-        check = _TypedTool.of(function, "checks", bounded=True)
+        check = _TypedTool.of(function, "checks", bounded=True, reads=True)
         if check.document.result != {"type": "boolean"}:
             raise TypeError(f"check {check.document.name}: write `-> bool`, it answers true or false")
         self._register(check, self._checks)
@@ -140,10 +141,16 @@ class TypedEnvironment(Generic[S]):
         return TypedWorld(self, made)
 
     def _call(self, state: S, call: Call) -> Result:
-        tool = self._tools.get(call.name) or self._checks.get(call.name)
-        if tool is None:
+        if tool := self._tools.get(call.name):
+            return tool.run(state, call.arguments)
+        check = self._checks.get(call.name)
+        if check is None:
             return Result(f"no tool is called {call.name!r}", None, "unknown_tool")
-        return tool.run(state, call.arguments)
+        before = self._written(state)
+        result = check.run(state, call.arguments)
+        if self._written(state) != before:
+            raise InfrastructureError(f"the check {call.name} changed the state that it was to look at")
+        return result
 
     def _written(self, state: S) -> bytes:
         return self._json.dump_json(state)
@@ -186,7 +193,7 @@ class _TypedTool:
     result: TypeAdapter[Any]
 
     @staticmethod
-    def of(function: Callable[..., Any], group: str, bounded: bool) -> _TypedTool:
+    def of(function: Callable[..., Any], group: str, bounded: bool, reads: bool | None) -> _TypedTool:
         name = function.__name__
         what = f"tool {name}"
         if not (text := inspect.getdoc(function)):
@@ -207,7 +214,7 @@ class _TypedTool:
         declared = hints.get("return", Any)
         result = _adapter(declared, f"{what}, its result")
         schema = None if declared is Any else result.json_schema(mode="serialization")
-        document = Tool(name, group, " ".join(text.split()), tuple(parameters), bounded, schema)
+        document = Tool(name, group, " ".join(text.split()), tuple(parameters), bounded, schema, reads)
         return _TypedTool(document, function, adapters, result)
 
     def run(self, state: Any, arguments: Mapping[str, Any]) -> Result:

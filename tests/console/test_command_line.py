@@ -57,6 +57,10 @@ EXPECTED = {
         ],
     ),
     "env check": (["NAME"], ["--tasks", "--json"]),
+    "env generate": (
+        ["FOLDER"],
+        ["--worlds", "--scenarios", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
+    ),
     "replay bfcl": ([], ["--mutations", "--random-seed", "--json"]),
 }
 

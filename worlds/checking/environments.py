@@ -27,6 +27,7 @@ from rods.composing.records import ComposeError
 from rods.deadlines import SLOW_CALL
 from rods.environments.base import Environment, Instance, Result
 from rods.environments.loading import Environments
+from rods.environments.workers.worker import Overrun
 from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.faults import CALL_ERRORS
 from rods.gates.ground_truth import replay
@@ -77,11 +78,19 @@ def check_environment(
             states.append(task.state)
     for number, state in enumerate(states):
         with probe.guarded(name, "reset" if number == 0 else "reset to a task's state"):
-            calls = _script(probe, state, [task for task in tasks if task.state == state], random_seed + number)
-            for check in (_repeats, _isolation, _snapshots, _forks, _refusals):
-                with probe.guarded(name, check.__name__.strip("_")):
-                    check(probe, state, calls)
+            calls = script(probe, state, [task for task in tasks if task.state == state], random_seed + number)
+            probe_state(probe, state, calls)
     return _report(probe, name, tasks)
+
+
+def probe_state(probe: Probe, state: State, calls: list[Call]) -> None:
+    """Holds the environment to all of its promises in one state, with these calls. Controls have the names of the
+    functions below."""
+    for check in (_repeats, _isolation, _snapshots, _forks, _refusals, _effects):
+        probe.control = check.__name__.strip("_")
+        with probe.guarded(probe.environment.name, probe.control):
+            check(probe, state, calls)
+    probe.control = ""
 
 
 def _identity(probe: Probe, name: str) -> None:
@@ -142,14 +151,17 @@ def _catalogue(probe: Probe, name: str) -> None:
         )
 
 
-def _script(probe: Probe, state: State, tasks: list[Task], random_seed: int) -> list[Call]:
-    """Calls worth repeating: the tasks' own, then sampled ones that use what the world has shown."""
+def script(
+    probe: Probe, state: State, tasks: Sequence[Task] = (), random_seed: int = 0, rounds: int = ROUNDS
+) -> list[Call]:
+    """Calls worth repeating: the tasks' own, then `rounds` sampled ones of every tool that use what the world has
+    shown."""
     rng = keyed_random(random_seed, "env check", probe.environment.name)
     sampler = Sampler(rng)
     sampler.learn("", state)
     instance = probe.reset(copy.deepcopy(state))
     tools = list(probe.environment.tools().values())
-    drawn = [tool for _ in range(ROUNDS) for tool in rng.sample(tools, len(tools))]
+    drawn = [tool for _ in range(rounds) for tool in rng.sample(tools, len(tools))]
     own = [call for task in tasks[:2] for turn in task.calls for call in turn]
     calls: list[Call] = []
     for position in range(len(own) + len(drawn)):
@@ -285,6 +297,30 @@ def _refusals(probe: Probe, state: State, calls: list[Call]) -> None:
         probe.fault("snapshot", "", "differs after calls that were all refused", "refuse before anything is changed")
 
 
+def _effects(probe: Probe, state: State, calls: list[Call]) -> None:
+    """Tools keep what they declare of the state (`Tool.reads`); one that refuses a call has not changed it."""
+    declared = {name: tool.reads for name, tool in probe.environment.tools().items() if tool.reads is not None}
+    if not declared or not probe.environment.features.snapshot:
+        return
+    instance = probe.reset(copy.deepcopy(state))
+    before = canonical(instance.snapshot())
+    for call in calls:
+        result = probe.call(instance, call)
+        if result.error == "infrastructure":
+            continue
+        changed = before != (before := canonical(instance.snapshot()))
+        if call.name not in declared:
+            continue
+        if result.error is not None and changed:
+            what, remedy = f"refused {_short(call)}, but changed the state", "refuse before anything is changed"
+            probe.fault(call.name, "", what, remedy, "atomic")
+        elif result.error is None and changed and declared[call.name]:
+            probe.fault(call.name, "", f"only reads, but {_short(call)} changed the state", "change nothing", "getters")
+        elif result.error is None and not changed and not declared[call.name]:
+            what = f"answered {_short(call)} with success and changed nothing"
+            probe.fault(call.name, "", what, "refuse a call that has nothing to change", "effects")
+
+
 def _refuses(probe: Probe, ability: str, action: Callable[[], Any]) -> None:
     try:
         action()
@@ -352,19 +388,26 @@ class Probe:
         self.calls = 0
         self.tried = ""  # how many recipes of the catalogue ran
         self.comparable = False  # two runs of the same calls were seen to agree
+        self.control = ""  # the one that asks now
+        self.hung: set[str] = set()  # tools whose call had to be cut off
+        self.patience = SLOW_CALL  # seconds that a call may take
 
-    def fault(self, where: str, field: str, what: str, remedy: str) -> None:
-        fault = Fault(where, field, what, remedy)
+    def fault(self, where: str, field: str, what: str, remedy: str, control: str = "") -> None:
+        fault = Fault(where, field, what, remedy, control or self.control)
         if fault not in self.faults:
             self.faults.append(fault)
 
     def raised(self, tool: str, error: Exception, on: str) -> None:
         """A tool raised: reported once a tool and kind of exception, with the first call that did it."""
-        if (tool, type(error)) not in self.raises:
+        if isinstance(error.__cause__, Overrun):  # of a confined world
+            self.hung.add(tool)
+            remedy = "tighten the bounds of its arguments, and end every loop"
+            self.fault(tool, "", f"was cut off ({error.__cause__}) on {on}", remedy, "runaway")
+        elif (tool, type(error)) not in self.raises:
             self.raises.add((tool, type(error)))
-            broke = isinstance(error, InfrastructureError)
+            broke = isinstance(error, InfrastructureError) and not isinstance(error.__cause__, RuntimeError)
             remedy = "mend the machinery" if broke else "return a Result with an error instead"
-            self.fault(tool, "", f"raised {type(error).__name__} ({str(error)[:120]}) on {on}", remedy)
+            self.fault(tool, "", f"raised {type(error).__name__} ({str(error)[:120]}) on {on}", remedy, "errors")
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -393,14 +436,17 @@ class Probe:
         return self.timed("reset", lambda: self.environment.reset(state))
 
     def call(self, instance: Instance, call: Call) -> Result:
-        """The result of a call, checked for its form; a stand-in with the error `infrastructure` when it raised."""
+        """The result of a call, checked for its form; a stand-in with the error `infrastructure` when it raised, or its
+        tool had to be cut off before."""
+        if call.name in self.hung:
+            return Result("", error="infrastructure")
         self.calls += 1
         try:
             result = self.timed("call", lambda: instance.call(call))
         except Exception as error:  # noqa: BLE001 - the code under probe may raise anything; it is reported
             self.raised(call.name, error, _short(call))
             return Result("", error="infrastructure")
-        if self.seconds["call"][-1] > SLOW_CALL and not self.environment.features.waits:
+        if self.seconds["call"][-1] > self.patience and not self.environment.features.waits:
             what = f"took {self.seconds['call'][-1]:.1f} s for {_short(call)}"
             self.fault(call.name, "", what, "tighten the bounds of its arguments, or limit it in a worker")
         self._form(call, result)

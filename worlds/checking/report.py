@@ -9,15 +9,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing to mend: `where` (file and line, or tool), the `field` at fault, `what` is wrong, and the `remedy`."""
+    """One thing to mend: `where` (file and line, or tool), the `field` at fault, `what` is wrong, the `remedy`, and the
+    name of the `control` that found it, where controls have names."""
 
     where: str
     field: str
     what: str
     remedy: str = ""
+    control: str = ""
 
     def as_json(self) -> dict[str, str]:
-        return {"where": self.where, "field": self.field, "what": self.what, "remedy": self.remedy}
+        record = {"where": self.where, "field": self.field, "what": self.what, "remedy": self.remedy}
+        return {**record, "control": self.control} if self.control else record
 
     def __str__(self) -> str:
         place = f"{self.where} {self.field}" if self.field else self.where

@@ -106,6 +106,7 @@ def tool_as_json(tool: Tool) -> dict[str, Any]:
         "description": tool.description,
         "bounded": tool.bounded,
         "result": None if tool.result is None else dict(tool.result),
+        "reads": tool.reads,
         "parameters": [
             {
                 "name": parameter.name,
@@ -140,6 +141,7 @@ def tool_from_json(record: Any) -> Tool:
         ),
         of(record["bounded"], bool),
         None if record["result"] is None else of(record["result"], dict),
+        None if record["reads"] is None else of(record["reads"], bool),
     )
 
 

@@ -1,0 +1,62 @@
+"""`rods env generate`: worlds that are drawn by chance, controlled, and the tasks in them."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from console.output import print_json
+from rods.commands import Json
+
+
+def generate_worlds(
+    folder: Annotated[Path, Parameter(help="Where to write environments/ and tasks.jsonl.")],
+    /,
+    *,
+    worlds: Annotated[int, Parameter(help="How many worlds to draw.")] = 10,
+    scenarios: Annotated[int, Parameter(help="How many scenarios to draw in each.")] = 20,
+    held_out: Annotated[int, Parameter(help="How many of the worlds, the last ones, have their tasks held out.")] = 0,
+    mode: Annotated[
+        Literal["told", "asked", "both"], Parameter(help="Whether users say everything at once, are asked, or both.")
+    ] = "told",
+    random_seed: Annotated[int, Parameter(help="What all is drawn from.")] = 0,
+    lowest_tier: Annotated[
+        Literal["limits", "landlock", "bubblewrap"], Parameter(help="What the sandbox must reach (docs/sandbox.md).")
+    ] = "landlock",
+    as_json: Json = False,
+) -> int:
+    """Draw worlds and scenarios by chance, hold them to their controls, and write those that pass. Exits 1 where no
+    task is left."""
+    from rods.tasks import OpenTask, Split, task_lines
+    from worlds.generated.growing import CONFINED, grow
+    from worlds.generated.scenarios import Mode
+
+    modes: tuple[Mode, ...] = ("told", "asked") if mode == "both" else (mode,)
+    sandbox = CONFINED.model_copy(update={"lowest_tier": lowest_tier})
+    tasks: list[OpenTask] = []
+    refused: dict[str, list[str]] = {}
+    dropped: Counter[str] = Counter()
+    for number in range(worlds):
+        split: Split = "train" if number < worlds - held_out else "test"
+        grown = grow(folder, random_seed, number, scenarios, modes, split, sandbox)
+        if not grown.report.ok:
+            refused[grown.name] = [str(fault) for fault in grown.report.faults]
+        tasks += grown.tasks
+        dropped += grown.dropped
+        if not as_json:
+            print(f"{grown.name} ({grown.skeleton.topic}): {len(grown.tasks)} tasks", file=sys.stderr, flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
+    if as_json:
+        print_json({"worlds": worlds - len(refused), "refused": refused, "tasks": len(tasks), "dropped": dropped})
+        return 0 if tasks else 1
+    for name, faults in refused.items():
+        print(f"{name} refused: {'; '.join(faults)}")
+    print(f"{worlds - len(refused)} of {worlds} worlds, {len(tasks)} tasks in {folder / 'tasks.jsonl'}")
+    if dropped:
+        print(f"  dropped: {', '.join(f'{count} {control}' for control, count in dropped.most_common())}")
+    return 0 if tasks else 1

@@ -1,0 +1,307 @@
+"""Draws scenarios in a world of a skeleton (003 §4 without a model): the witness is built call by call in the world
+itself, and says what is asked for and what is checked.
+
+A request is one change that the world accepts. Things are called by their labels, so that keys have to be looked up;
+these look-ups are calls of the witness, too. Requests may build on each other: what one has made, a later one changes.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rods.calls import Call
+from rods.canonical import keyed_random
+from rods.conversations import Checks, Persona, Script
+from rods.environments.base import Environment, reference
+from rods.tasks import OpenTask, Split
+from worlds.checking.scenarios import Controlled, Scenario, WitnessCall
+from worlds.generated.operations import Operation, documentation, operations
+from worlds.generated.skeletons import Kind, Skeleton, draw_state, one_of, words
+
+Mode = Literal["told", "asked"]  # non-conversational and conversational (003 §4.3)
+REQUESTS = (1, 4)  # of a scenario, at least and at most
+GUARDS = (0, 2)
+TRIES = 40  # drawings of a request that the world accepts
+# How often a kind of change is drawn; links carry the rules.
+WEIGHTS = {"set": 3, "move": 2, "add": 1, "remove": 1, "open": 4, "advance": 4}
+OPENERS = ("Please see to the following: ", "I need this done: ", "Here is what has to happen: ")
+MANNER = "Says one request at a time, and what it knows only when asked."
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A change that was made: of what (its table and key), by which operation, in words with and without `details`."""
+
+    operation: Operation
+    table: str
+    key: str
+    text: str
+    brief: str
+    details: Mapping[str, str]
+
+
+def draw_scenario(skeleton: Skeleton, environment: Environment, random_seed: int, number: int) -> Scenario | None:
+    """Scenario `number` of a random seed, before any control (`worlds.checking.scenarios`); None where the world
+    accepts too few of the changes that were tried."""
+    rng = keyed_random(random_seed, "scenario", skeleton.topic, number)
+    drawing = _Drawing(skeleton, environment, draw_state(skeleton, random_seed, number), rng)
+    for _ in range(rng.randint(*REQUESTS)):
+        if not drawing.request():
+            return None
+    return drawing.scenario()
+
+
+def task(
+    skeleton: Skeleton,
+    environment: Environment,
+    scenario: Scenario,
+    found: Controlled,
+    mode: Mode = "told",
+    split: Split = "train",
+    origin: Mapping[str, Any] | None = None,
+) -> OpenTask:
+    """The scenario as a task. `told` says everything at once; `asked` is a user who is played. Witness, guards, mutants
+    and where it comes from (`origin`) are kept in provenance."""
+    requests = scenario.requests
+    numbered = " ".join(f"({number}) {text}" for number, text in enumerate(requests, 1))
+    opener = keyed_random(0, "opener", *requests).choice(OPENERS)
+    whole = opener + (numbered if len(requests) > 1 else requests[0])
+    user: Script | Persona = Script((whole,))
+    if mode == "asked":
+        turns = len(requests) + len(scenario.knows) + 2
+        user = Persona(whole, scenario.brief, scenario.knows, MANNER, turns, tuple(requests[1:]))
+    return OpenTask(
+        environment=reference(environment),
+        type="base",
+        user=user,
+        goal=Checks((*scenario.checks, *scenario.guards)),
+        tools=tuple(environment.tools()),
+        state=scenario.state,
+        split=split,
+        system=documentation(skeleton),
+        provenance={
+            "source": "generated",
+            "topic": skeleton.topic,
+            **(origin or {}),
+            "witness": [each.as_json() for each in scenario.witness],
+            "guards": len(scenario.guards),
+            "mutants": [call.as_json() for call in found.mutants],
+        },
+    )
+
+
+class _Drawing:
+    def __init__(self, skeleton: Skeleton, environment: Environment, state: dict[str, Any], rng: random.Random) -> None:
+        self.skeleton, self.rng, self.state = skeleton, rng, state
+        self.instance = environment.reset(copy.deepcopy(state))
+        self.operations = operations(skeleton)
+        self.now: dict[str, Any] = self.instance.snapshot()
+        self.kinds = {each.noun: each for each in skeleton.kinds}
+        self.tables = {each.noun: each.plural for each in skeleton.kinds} | {skeleton.link.noun: skeleton.link.plural}
+        self.witness: list[WitnessCall] = []
+        self.shown: dict[str, int] = {}  # key → the call of the witness whose result has shown it
+        self.requests: list[_Request] = []
+        self.touched: set[tuple[str, str]] = set()  # (key, attribute or role)
+
+    def request(self) -> bool:
+        """Draws changes until the world accepts one; whether it did."""
+        changes = [each for each in self.operations if each.role in WEIGHTS]
+        roles = sorted({each.role for each in changes})
+        for _ in range(TRIES):
+            role = self.rng.choices(roles, [WEIGHTS[each] for each in roles])[0]
+            operation = self.rng.choice([each for each in changes if each.role == role])
+            arguments = self._arguments(operation)
+            if arguments is None:
+                continue
+            key = str(arguments.get(operation.noun, ""))
+            about = operation.detail if role == "set" else role
+            if (key, about) in self.touched or (role == "remove" and any(key == other for other, _ in self.touched)):
+                continue
+            before = self.now
+            result = self.instance.call(Call(operation.name, arguments))
+            if result.error is not None:
+                continue
+            self.now = self.instance.snapshot()
+            self._accepted(operation, arguments, result.value, before)
+            return True
+        return False
+
+    def _arguments(self, operation: Operation) -> dict[str, Any] | None:
+        arguments: dict[str, Any] = {}
+        for slot in operation.slots:
+            if slot.takes == "key":
+                keys = list(self.now[self.tables[slot.of]])
+                fresh = [key for key in keys if key not in self.state[self.tables[slot.of]]]
+                if not keys:
+                    return None
+                arguments[slot.name] = self.rng.choice(fresh if fresh and self.rng.random() < 0.5 else keys)
+            elif slot.takes == "label":
+                kind = self.kinds[slot.of]
+                used = {each[kind.label] for each in self.now[kind.plural].values()}
+                if not (free := [label for label in kind.labels if label not in used]):
+                    return None
+                arguments[slot.name] = self.rng.choice(free)
+            else:
+                assert slot.attribute is not None
+                arguments[slot.name] = slot.attribute.draw(self.rng)
+        return arguments
+
+    def _accepted(self, operation: Operation, arguments: dict[str, Any], value: Any, before: dict[str, Any]) -> None:
+        takes = {
+            slot.name: self._looked_up(slot.of, arguments[slot.name], before)
+            for slot in operation.slots
+            if slot.takes == "key"
+        }
+        self.witness.append(WitnessCall(Call(operation.name, arguments), takes))
+        key = str(arguments.get(operation.noun, ""))
+        if operation.role in ("add", "open"):
+            key = str(value)
+            self.shown[key] = len(self.witness) - 1
+        self.touched |= {(each, "") for name, each in arguments.items() if name in takes}
+        self.touched.add((key, operation.detail if operation.role == "set" else operation.role))
+        text, brief, details = self._words(operation, arguments, before)
+        self.requests.append(_Request(operation, self.tables[operation.noun], key, text, brief, details))
+
+    def _looked_up(self, noun: str, key: str, before: dict[str, Any]) -> int:
+        """The number of the call that has shown this key; where none has, one that does is added."""
+        if key in self.shown:
+            return self.shown[key]
+        if noun in self.kinds:
+            kind = self.kinds[noun]
+            find = self._operation("find", noun)
+            label = before[kind.plural][key][kind.label]
+            looked = WitnessCall(Call(find.name, {kind.label: label}))
+        else:
+            holder = before[self.tables[noun]][key][self.skeleton.holder.noun]
+            takes = {self.skeleton.holder.noun: self._looked_up(self.skeleton.holder.noun, holder, before)}
+            looked = WitnessCall(Call(self._operation("links", noun).name, {self.skeleton.holder.noun: holder}), takes)
+        self.witness.append(looked)
+        self.shown[key] = len(self.witness) - 1
+        return self.shown[key]
+
+    def _operation(self, role: str, noun: str, detail: str | None = None) -> Operation:
+        return next(
+            each
+            for each in self.operations
+            if (each.role, each.noun) == (role, noun) and (detail is None or each.detail == detail)
+        )
+
+    def _called(self, noun: str, key: str, state: Mapping[str, Any]) -> str:
+        """The label of a thing."""
+        kind = self.kinds[noun]
+        return str(state[kind.plural][key][kind.label])
+
+    def _ends(self, entry: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, str]:
+        """The labels of the two that a link names."""
+        nouns = (self.skeleton.holder.noun, self.skeleton.item.noun)
+        return {noun: self._called(noun, entry[noun], state) for noun in nouns}
+
+    def _words(
+        self, operation: Operation, arguments: Mapping[str, Any], before: dict[str, Any]
+    ) -> tuple[str, str, dict[str, str]]:
+        """What is asked for: with its details, without them, and the details by topic."""
+        noun, role, link = operation.noun, operation.role, self.skeleton.link
+        if role in ("open", "advance"):
+            entry = arguments if role == "open" else before[link.plural][arguments[noun]]
+            ends = self._ends(entry, before)
+            given = {"holder": ends[self.skeleton.holder.noun], "item": ends[self.skeleton.item.noun]}
+            if role == "advance":
+                verb = operation.name.removesuffix(f"_{noun}")
+                text = f"{words(verb)} {link.described.format(**given)}"
+                return _sentence(text), _sentence(text), {}
+            brief = link.phrase.format(**given)
+        elif role == "add":
+            (kind,) = [each for each in self.skeleton.kinds if each.noun == noun]
+            brief = f"enter {one_of(noun)} with the {words(kind.label)} {arguments[kind.label]}"
+            if kind.at:
+                brief += f" at the {words(kind.at)} {self._called(kind.at, arguments[kind.at], before)}"
+        else:
+            thing = f"the {words(noun)} {self._called(noun, arguments[noun], before)}"
+            at = self.kinds[noun].at
+            if role == "move":
+                brief = f"bring {thing} to the {words(at)} {self._called(at, arguments[at], before)}"
+            else:
+                brief = f"take {thing} out of the records" if role == "remove" else f"change {thing}"
+        details = {words(each.name): words(str(arguments[each.name])) for each in operation.slots if each.attribute}
+        if role == "set":
+            ((name, value),) = details.items()
+            text = f"set the {name} of {thing} to {value}"
+        else:
+            told = [f"{name}: {value}" for name, value in details.items()]
+            text = f"{brief} ({', '.join(told)})" if told else brief
+        known = {name: f"The {name} should be {value}." for name, value in details.items()}
+        return _sentence(text), _sentence(brief), known
+
+    def scenario(self) -> Scenario:
+        """What was drawn, with the checks of what it came to."""
+        checks = [check for each in self.requests for check in self._aims(each)]
+        first = self.requests[0]
+        return Scenario(
+            state=self.state,
+            requests=tuple(each.text for each in self.requests),
+            witness=tuple(self.witness),
+            checks=tuple(check for at, check in enumerate(checks) if check not in checks[:at]),
+            guards=tuple(self._guards()),
+            brief=first.brief,
+            knows=first.details,
+        )
+
+    def _aims(self, request: _Request) -> list[Call]:
+        """What is true of the final state through this request."""
+        noun, role = request.operation.noun, request.operation.role
+        if role == "remove":
+            label = self._called(noun, request.key, self.state)
+            return [Call(f"{noun}_is_gone", {self.kinds[noun].label: label})]
+        if request.key not in self.now[request.table]:
+            return []  # it was taken away again
+        entry = self.now[request.table][request.key]
+        if role in ("open", "advance"):
+            ends = self._ends(entry, self.now)
+            aims = [Call(f"{noun}_is", {**ends, "stage": entry["stage"]})]
+            extra = self.skeleton.link.extra
+            if role == "open" and extra:
+                aims.append(Call(f"{noun}_{extra.name}_is", {**ends, extra.name: entry[extra.name]}))
+            return aims
+        kind = self.kinds[noun]
+        name_of: dict[str, Any] = {kind.label: entry[kind.label]}
+        at = []
+        if kind.at:
+            at = [Call(f"{noun}_is_in", {**name_of, kind.at: self._called(kind.at, entry[kind.at], self.now)})]
+        if role == "move":
+            return at
+        names = [request.operation.detail] if role == "set" else [each.name for each in kind.attributes]
+        known = [Call(f"{noun}_is_known", name_of)] if role == "add" else []
+        aims = [*known, *(Call(f"{noun}_{name}_is", {**name_of, name: entry[name]}) for name in names)]
+        return aims if role == "set" else [*aims, *at]
+
+    def _guards(self) -> list[Call]:
+        """Of what is to stay as it is: attributes of others that a tool could change, and how many of a kind there
+        are."""
+        found = []
+        for kind in self.skeleton.kinds:
+            found += [
+                self._attribute_guard(kind, key) for key in self.state[kind.plural] if self._is_bystander(kind, key)
+            ]
+        for noun, table in self.tables.items():
+            count = len(self.state[table])
+            if count == len(self.now[table]) and self.state[table].keys() == self.now[table].keys():
+                found.append(Call(f"{noun}_count_is", {"count": count}))
+        wanted = self.rng.randint(*GUARDS)
+        return self.rng.sample(found, min(wanted, len(found)))
+
+    def _is_bystander(self, kind: Kind, key: str) -> bool:
+        settable = any(each.settable for each in kind.attributes)
+        return settable and all(key != other for other, _ in self.touched) and key in self.now[kind.plural]
+
+    def _attribute_guard(self, kind: Kind, key: str) -> Call:
+        name = self.rng.choice([each.name for each in kind.attributes if each.settable])
+        entry = self.state[kind.plural][key]
+        return Call(f"{kind.noun}_{name}_is", {kind.label: entry[kind.label], name: entry[name]})
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
