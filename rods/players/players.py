@@ -14,7 +14,7 @@ from typing import Any
 from rods.config import Roles, SimulationSettings
 from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
 from rods.dialects.base import Dialect
-from rods.environments.base import Environment, Instance, kept
+from rods.environments.base import Environment, Instance
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedOutcome, Outcome, Trace
@@ -128,6 +128,3 @@ class ByRule:
         malformed = any(step.error is not None for step in steps)
         found = judged(self.task, self.tools, Conversation([text for text, _ in need.said], made, malformed))
         return Outcome(found.verdict + 1, RUBRIC_LEVELS, (found.reason,))
-
-
-@kept

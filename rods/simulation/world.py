@@ -20,7 +20,7 @@ from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
 from rods.canonical import canonical, content_id, keyed_random
-from rods.environments.base import Environment, Features, Instance, Result, Tool
+from rods.environments.base import Environment, Features, Instance, Result, Tool, kept
 from rods.simulation.ledger import Ledger, ToolAnswer
 from rods.simulation.tools import OF_MANY, OF_ONE, Effect, SimulatedTool, ToolRepository, from_environment
 
@@ -196,6 +196,7 @@ def _examples(repository: ToolRepository) -> dict[tuple[str, str], list[Any]]:
     return found
 
 
+@kept
 def as_repository(environment: Environment) -> RepositoryEnvironment:
     """The tools of any environment as documents; what they do is known of a repository's alone."""
     if isinstance(environment, RepositoryEnvironment):
