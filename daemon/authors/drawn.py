@@ -19,8 +19,8 @@ from rods.environments.base import Environment, reference
 from rods.rules.difficulty import Levels
 from rods.simulation.generating import PHRASES, draw_like, open_task, others
 from rods.simulation.roles import ask_for_task
-from rods.simulation.tools import ToolRepository, from_environment
-from rods.simulation.world import RepositoryEnvironment
+from rods.simulation.tools import ToolRepository
+from rods.simulation.world import as_repository
 from rods.tasks import OpenTask
 
 MENDED = 1_000  # characters of what was wrong with the last task that a model is told
@@ -40,7 +40,7 @@ class DrawnAssignment:
 
     @property
     def repository(self) -> ToolRepository:
-        return repository_of(self.environment)
+        return as_repository(self.environment).repository
 
     def rng(self, purpose: str) -> random.Random:
         """A fresh generator, the same for the same attempt and purpose."""
@@ -107,8 +107,3 @@ class ModelDrawer:
             error="conversation_construct_failed",
         )
         return open_task(replace(drawn, levels=given.levels), reference(given.environment))
-
-
-def repository_of(environment: Environment) -> ToolRepository:
-    """The documents of an environment's tools, with what they do where that is known."""
-    return environment.repository if isinstance(environment, RepositoryEnvironment) else from_environment(environment)

@@ -14,7 +14,7 @@ from typing import Any
 from rods.config import Roles, SimulationSettings
 from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
 from rods.dialects.base import Dialect
-from rods.environments.base import Environment, Instance, kept
+from rods.environments.base import Environment, Instance
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedOutcome, Outcome, Trace
@@ -25,9 +25,9 @@ from rods.players.line import Line
 from rods.players.models import ModelGenerator, Models, ModelUser, ModelVerifier, ModelWorld
 from rods.players.recorded import RecordedOutcome, RecordedUser, RecordedWorld
 from rods.simulation.generating import Generator
-from rods.simulation.tools import SimulatedTool, from_environment
+from rods.simulation.tools import SimulatedTool
 from rods.simulation.verifying import Conversation, judged, unjudged
-from rods.simulation.world import RepositoryEnvironment
+from rods.simulation.world import RepositoryEnvironment, as_repository
 from rods.tasks import AnyTask, OpenTask
 
 PROCEDURAL = SimulationSettings()
@@ -61,7 +61,7 @@ class Players:
             if "user" in modelled:
                 parts["user"] = ModelUser(models, task, tools)
             if "tools" in modelled:
-                documents = documented(environment)
+                documents = as_repository(environment)
                 parts["world"] = lambda: ModelWorld(models, task, documents)
             parts["waits"] = True
         return Job(task, environment, dialect, interface=interface, max_steps=max_steps, **parts)
@@ -113,7 +113,7 @@ class Players:
                 remedy='let a model judge ([simulation] verifier = "model"), or judge its rollouts in a trainer of '
                 "your own and report them (`rods observe`, kind rubric)",
             )
-        return ByRule(task, documented(environment).repository.tools)
+        return ByRule(task, as_repository(environment).repository.tools)
 
 
 class ByRule:
@@ -128,11 +128,3 @@ class ByRule:
         malformed = any(step.error is not None for step in steps)
         found = judged(self.task, self.tools, Conversation([text for text, _ in need.said], made, malformed))
         return Outcome(found.verdict + 1, RUBRIC_LEVELS, (found.reason,))
-
-
-@kept
-def documented(environment: Environment) -> RepositoryEnvironment:
-    """The tools of any environment as documents; what they do is known of a repository's alone."""
-    if isinstance(environment, RepositoryEnvironment):
-        return environment
-    return RepositoryEnvironment(from_environment(environment), environment.name)

@@ -20,9 +20,9 @@ from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
 from rods.canonical import canonical, content_id, keyed_random
-from rods.environments.base import Features, Instance, Result, Tool
+from rods.environments.base import Environment, Features, Instance, Result, Tool, kept
 from rods.simulation.ledger import Ledger, ToolAnswer
-from rods.simulation.tools import OF_MANY, OF_ONE, Effect, SimulatedTool, ToolRepository
+from rods.simulation.tools import OF_MANY, OF_ONE, Effect, SimulatedTool, ToolRepository, from_environment
 
 BEHAVIOUR = 1  # version of what is drawn; another one gives tasks another environment
 DRAWS = 8  # of a result, until one contradicts nothing
@@ -194,3 +194,11 @@ def _examples(repository: ToolRepository) -> dict[tuple[str, str], list[Any]]:
                 if example not in known:
                     known.append(example)
     return found
+
+
+@kept
+def as_repository(environment: Environment) -> RepositoryEnvironment:
+    """The tools of any environment as documents; what they do is known of a repository's alone."""
+    if isinstance(environment, RepositoryEnvironment):
+        return environment
+    return RepositoryEnvironment(from_environment(environment), environment.name)

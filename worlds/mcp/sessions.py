@@ -1,7 +1,8 @@
 """Connections to MCP servers, each with a process and a folder of its own where the server is started here.
 
-The SDK is asynchronous: one thread runs one event loop for all connections of this process, and callers wait for its
-answers in theirs. A `Pool` keeps some sessions started, so that nobody waits for an interpreter to begin.
+The SDK is asynchronous. A session has an event loop of its own, which runs in the thread of whoever calls, and only
+then: handing each call to another thread would cost a third of the calls a second. A few threads start and end
+sessions. A `Pool` keeps some of them started, so that nobody waits for an interpreter to begin.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -40,10 +41,13 @@ except ImportError:
     ) from None
 
 _FROZEN = Path(__file__).parent / "frozen"  # what freezes clock and chance in processes of Python and Node
+_THREADS = 8  # that start and end sessions
+_PAUSE = 0.5  # seconds from taking a session to starting another, which takes half a second of a processor
 _SAID = 500  # last characters of a server's complaint
 __all__ = ["Answer", "Pool", "Refusal", "Session", "end_all"]
 log = structlog.get_logger()
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 class Session:
@@ -60,10 +64,13 @@ class Session:
         self.tools: list[dict[str, Any]] = []  # as the server lists them
         self.about: dict[str, str] = {}  # what it says of itself
         self._owner = os.getpid()
-        self._ended = asyncio.Event()
         self._client: Client
-        self._stands: Future[None] = Future()
-        self._gone = asyncio.run_coroutine_threadsafe(self._live(), _loop(self._owner))
+        self._lock = threading.Lock()  # held by the thread that runs the loop
+        self._loop = asyncio.new_event_loop()
+        self._ended = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
+        self._ending: Future[None] | None = None
+        self._stands = _threads(self._owner).submit(self._start)
         _open.add(self)
 
     def wait(self, seconds: float = SERVER_START) -> Session:
@@ -91,25 +98,46 @@ class Session:
 
     def end(self) -> None:
         """Ends the server soon, without waiting for it."""
-        if self._owner == os.getpid():
-            _loop(self._owner).call_soon_threadsafe(self._ended.set)
+        if self._owner == os.getpid() and self._ending is None:
+            try:
+                self._ending = _threads(self._owner).submit(self._close)
+            except RuntimeError:  # the program ends, and its threads have
+                self._close()
 
     def join(self, seconds: float) -> None:
         """Waits until an ended session has gone."""
         try:
-            self._gone.result(seconds)
+            if self._ending is not None:
+                self._ending.result(seconds)
         except Exception as error:  # noqa: BLE001 - it is over, and whatever it broke over was told
             log.debug("an MCP server did not end well", error=repr(error))
 
     def _run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
-        future = asyncio.run_coroutine_threadsafe(work, _loop(self._owner))
-        try:
-            return future.result(seconds)
-        except BaseException:
-            future.cancel()
-            raise
+        if asyncio._get_running_loop() is not None:  # no thread runs two
+            return _threads(self._owner).submit(self._run, work, seconds).result()
+        with self._lock:
+            return self._loop.run_until_complete(asyncio.wait_for(work, seconds))
 
-    async def _live(self) -> None:
+    def _start(self) -> None:
+        with self._lock:
+            self._loop.run_until_complete(self._begin())
+
+    async def _begin(self) -> None:
+        standing = asyncio.get_running_loop().create_future()
+        self._life = asyncio.create_task(self._live(standing))
+        await standing
+
+    def _close(self) -> None:
+        with self._lock:
+            self._ended.set()
+            try:
+                if self._life is not None:
+                    self._loop.run_until_complete(self._life)
+            finally:
+                self._loop.close()
+                shutil.rmtree(self.place, ignore_errors=True)
+
+    async def _live(self, standing: asyncio.Future[None]) -> None:
         """The connection's whole life, in one task: the SDK asks for that."""
         try:
             with (self.place / "errors").open("w") as errors:
@@ -117,18 +145,16 @@ class Session:
                 async with Client(target, cache=None) as client:
                     await self._introduced(client)
                     self._client = client
-                    self._stands.set_result(None)
+                    standing.set_result(None)
                     await self._ended.wait()
         except Exception as error:
-            if self._stands.done():
+            if standing.done():
                 raise
             while isinstance(error, ExceptionGroup):
                 error = error.exceptions[0]
-            self._stands.set_exception(
+            standing.set_exception(
                 InfrastructureError(f"{self._told()} does not start: {error!r:.300}{self._complaint()}")
             )
-        finally:
-            shutil.rmtree(self.place, ignore_errors=True)
 
     async def _introduced(self, client: Client) -> None:
         listed = await client.list_tools()
@@ -180,6 +206,8 @@ class Pool:
         self._waiting: deque[Session] = deque()
         self._lock = threading.Lock()
         self._owner = os.getpid()
+        self._closed = False
+        _pools.add(self)
 
     def take(self) -> Session:
         """One that nobody has used. Raises InfrastructureError."""
@@ -189,7 +217,10 @@ class Pool:
                 self._owner = os.getpid()
             session = self._waiting.popleft() if self._waiting else Session(self.server)
         session.wait()
-        self._fill()
+        if self.server.warm:
+            later = threading.Timer(_PAUSE, self._fill)
+            later.daemon = True
+            later.start()
         return session
 
     def warm(self) -> None:
@@ -200,11 +231,12 @@ class Pool:
 
     def _fill(self) -> None:
         with self._lock:
-            while len(self._waiting) < self.server.warm:
+            while not self._closed and len(self._waiting) < self.server.warm:
                 self._waiting.append(Session(self.server))
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             while self._waiting:
                 self._waiting.pop().end()
 
@@ -216,19 +248,20 @@ def _filled(text: str, values: dict[str, str]) -> str:
 
 
 @cache
-def _loop(pid: int) -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="mcp", daemon=True).start()
+def _threads(pid: int) -> ThreadPoolExecutor:
     atexit.register(end_all, pid)
-    return loop
+    return ThreadPoolExecutor(_THREADS, f"mcp-of-{pid}")
 
 
 def end_all(pid: int | None = None) -> None:
-    """Ends every session of this process (where it is `pid`) and waits for that: nobody's server stays behind."""
+    """Ends every session and pool of this process (where it is `pid`) and waits: nobody's server stays behind."""
     if pid not in (None, os.getpid()):
         return
+    for pool in list(_pools):  # which would start more
+        pool.close()
     sessions, until = list(_open), time.monotonic() + STOPPED
     for session in sessions:
-        session.end()
+        if time.monotonic() < until:
+            session.end()
     for session in sessions:
         session.join(max(0.0, until - time.monotonic()))

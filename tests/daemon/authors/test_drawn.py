@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from daemon.authors.drawn import DrawnAssignment, DrawnAuthor, ModelDrawer, ProceduralDrawer, repository_of
+from daemon.authors.drawn import DrawnAssignment, DrawnAuthor, ModelDrawer, ProceduralDrawer
 from daemon.candidates import Rejection, VariantJob
 from daemon.pipeline import Pipeline
 from rods.composing.records import ComposeError
@@ -22,6 +22,7 @@ from rods.gates.drawn import Playing, shape_of
 from rods.llm import BudgetSpent, Usage
 from rods.rules.difficulty import Levels
 from rods.simulation.generating import draw_task, levels_of, open_task
+from rods.simulation.world import as_repository
 from rods.tasks import OpenTask
 from tests.daemon.authors.llm.world import asker_at
 from tests.daemon.pipelines import THREADS
@@ -62,8 +63,8 @@ async def test_tools_that_cannot_be_called_so_often_are_an_error_of_the_plan() -
 
 
 def test_any_environment_s_tools_are_documents() -> None:
-    assert repository_of(WORLD) is shipped()
-    assert set(repository_of(load("desk")).tools) == set(load("desk").tools())
+    assert as_repository(WORLD).repository is shipped()
+    assert set(as_repository(load("desk")).repository.tools) == set(load("desk").tools())
 
 
 async def test_a_model_is_asked_for_the_whole_task(stub: Stub) -> None:
