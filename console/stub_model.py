@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from console.stub_players import StubPlayers
+from console.stub_players import REWARD, StubPlayers, worth
 from console.stub_requests import FIELD, Answer, Asked, chance_of, read, schema_of, written
 from rods.analysis.sampling import WORDS, Sampler
 from rods.analysis.says import Text
@@ -77,7 +77,10 @@ class StubModel(StubPlayers):
         """The text of the answer to a chat request. Raises KeyError for a template that has no role here."""
         asked = read(request)
         if asked is not None:
-            return written(getattr(self, ROLES[asked.template])(asked), constrained=asked.schema is not None)
+            answer = getattr(self, ROLES[asked.template])(asked)
+            if REWARD in asked.question:
+                answer |= {"step": worth(answer)}
+            return written(answer, constrained=asked.schema is not None)
         schema = schema_of(request)  # a check of the endpoint, for instance
         if schema is None:
             return "This is no language model: it answers what the daemon asks, by rule."

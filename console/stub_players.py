@@ -34,6 +34,7 @@ IN_NO_LIST = "that would have shown it"
 WISH = "The user wants the assistant to "  # before the parts of a drawn task's intent
 DIALECTS = dialects.load("tags"), dialects.load("hermes"), dialects.load("compact")
 SPEAKER = re.compile(r"^(user|assistant|tool): ", re.MULTILINE)
+REWARD = load("simulated_tool").sections["reward"].partition("(")[2]  # of tools and users: what a step is worth
 
 
 class StubPlayers:
@@ -158,6 +159,14 @@ def _items(
 
 def _ok(value: Mapping[str, Any]) -> Answer:
     return {"status": "ok", "result": dict(value)}
+
+
+def worth(answer: Answer) -> str:
+    """What a step is worth that a tool or a user answers so: a call that succeeds, and an answer after which nothing is
+    left to say, are good; what a tool has to turn down is bad."""
+    if "status" in answer:
+        return "good" if answer["status"] == "ok" else "bad"
+    return "neutral" if answer["message"] else "good"
 
 
 def _absent() -> Answer:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from rods.calls import Call
 
@@ -60,6 +60,14 @@ class Persona:
             "turns": self.turns,
         }
         return {"persona": given}
+
+
+class UserText(NamedTuple):
+    """What a played user says next; empty: it ends the conversation. `reward`: what it gives for the answer before, −1
+    to 1, where it gives anything (001 §2.2.2)."""
+
+    text: str
+    reward: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ EPSILON = 1e-4  # added to a standard deviation before dividing, as TRL does
 @dataclass(frozen=True, slots=True)
 class RolloutView:
     """One rollout as a hook gets it. `trace` holds calls, results, error kinds and verdicts of its turns; `turns` are
-    the [start, end) of the policy's replies in each turn, in tokens of the completion, which has `tokens` of them."""
+    the [start, end) of the policy's replies in each turn, in tokens of the completion, which has `tokens` of them, and
+    `replies` those of each reply."""
 
     task: AnyTask
     role: Role
@@ -48,6 +49,7 @@ class RolloutView:
     trace: Trace
     turns: tuple[tuple[int, int], ...]
     tokens: int
+    replies: tuple[tuple[int, int], ...] = ()
 
     @property
     def errors(self) -> tuple[tuple[str, ...], ...]:

@@ -92,6 +92,7 @@ def rollout_views(batch: Batch, recorded: Sequence[Group], samples: Sequence[Sam
             sample.trace,
             turn_spans(sample.trace, sample.spans),
             max(1, len(sample.completion_ids)),
+            tuple(sample.spans),
         )
         for index, sample in enumerate(samples)
     )

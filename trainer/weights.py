@@ -12,24 +12,25 @@ Other values make a hook of your own: `mine = weighted(response_mismatch=0.5)` i
 
 `training.advantage_hook = "trainer.weights:turn_level"` takes the reward of each turn for the advantage of its tokens,
 in place of the rollout's (001 E.1; its equation 18 was lost: this is what is said of it, that the sign of a reward is
-that of its advantage and more of it weighs more, with no mean of 0): 1 for a turn that was resolved, −1 for one that
-was not, or that the rollout was cut in. In the paper the models that play user and tools reward the turns. Here ground
-truth does; an episode that is judged once has no rewards of turns, and is refused.
+that of its advantage and more of it weighs more, with no mean of 0). Where episodes are judged once, at the end, the
+models that play tools and user say what each reply was worth, −1, 0 or 1 (`simulation.turn_rewards`). A turn with
+ground truth is worth 1 when it was resolved, and −1 when it was not, or the rollout was cut in it.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
 
+from rods.episode.engine import StepTrace
 from rods.errors import UserError
 from rods.faults import LABELS, Label
-from rods.tasks import scripted
-from trainer.advantages import AdvantageEstimate, Array, Hook
+from rods.tasks import OpenTask
+from trainer.advantages import AdvantageEstimate, Array, Hook, RolloutView
 
 # ρ of 002 Table 6, which has none for the four labels of Table 5 alone: those are ours.
 UTILITY: Mapping[Label, float] = MappingProxyType(
@@ -83,13 +84,33 @@ seal = weighted()
 
 
 def turn_level(estimate: AdvantageEstimate) -> Sequence[Array]:
-    """The hook of that name. Raises UserError for a task whose episodes are judged once, at the end."""
+    """The hook of that name. Raises UserError where calls were made in tasks whose episodes are judged once, at the
+    end, and nobody has given a reward to any."""
+    steps = [step for seen in estimate.rollouts if isinstance(seen.task, OpenTask) for step in _steps(seen)]
+    if any(step.results for step in steps) and all(step.reward is None for step in steps):
+        remedy = "let models play tools and user, with simulation.turn_rewards = true"
+        raise _wrong("nobody has said what the steps of tasks that are judged at the end were worth", remedy)
     found = []
     for seen in estimate.rollouts:
-        scripted(seen.task, "the advantage of a turn")
         values = np.zeros(seen.tokens)
         if seen.rollout.reward is not None:  # the machinery broke: nothing was earned
-            for turn, (start, end) in zip(seen.trace.turns, seen.turns, strict=True):
-                values[start:end] = 1.0 if turn.verdict is not None and turn.verdict.resolved else -1.0
+            judged = _of_steps(seen) if isinstance(seen.task, OpenTask) else _of_turns(seen)
+            for value, (start, end) in judged:
+                values[start:end] = value
         found.append(values)
     return found
+
+
+def _of_turns(seen: RolloutView) -> Iterator[tuple[float, tuple[int, int]]]:
+    for turn, span in zip(seen.trace.turns, seen.turns, strict=True):
+        yield 1.0 if turn.verdict is not None and turn.verdict.resolved else -1.0, span
+
+
+def _of_steps(seen: RolloutView) -> Iterator[tuple[float, tuple[int, int]]]:
+    """What tools and user gave for each reply; −1 for one that could not be read, 0 where nobody was asked."""
+    for step, span in zip(_steps(seen), seen.replies, strict=True):
+        yield -1.0 if step.error is not None else step.reward or 0.0, span
+
+
+def _steps(seen: RolloutView) -> list[StepTrace]:
+    return [step for turn in seen.trace.turns for step in turn.steps]

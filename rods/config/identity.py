@@ -346,6 +346,8 @@ class SimulationSettings(Section):
     tools_told: tuple[Information, ...] = ("intent",)  # what a model that plays tools is told of the task (001 eq. 7)
     user_told: tuple[Information, ...] = ("intent", "persona")  # and the user (eq. 8)
     verifier_told: tuple[Information, ...] = ("intent", "persona", "expected")  # and the verifier (eq. 10)
+    # models that play tools and user also say what each step was worth, for trainer.weights:turn_level (001 E.1)
+    turn_rewards: bool = False
     tries: int = Field(4, ge=1)  # how often a question is asked until its answer can be used
     conversation: int = Field(16_000, ge=500)  # characters of the conversation in a question; older ones are left out
 
@@ -360,6 +362,8 @@ class SimulationSettings(Section):
             may: tuple[str, ...] = type(self).model_fields[f"{name}_told"].default
             if beyond := [one for one in getattr(self, f"{name}_told") if one not in may]:
                 raise ValueError(f"{name}_told has {beyond[0]!r}, which that role is never told: {', '.join(may)}")
+        if self.turn_rewards and not {"tools", "user"} <= set(self.by_model):
+            raise ValueError('turn_rewards are given by models: tools = "model", user = "model"')
         return self
 
 

@@ -107,11 +107,13 @@ class Tool:
 
 class Result(NamedTuple):
     """What a call gave. `text` is what the policy sees and what verifiers compare; `value` the same as JSON. `error` is
-    None or one of `rods.faults.CallError`, the kind of failure."""
+    None or one of `rods.faults.CallError`, the kind of failure. `reward`: what whoever plays the tool gives for the
+    call, −1 to 1 (001 §2.2.2); the policy does not see it."""
 
     text: str
     value: Any = None
     error: str | None = None
+    reward: float | None = None
 
 
 Results = Sequence[Sequence[Result]]  # of a task's calls, one sequence a turn

@@ -12,11 +12,11 @@ become observations or named ends. A turn ends when a reply holds no call.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from rods.calls import Call
-from rods.conversations import Limits, Persona, Script
+from rods.conversations import Limits, Persona, Script, UserText
 from rods.dialects.base import Dialect
 from rods.environments.base import Environment, Result, Tool
 from rods.faults import End
@@ -69,8 +69,8 @@ Exchange = Sequence[tuple[str, str]]  # the user's text and the policy's answer,
 
 @dataclass(frozen=True, slots=True)
 class NeedUser:
-    """Asks what the played user says next; empty: it ends the conversation. `said` is what it has seen of it: its own
-    texts, and the answers without calls and results."""
+    """Asks what the played user says next (a `UserText`, or its text alone); empty: it ends the conversation. `said` is
+    what it has seen of it: its own texts, and the answers without calls and results."""
 
     said: Exchange
 
@@ -121,13 +121,15 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class StepTrace:
     """One reply and what came of it. `error` is the dialect's complaint about malformed text, or None; `in_call`: what
-    stands inside a call is malformed, the reply around it is not."""
+    stands inside a call is malformed, the reply around it is not. `reward`: what whoever plays tools or user gives for
+    it, of several calls their mean; None where nobody gives one."""
 
     text: str
     calls: tuple[Call, ...] = ()
     results: tuple[Result, ...] = ()
     error: str | None = None
     in_call: bool = False
+    reward: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +182,13 @@ class Trace:
                         {
                             "text": step.text,
                             "calls": [call.as_json() for call in step.calls],
-                            "results": [{"text": r.text, "error": r.error} for r in step.results],
+                            "results": [
+                                {"text": r.text, "error": r.error, **({} if r.reward is None else {"reward": r.reward})}
+                                for r in step.results
+                            ],
                             "error": step.error,
                             **({"in_call": True} if step.in_call else {}),
+                            **({} if step.reward is None else {"reward": step.reward}),
                         }
                         for step in turn.steps
                     ],
@@ -204,9 +210,13 @@ class Trace:
                             StepTrace(
                                 step["text"],
                                 tuple(Call.from_json(call) for call in step["calls"]),
-                                tuple(Result(one["text"], error=one["error"]) for one in step["results"]),
+                                tuple(
+                                    Result(one["text"], error=one["error"], reward=one.get("reward"))
+                                    for one in step["results"]
+                                ),
                                 step["error"],
                                 step.get("in_call", False),
+                                step.get("reward"),
                             )
                             for step in turn["steps"]
                         ),
@@ -229,7 +239,7 @@ def _outcome(record: Mapping[str, Any]) -> Outcome:
 
 
 Request = NeedText | NeedCalls | NeedUser | NeedVerdict | NeedOutcome
-Answer = Reply | Sequence[Result] | str | Verdict | Outcome | None
+Answer = Reply | Sequence[Result] | UserText | str | Verdict | Outcome | None
 
 
 @dataclass(slots=True)
@@ -333,21 +343,23 @@ def _whole(
             end = ended
             break
         said.append((text, dialect.parse(steps[-1].text).answer or ""))
-        text = yield from _next_text(task.user, said)
+        text, reward = yield from _next_text(task.user, said)
+        if reward is not None:
+            so_far.turns[-1] = TurnTrace((*steps[:-1], replace(steps[-1], reward=reward)))
     outcome: Outcome | None = None
     if end != "infrastructure":
         outcome = yield NeedOutcome(tuple(so_far.messages), tuple(said), tuple(so_far.turns))
     return Trace(task.id, tuple(so_far.turns), end, task.expected, tuple(so_far.messages), outcome=outcome)
 
 
-def _next_text(user: Script | Persona, said: Exchange) -> Generator[Request, Any, str]:
+def _next_text(user: Script | Persona, said: Exchange) -> Generator[Request, Any, UserText]:
     """What the user says after `said`; empty where the conversation is over."""
     if isinstance(user, Script):
-        return user.texts[len(said)] if len(said) < len(user.texts) else ""
+        return UserText(user.texts[len(said)] if len(said) < len(user.texts) else "")
     if len(said) == user.turns:
-        return ""
-    text: str = yield NeedUser(tuple(said))
-    return text
+        return UserText("")
+    answer: UserText | str = yield NeedUser(tuple(said))
+    return UserText(answer) if isinstance(answer, str) else answer
 
 
 def _played(
@@ -407,7 +419,9 @@ def _turn(
             else Result(f"no tool named {call.name}", error="unknown_tool")
             for call in parsed.calls
         )
-        steps.append(StepTrace(reply.text, parsed.calls, results))
+        given = [result.reward for result in results if result.reward is not None]
+        reward = sum(given) / len(given) if given else None
+        steps.append(StepTrace(reply.text, parsed.calls, results, reward=reward))
         if any(result.error == "infrastructure" for result in results):
             return "infrastructure"
         seen: list[Result] = []

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rods.analysis.says import Text, stems
-from rods.conversations import Persona
+from rods.conversations import Persona, UserText
 from rods.episode.engine import Exchange
 
 # The persona and what was said so far → the user's next text; empty where it ends the conversation. May raise
 # InfrastructureError, which ends the episode and never counts as the policy's failure.
-User = Callable[[Persona, Exchange], str]
+User = Callable[[Persona, Exchange], UserText | str]
 NOTHING_TO_ADD = "I have nothing to add to that."  # to a question about nothing that it knows
 SAID_ALREADY = "As I said:"
 SHORT = 4  # characters below which a text is no sign that something was told: a number, yes, no

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
 import structlog
@@ -19,7 +19,7 @@ from rods.asking import Questioner, Unanswered
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
 from rods.config import Information, Roles, SimulationSettings
-from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
+from rods.conversations import RUBRIC_LEVELS, Persona, Rubric, UserText
 from rods.environments.base import Instance, Result, Tool, reference
 from rods.episode.engine import Exchange, Message, NeedCalls, NeedOutcome, Outcome
 from rods.episode.users import told_unasked
@@ -161,19 +161,21 @@ class ModelWorld:
         raise Unsupported("tools that a model plays have no state to be copied or compared")
 
     def _result(self, call: Call, conversation: str) -> Result:
-        refused = self.documents.refusal(call)
+        refused, rewarding = self.documents.refusal(call), self.models.settings.turn_rewards
         if refused is not None:
-            return refused
+            return refused._replace(reward=-1.0) if rewarding else refused
         ledger = self.ledger
         answer: ToolAnswer | None = None if ledger is None else ledger.known(call)
         if answer is None:
             known = "" if ledger is None else ledger.told(roles.SHOWN)
             hidden = self.models.hidden("simulated_tool")
-            question = roles.ask_tool(self.brief, self.tools, conversation, call, known=known, hidden=hidden)
+            question = roles.ask_tool(
+                self.brief, self.tools, conversation, call, known=known, hidden=hidden, rewarding=rewarding
+            )
             against = (lambda given: ()) if ledger is None else (lambda given: ledger.contradictions(call, given))
             answer = self.models.answer(self.task.id, question, against)
         if ledger is not None:
-            ledger.record(call, answer)
+            ledger.record(call, replace(answer, reward=None))  # of this call, and of no later one
         return answer.result()
 
 
@@ -184,14 +186,15 @@ class ModelUser:
     def __init__(self, models: Models, task: OpenTask, tools: Sequence[Tool]) -> None:
         self.models, self.task, self.tools, self.brief = models, task, tools, Brief.of(task)
 
-    def __call__(self, persona: Persona, said: Exchange) -> str:
+    def __call__(self, persona: Persona, said: Exchange) -> UserText:
         lines = [line for text, answer in said for line in (f"user: {text}", f"assistant: {answer}")]
-        question = roles.ask_user(self.brief, self.tools, self.models.cut(lines), self.models.hidden("simulated_user"))
+        hidden, rewarding = self.models.hidden("simulated_user"), self.models.settings.turn_rewards
+        question = roles.ask_user(self.brief, self.tools, self.models.cut(lines), hidden, rewarding=rewarding)
 
-        def unasked(text: str) -> list[str]:
-            return [f"nobody has asked for this yet: {topic}" for topic in told_unasked(persona, said, text)]
+        def told(answer: UserText) -> list[str]:
+            return [f"nobody has asked for this yet: {topic}" for topic in told_unasked(persona, said, answer.text)]
 
-        return self.models.answer(self.task.id, question, unasked)
+        return self.models.answer(self.task.id, question, told)
 
 
 class ModelVerifier:

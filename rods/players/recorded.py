@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from rods.calls import Call
-from rods.conversations import Persona
+from rods.conversations import Persona, UserText
 from rods.environments.base import Instance, Result
 from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome, Trace
 from rods.errors import InfrastructureError, Unsupported
@@ -43,17 +43,18 @@ class RecordedWorld:
 
 
 class RecordedUser:
-    """Says what the user of the trace said."""
+    """Says what the user of the trace said, and gives what it gave."""
 
     def __init__(self, trace: Trace) -> None:
         self.texts: list[str] = []
+        self.rewards = [turn.steps[-1].reward if turn.steps else None for turn in trace.turns]
         place = 1  # after the system message
         for turn in trace.turns:
             self.texts.append(trace.messages[place].content)
             place += 1 + sum(1 + bool(step.calls or step.error) for step in turn.steps)
 
-    def __call__(self, persona: Persona, said: Exchange) -> str:
-        return self.texts[len(said)] if len(said) < len(self.texts) else ""
+    def __call__(self, persona: Persona, said: Exchange) -> UserText:
+        return UserText(self.texts[len(said)] if len(said) < len(self.texts) else "", self.rewards[len(said) - 1])
 
 
 class RecordedOutcome:

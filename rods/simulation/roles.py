@@ -20,6 +20,7 @@ from rods.analysis.schemas import Checker, limits
 from rods.answers import AnswerForm, Schema, Unreadable, obj
 from rods.calls import Call
 from rods.config import Information
+from rods.conversations import UserText
 from rods.environments.base import Tool
 from rods.rules.difficulty import Levels
 from rods.simulation.generating import CRITERIA, DrawnTask, said
@@ -37,6 +38,8 @@ TOLD: Mapping[Role, tuple[Information, ...]] = {
 SHOWN = 12_000  # characters of what is known that the tool is shown; the latest of it
 TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 2_000}
 USER = AnswerForm({"message": {"type": "string", "maxLength": 2_000}})
+WORTH = {"good": 1.0, "neutral": 0.0, "bad": -1.0}  # what a role may give for the policy's latest step (001 §2.2.2)
+STEP: Schema = {"type": "string", "enum": list(WORTH)}
 MET: Schema = {"type": "string", "enum": ["met", "missed"]}
 
 
@@ -146,9 +149,11 @@ def ask_tool(
     known: str = "",
     problem: str = "",
     hidden: Collection[Information] = (),
+    rewarding: bool = False,
 ) -> Simulation[ToolAnswer]:
     """What `call` returns. `known` is what was shown before (`Ledger.told`), `problem` what the last answer
-    contradicted; both are empty for the paper's stateless tools. Raises KeyError for a call of none of `tools`."""
+    contradicted; both are empty for the paper's stateless tools. `rewarding`: the tool also says what the call is
+    worth. Raises KeyError for a call of none of `tools`."""
     tool = {each.name: each for each in tools}[call.name]
     result = tool.result or {"type": "object"}
     form = AnswerForm(
@@ -156,6 +161,7 @@ def ask_tool(
             "status": {"type": "string", "enum": ["ok", "not_found", "refused"]},
             "result": result,
             "message": {"type": "string", "maxLength": 400},
+            **({"step": STEP} if rewarding else {}),
         },
         optional=frozenset({"result", "message"}),
         guiding=frozenset({"result"}),
@@ -164,24 +170,38 @@ def ask_tool(
     fields |= {"call": _json(call.as_json()), "result": _json(result), "known": known[-SHOWN:], "problem": problem}
 
     def read(answer: Mapping[str, Any]) -> ToolAnswer:
+        reward = _worth(answer)
         if answer["status"] != "ok":
-            return ToolAnswer(answer["status"], message=answer.get("message", "").strip())
+            return ToolAnswer(answer["status"], message=answer.get("message", "").strip(), reward=reward)
         if "result" not in answer:
             raise Unreadable('a call that is "ok" needs a result')
         if fault := Checker(result).fault(answer["result"]):
             raise Unreadable(f"result {fault}")
-        return ToolAnswer("ok", answer["result"])
+        return ToolAnswer("ok", answer["result"], reward=reward)
 
-    added = (*sections, *(("known",) if known else ()), *(("mend",) if problem else ()))
+    asked = {"known": bool(known), "reward": rewarding, "mend": bool(problem)}
+    added = (*sections, *(name for name, wanted in asked.items() if wanted))
     return Simulation("simulated_tool", fields, added, form, read)
 
 
 def ask_user(
-    task: Errand, tools: Sequence[Tool], conversation: str, hidden: Collection[Information] = ()
-) -> Simulation[str]:
-    """What the user says next; "" ends the conversation. `conversation` holds what the user has heard: no calls."""
+    task: Errand,
+    tools: Sequence[Tool],
+    conversation: str,
+    hidden: Collection[Information] = (),
+    *,
+    rewarding: bool = False,
+) -> Simulation[UserText]:
+    """What the user says next; "" ends the conversation. `conversation` holds what the user has heard: no calls.
+    `rewarding`: it also says what the latest answer is worth."""
     fields, sections = _briefed("simulated_user", task, tools, conversation, hidden)
-    return Simulation("simulated_user", fields, sections, USER, lambda answer: str(answer["message"]).strip())
+    form = AnswerForm({**USER.fields, "step": STEP}) if rewarding else USER
+    added = (*sections, "reward") if rewarding else sections
+
+    def read(answer: Mapping[str, Any]) -> UserText:
+        return UserText(str(answer["message"]).strip(), _worth(answer))
+
+    return Simulation("simulated_user", fields, added, form, read)
 
 
 def ask_verifier(
@@ -222,6 +242,10 @@ def without_asking(calls: int, malformed: bool) -> Assessment | None:
     if malformed:
         return Assessment(-1, reason="a reply could not be read")
     return Assessment(-1, reason="no tool was called") if not calls else None
+
+
+def _worth(answer: Mapping[str, Any]) -> float | None:
+    return WORTH[answer["step"]] if "step" in answer else None
 
 
 def _briefed(

@@ -102,13 +102,13 @@ def test_its_user_tells_what_it_is_asked_for_and_ends_when_it_is_asked_nothing(c
     task = draw_task(REPOSITORY, replace(HARDEST, calls=1, turns=0), 3, 1, 0)
     topic, words = next((name, each) for name, each in task.knows.items() if name in task.hidden)
     talk = f"user: {task.first_query}\nassistant: What about the {topic}?"
-    assert words in ask(roles.ask_user(task, tools(task), talk), constrained=constrained)
-    assert words not in ask(roles.ask_user(task, tools(task), talk, hidden=["persona"]), constrained=constrained)
-    assert (
-        ask(roles.ask_user(task, tools(task), f"{talk}\nuser: {words}\nassistant: Done."), constrained=constrained)
-        == ""
-    )
-    assert ask(roles.ask_user(task, tools(task), "assistant: Done."), answer=faulty.endless)
+    assert words in ask(roles.ask_user(task, tools(task), talk), constrained=constrained).text
+    assert words not in ask(roles.ask_user(task, tools(task), talk, hidden=["persona"]), constrained=constrained).text
+    told = f"{talk}\nuser: {words}\nassistant: Done."
+    assert ask(roles.ask_user(task, tools(task), told), constrained=constrained) == ("", None)
+    assert ask(roles.ask_user(task, tools(task), told, rewarding=True), constrained=constrained) == ("", 1.0)
+    assert ask(roles.ask_user(task, tools(task), talk, rewarding=True), constrained=constrained).reward == 0.0
+    assert ask(roles.ask_user(task, tools(task), "assistant: Done."), answer=faulty.endless).text
 
 
 def test_its_user_makes_one_request_after_the_other() -> None:
@@ -118,11 +118,11 @@ def test_its_user_makes_one_request_after_the_other() -> None:
         talk = f"user: {task.first_query}"
         for wanted in task.further:
             talk += "\nassistant: That is done."
-            text = ask(roles.ask_user(task, tools(task), talk))
+            text = ask(roles.ask_user(task, tools(task), talk)).text
             told = [value for call in task.calls for value in call.arguments.values() if str(value) in wanted]
             assert all(str(value) in text for value in told), (wanted, text)
             talk += f"\nuser: {text}"
-        assert ask(roles.ask_user(task, tools(task), f"{talk}\nassistant: That is done.")) == ""
+        assert ask(roles.ask_user(task, tools(task), f"{talk}\nassistant: That is done.")).text == ""
 
 
 @WAYS
