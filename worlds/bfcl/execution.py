@@ -75,7 +75,9 @@ class Answer(Result):
         return value_of(self.text)
 
 
-answer: Callable[[tuple[str, None, str | None]], Result] = partial(tuple.__new__, Answer)  # half of Answer()'s cost
+answer: Callable[[tuple[str, None, str | None, None]], Result] = partial(
+    tuple.__new__, Answer
+)  # half of Answer()'s cost
 
 
 _TYPES: Mapping[str, tuple[type, ...]] = {

@@ -243,7 +243,7 @@ class BfclWorld:
             return Result(f"{PREFIX}{problem}", None, kind_of_error(tool, arguments, problem))
         if len(text) > MAX_RESULT:
             return Result(f"{PREFIX}a result of {len(text)} characters; at most {MAX_RESULT}", None, "too_large")
-        return answer((text, None, error))
+        return answer((text, None, error, None))
 
     @property
     def object_names(self) -> tuple[str, ...]:
