@@ -179,7 +179,7 @@ def test_a_world_that_is_lost_ends_its_own_episode_alone(toy, task, place):
         raise ValueError("no such part") if place == "refused" else InfrastructureError("the worker died")
 
     sound = Job(task, toy, TAGS, GroundTruth(toy, task))
-    lost = toy if place == "verdict" else SimpleNamespace(tools=toy.tools, reset=fail)
+    lost = toy if place == "verdict" else SimpleNamespace(tools=toy.tools, features=toy.features, reset=fail)
     goal = SimpleNamespace(verdict=fail) if place == "verdict" else sound.goal
     jobs = [Job(task, lost, TAGS, goal), sound]
     together = run_lockstep(jobs, lambda waiting: [Reply(DONE) for _ in waiting])

@@ -106,8 +106,8 @@ def test_a_tool_with_a_ledger_is_told_what_was_shown_and_what_was_wrong() -> Non
 
 def test_an_empty_message_of_the_user_ends_the_conversation() -> None:
     ask = ROLES["simulated_user"]()
-    assert answered(ask, message="  ") == "" and answered(ask, message=" At 15. ") == "At 15."
-    assert ask.read(ask.form.read("<reason>done</reason><message></message>", constrained=False)) == ""
+    assert answered(ask, message="  ") == ("", None) and answered(ask, message=" At 15. ") == ("At 15.", None)
+    assert ask.read(ask.form.read("<reason>done</reason><message></message>", constrained=False)) == ("", None)
     with pytest.raises(Unreadable, match="message has 2001 characters"):
         answered(ask, message="x" * 2_001)
 
