@@ -20,6 +20,7 @@ import structlog
 from buffers.daemon_log import DaemonLog
 from buffers.playing import playing
 from buffers.run.run import Run
+from daemon import metrics
 from daemon.authors.base import Author
 from daemon.authors.drawn import DrawnAuthor
 from daemon.candidates import Rejection, VariantJob
@@ -80,7 +81,7 @@ class Service:
 
     async def _serve(self, stop: asyncio.Event) -> None:
         self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
-        async with asyncio.TaskGroup() as group:
+        async with metrics.serving(self.watch.state, self._gauges), asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self._watch(stop)),
                 group.create_task(self._fill() if self.static else self._work()),

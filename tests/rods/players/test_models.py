@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from bench.fixtures.llm_stub import Script, Stub
@@ -177,7 +178,8 @@ def test_a_server_that_is_gone_breaks_episodes_and_then_they_go_on(stub: Stub) -
         assert {trace.end for trace in traces} == {"infrastructure"}
 
 
-def test_a_tool_of_a_megabyte_and_a_user_without_end(stub: Stub) -> None:
+def test_a_tool_of_a_megabyte_and_a_user_without_end(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rods.players.models.log", structlog.get_logger())  # another test's settings may be kept
     with models(stub) as players:
         job = players.job(TASK, TAGS, max_steps=8)
         stub.use(Script(answer=f"{ROLES}huge"))
