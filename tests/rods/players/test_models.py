@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import structlog
-from structlog.testing import capture_logs
+from structlog.testing import LogCapture
 
 from bench.fixtures.llm_stub import Script, Stub
 from prompts import load
@@ -179,14 +179,15 @@ def test_a_server_that_is_gone_breaks_episodes_and_then_they_go_on(stub: Stub) -
 
 
 def test_a_tool_of_a_megabyte_and_a_user_without_end(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rods.players.models.log", structlog.get_logger())  # another test's settings may be kept
+    told = LogCapture()  # whatever another test has set up
+    logger = structlog.wrap_logger(None, processors=[told], wrapper_class=structlog.BoundLogger)
+    monkeypatch.setattr("rods.players.models.log", logger)
     with models(stub) as players:
         job = players.job(TASK, TAGS, max_steps=8)
         stub.use(Script(answer=f"{ROLES}huge"))
-        with capture_logs() as told:
-            assert played([job], [witness(TASK)])[0].end == "infrastructure"
-        assert [(one["role"], one["of"]) for one in told] == [("simulated_tool", TASK.id)]
-        assert "characters, at most 100000 are read" in told[0]["why"]
+        assert played([job], [witness(TASK)])[0].end == "infrastructure"
+        assert [(one["role"], one["of"]) for one in told.entries] == [("simulated_tool", TASK.id)]
+        assert "characters, at most 100000 are read" in told.entries[0]["why"]
         stub.use(Script(answer=f"{ROLES}endless"))
         assert isinstance(TASK.user, Persona)
         free = replace(TASK, limits=None, id="")
