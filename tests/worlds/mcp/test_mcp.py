@@ -79,8 +79,8 @@ def _read(path: Path) -> str:
     return ""
 
 
-def _await(holds: Any, seconds: float = 30.0) -> None:
-    until = time.monotonic() + 60.0seconds
+def _await(holds: Any, seconds: float = 90.0) -> None:
+    until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.02)
