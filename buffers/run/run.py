@@ -103,7 +103,7 @@ class Run:
                 remedy="restore the file, or start a new run",
             )
         config = config or written.lasting_as(recorded)
-        environments = Environments(config.operation.sandbox)
+        environments = Environments(config.operation.sandbox, path)
         tasks = list(read_tasks(path / runfolder.TASKS))
         return Run(path, config, manifest, tasks, environments, len(extensions))
 

@@ -30,7 +30,6 @@ TRACES = "traces"
 CHECKPOINTS = "checkpoints"
 EVALUATION = "eval"
 LOGS = "logs"
-ENVIRONMENTS = "environments"  # reserved: generated environments
 
 
 def usage(process: str) -> str:
