@@ -77,7 +77,7 @@ def test_hostile_text_stays_text_and_a_megabyte_is_folded(run: Path, capsys: pyt
 def test_of_a_file_that_was_cut_the_rest_is_shown(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task, data = written(run)[0]["task"], latest(run).read_bytes()
     whole = len(said_json(capsys, "inspect", run, task, "--episodes")["episodes"])
-    latest(run).write_bytes(data[: len(data) // 8])
+    latest(run).write_bytes(data[:400])
     assert len(said_json(capsys, "inspect", run, task, "--episodes")["episodes"]) < whole
     latest(run).write_bytes(b"no gzip")
     assert "cannot be read" in said(capsys, "inspect", run, task, "--episodes")
