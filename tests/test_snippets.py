@@ -35,7 +35,7 @@ def scratch(tmp_path: Path, finished_run: Path, monkeypatch: pytest.MonkeyPatch)
 def test_every_block_runs_or_is_declared(page: str, scratch: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     task = orjson.loads((scratch / "runs/demo/tasks.jsonl").read_bytes().splitlines()[0])["id"]
-    stand_ins = {"RUN": "runs/mine", "FILE": "my.toml", "3fa9": task}
+    stand_ins = {"RUN": "runs/mine", "FILE": "my.toml", "3fa9": task, "TASK": task}
     folder = scratch
     for block in snippets.blocks(page, text):
         try:
