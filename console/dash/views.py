@@ -35,12 +35,14 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
         values = now.as_json()
         del values["seconds_per_step"], values["finished"]
         notes, versions = one.progress.notes(), one.progress.versions.found[-VERSIONS:]
+        asked = one.progress.asked.words()
     processes = {name: one.progress.process(name) for name in PROCESSES}
     zones = one.run.config.zones
     return {
         "run": str(one.path),
         **values,
         "processes": processes,
+        "asked": asked,
         "notes": notes,
         "condition": condition(now.step, now.steps, processes["trainer"]["life"]),
         "pace": now.pace(),
