@@ -23,6 +23,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "status": ("status:status", "Say where a run stands, from its files alone."),
     "ls": ("runs:ls", "List runs: their state, steps, rewards and pools."),
     "compare": ("runs:compare", "Put runs beside each other, with their held-out scores."),
+    "ctl": ("ctl:ctl", "Pause picking, set concurrency or budgets, while the processes work."),
     "log": ("log:log", "Show what both processes have said; filter and follow."),
     "dash": ("dash:dash", "Show runs in a browser: a page that moves while they are written."),
     "inspect": ("inspect:inspect", "Show one task: conversation, truth, lineage, windows, history; or the interface."),

@@ -21,6 +21,7 @@ EXPECTED = {
     "inspect": (["RUN", "TASK"], ["--interface", "--json"]),
     "ls": (["RUNS"], ["--json"]),
     "compare": (["RUNS"], ["--json"]),
+    "ctl": (["RUN", "SETTING", "VALUE"], ["--endpoint", "--json"]),
     "log": (["RUN"], ["--level", "--process", "--text", "--follow", "--json"]),
     "dash": (["RUNS"], ["--host", "--port", "--export", "--example"]),
     "prompts": (["RUN", "SEED"], ["--tagged", "--json"]),
