@@ -137,7 +137,7 @@ async def build(authors: Authors, topic: str, sandbox: Sandbox) -> BuiltWorld:
             problems = parts_at_fault(program, report.faults)
             authors.record.append("refused", about=topic, faults=[each.as_json() for each in report.faults])
     except Unanswered as unanswered:
-        raise Dropped("world", ["unanswered"], [unanswered.why]) from None
+        raise Dropped("world", [control_of(unanswered)], [unanswered.why]) from None
     raise Dropped("world", [fault.control for fault in report.faults], [str(fault) for fault in report.faults])
 
 
@@ -164,6 +164,12 @@ def parts_at_fault(program: WorldProgram, faults: Sequence[Fault]) -> dict[str, 
     for fault in faults:
         found.setdefault(_part(program, fault), []).append(f"- {fault.control}: {fault}")
     return {part: "\n".join(dict.fromkeys(lines[:SHOWN])) for part, lines in found.items()}
+
+
+def control_of(unanswered: Unanswered) -> str:
+    """The name of the control by which the last answer was refused, "unanswered" where none was."""
+    name, colon, _ = unanswered.why.partition(": ")
+    return name if colon and name.isidentifier() else "unanswered"
 
 
 def code_of(text: str) -> str:

@@ -38,6 +38,7 @@ class WritingRecord:
         self.answers: dict[str, Mapping[str, Any]] = {}
         self.finished: dict[str, Mapping[str, Any]] = {}
         self.tokens, self.requests = 0, 0
+        self._lines: set[bytes] = set()
 
     def __enter__(self) -> Self:
         self._file = self.path.open("a+b")
@@ -60,10 +61,14 @@ class WritingRecord:
         self._file.close()
 
     def append(self, kind: str, **fields: Any) -> None:
-        """Writes a record and syncs it."""
+        """Writes a record and syncs it, unless an earlier start has written the same."""
         record = {"kind": kind, **fields}
+        line = orjson.dumps(record)
+        if line in self._lines:
+            return
         self._take(record)
-        self._file.write(orjson.dumps(record) + b"\n")
+        self._lines.add(line)
+        self._file.write(line + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -81,6 +86,7 @@ class WritingRecord:
             if not isinstance(record, dict):
                 raise ValueError("a line is no object")
             self._take(record)
+            self._lines.add(line)
         if cut:
             self._file.truncate(len(whole) + len(end))
 

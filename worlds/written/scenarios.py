@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prompts import load
@@ -37,6 +37,7 @@ from worlds.written.programs import (
     WorldProgram,
     as_json,
     code_of,
+    control_of,
     the_function,
     write_state,
 )
@@ -116,7 +117,7 @@ async def write_scenario(
             ]
         )
     except Unanswered as unanswered:
-        raise Dropped("scenario", ["unanswered"], [unanswered.why]) from None
+        raise Dropped("scenario", [control_of(unanswered)], [unanswered.why]) from None
     made = dict(zip(names, codes, strict=True))
     return WrittenScenario(
         number=number,
@@ -146,13 +147,24 @@ async def find_witness(
         except EndpointError:
             raise
         except InfrastructureError as error:
-            raise Dropped("scenario", ["errors"], [str(error)[:300]]) from None
+            name = "pure_checks" if "changed the state" in str(error) else "errors"
+            raise Dropped("scenario", [name], [str(error)[:300]]) from None
         if witness is not None:
-            found = await asyncio.to_thread(control, environment, scenario.asking(witness))
-            if found.faults:
-                raise Dropped("scenario", list(reasons(found)), [str(fault) for fault in found.faults])
-            return DoneScenario(scenario, witness, found)
+            return await asyncio.to_thread(_controlled, environment, scenario, witness)
     raise Dropped("scenario", [why], [f"no way was found in {authors.settings.writing.witness_tries} tries"])
+
+
+def _controlled(environment: Environment, scenario: WrittenScenario, witness: tuple[WitnessCall, ...]) -> DoneScenario:
+    """Leaves out guards that no call breaks, which guard nothing. Raises Dropped."""
+    found = control(environment, scenario.asking(witness))
+    if found.faults and set(reasons(found)) == {"guard_without_mutant"}:
+        idle = {fault.where for fault in found.faults}
+        guards = {name: code for name, code in scenario.guards.items() if str(Call(name, {})) not in idle}
+        scenario = replace(scenario, guards=guards)
+        found = control(environment, scenario.asking(witness))
+    if found.faults:
+        raise Dropped("scenario", list(reasons(found)), [str(fault) for fault in found.faults])
+    return DoneScenario(scenario, witness, found)
 
 
 def shortest(
