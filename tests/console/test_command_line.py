@@ -18,7 +18,7 @@ EXPECTED = {
     "new": (["RUN"], ["--config", "--json"]),
     "up": (["RUN"], ["--config", "--json"]),
     "status": (["RUN"], ["--json"]),
-    "inspect": (["RUN", "TASK"], ["--interface", "--json"]),
+    "inspect": (["RUN", "TASK"], ["--interface", "--episodes", "--step", "--json"]),
     "ls": (["RUNS"], ["--json"]),
     "compare": (["RUNS"], ["--json"]),
     "ctl": (["RUN", "SETTING", "VALUE"], ["--endpoint", "--json"]),
