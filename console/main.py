@@ -53,6 +53,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "env add": ("data:add_environment", "Describe an MCP server as an environment, its tools pinned."),
     "env check": ("data:check_environment", "Probe an environment: determinism, snapshots, schemas, timing."),
     "env generate": ("generate:generate_worlds", "Generate worlds and tasks in them, without a language model."),
+    "env write": ("write:write_worlds", "Have language models write worlds and the tasks in them."),
     "replay bfcl": ("data:replay_bfcl", "Compare scoring with BFCL's own checker on every task and on mutations."),
 }
 GROUPS = {

@@ -62,6 +62,13 @@ EXPECTED = {
         ["FOLDER"],
         ["--worlds", "--scenarios", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
     ),
+    "env write": (
+        ["FOLDER"],
+        [
+            *("--config", "--topics", "--from-tasks", "--worlds", "--scenarios", "--held-out", "--mode"),
+            *("--random-seed", "--lowest-tier", "--json"),
+        ],
+    ),
     "replay bfcl": ([], ["--mutations", "--random-seed", "--json"]),
 }
 
