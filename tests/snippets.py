@@ -49,9 +49,8 @@ PROGRAMS: dict[str, Callable[[list[str]], Any]] = {
     "rods-daemon": daemon.main.main,
     "rods-eval": evaluation.main.run,
 }
-SHELL = re.compile(
-    r"(?:[A-Z_]+=\S+ )*(?:rods|rods-\w+|make|cd|sh|git|jq|for|echo|python|accelerate|\S*vllm|sbatch|pip)\b "
-)
+PROGRAM = r"\.|rods|rods-\w+|make|cd|sh|git|jq|for|echo|python|accelerate|\S*vllm|sbatch|pip"
+SHELL = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:{PROGRAM})\s")
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 KEY = re.compile(r"\[*([a-z_]+(?:\.[a-z_]+)+)\]*(?: = .*)?")
 FILES = ("toml", "md", "py", "js", "json", "jsonl")  # `pool.jsonl` is a file, no key
