@@ -4,6 +4,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 export PYTHON TORCH_INDEX
+unexport PYTHONDONTWRITEBYTECODE # containers set it; each process would compile all of torch and transformers anew
 
 .PHONY: help demo test lint docs bench faults llm-server llm-smoke mcp-servers openenv
 help:
