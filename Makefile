@@ -71,6 +71,7 @@ llm-smoke:
 	@sh bench/fixtures/llm_server/setup.sh
 	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest tests/rods/llm/test_real_server.py tests/daemon/test_real_model.py \
-	  tests/evaluation/bfcl/test_real_server.py tests/rods/players/test_real_model.py tests/trainer/test_smollm2.py
+	  tests/evaluation/bfcl/test_real_server.py tests/rods/players/test_real_model.py tests/trainer/test_smollm2.py \
+	  tests/worlds/written/test_real_model.py
 # Its server takes the memory of the other one.
 	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/trainer/test_real_server.py
