@@ -44,7 +44,7 @@ from worlds.written.programs import (
 
 SHOWN = 4_000  # characters of a result that the agent is shown
 FINISH = "finish"
-LONG = {"type": "string", "minLength": 1, "maxLength": 4_000}
+LONG = {"type": "string", "minLength": 1, "maxLength": 2_000}
 TASK = AnswerForm(
     {
         "task": LONG,
@@ -140,7 +140,7 @@ async def find_witness(
     for attempt in range(authors.settings.writing.witness_tries):
         try:
             calls, results = await _solved(authors, program, environment, scenario, attempt)
-            witness = await asyncio.to_thread(shortest, environment, scenario, _linked(scenario.task, calls, results))
+            witness = await asyncio.to_thread(shortest, environment, scenario, linked(scenario.task, calls, results))
         except Unanswered:
             why = "unanswered"
             continue
@@ -277,7 +277,7 @@ def _next(said: Mapping[str, Any]) -> Call | None:
     return None if said["next"] == FINISH else Call(said["next"], said.get("arguments", {}))
 
 
-def _linked(task: str, calls: Sequence[Call], results: Sequence[Result]) -> list[WitnessCall]:
+def linked(task: str, calls: Sequence[Call], results: Sequence[Result]) -> list[WitnessCall]:
     """The calls, each with those of its arguments that the task does not tell and that an earlier result has shown."""
     heard, found = Text.of(task), list[WitnessCall]()
     shown: dict[Any, int] = {}  # value → the first call that showed it

@@ -116,7 +116,7 @@ async def _assessed(authors: Authors, world: BuiltWorld, sandbox: Sandbox) -> As
     if not authors.settings.writing.rounds:
         return Assessment(0, 0)
     with tempfile.TemporaryDirectory() as scratch, Environments(sandbox) as environments:
-        place = _placed(world.program, Path(scratch))
+        place = placed(world.program, Path(scratch))
         return await assess(authors, world, await asyncio.to_thread(environments.load, place))
 
 
@@ -135,12 +135,12 @@ async def _scenarios(
             return None
 
     with tempfile.TemporaryDirectory() as scratch, Environments(order.sandbox) as environments:
-        place = _placed(world.program, Path(scratch))
+        place = placed(world.program, Path(scratch))
         numbers = range(order.scenarios)
         found = await together([attempt(write_scenario(authors, world, environments, place, at)) for at in numbers])
         written: list[WrittenScenario] = [each for each in found if each is not None]
-        program = _with_checks(world.program, written)
-        environment = await asyncio.to_thread(environments.load, _placed(program, Path(scratch)))
+        program = with_checks(world.program, written)
+        environment = await asyncio.to_thread(environments.load, placed(program, Path(scratch)))
         solved = await together([attempt(find_witness(authors, program, environment, each)) for each in written])
     return [each for each in solved if each is not None]
 
@@ -156,7 +156,7 @@ def _kept(
 ) -> tuple[str, list[OpenTask]]:
     """The world with the checks of the scenarios that passed, kept in the folder, and their tasks."""
     fitting = list(done)
-    while len((program := _with_checks(world.program, [each.written for each in fitting])).source()) > LONGEST:
+    while len((program := with_checks(world.program, [each.written for each in fitting])).source()) > LONGEST:
         fitting.pop()
         dropped["room"] += 1
     name = addressed.keep(program.source(), folder)
@@ -169,12 +169,14 @@ def _kept(
     return name, tasks
 
 
-def _with_checks(program: WorldProgram, scenarios: Sequence[WrittenScenario]) -> WorldProgram:
+def with_checks(program: WorldProgram, scenarios: Sequence[WrittenScenario]) -> WorldProgram:
+    """The program with the check functions of these scenarios."""
     every = [part for each in scenarios for part in (each.checks, each.guards)]
     return replace(program, checks={name: code for part in every for name, code in part.items()})
 
 
-def _placed(program: WorldProgram, folder: Path) -> str:
+def placed(program: WorldProgram, folder: Path) -> str:
+    """Writes a program below `folder`; what it is loaded by."""
     return f"{folder}/{addressed.keep(program.source(), folder)}"
 
 
