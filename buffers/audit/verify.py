@@ -55,6 +55,7 @@ LOGS = (
     runfolder.DROPPED,
     runfolder.DRAWN,
     runfolder.EXTENSIONS,
+    runfolder.CONTROL,
 )
 SIZES = {"step": "groups", "considered": "picks"}  # closing kinds whose record says how many records it closes
 
