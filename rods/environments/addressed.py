@@ -23,6 +23,11 @@ def keep(source: str, folder: Path) -> str:
     place = folder / "environments" / address
     place.mkdir(parents=True, exist_ok=True)
     (place / "world.py").write_text(source.replace(HOLE, address), encoding="utf-8")
+    return name_of(address)
+
+
+def name_of(address: str) -> str:
+    """The name of the world with this address, from the folder that has environments/."""
     return f"environments/{address}/world.py:environment"
 
 
