@@ -20,7 +20,7 @@ from rods.environments import addressed
 from rods.environments.base import Environment
 from rods.tasks import OpenTask
 from worlds.checking.scenarios import scenario_of
-from worlds.generated.operations import assembled
+from worlds.generated.assembly import assembled
 from worlds.generated.scenarios import Mode, draw_like, task
 from worlds.generated.skeletons import TOPICS, Skeleton, draw_skeleton
 

@@ -27,7 +27,7 @@ from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
 from rods.tasks import OpenTask
 from worlds.checking.scenarios import Controlled, Scenario, WitnessCall
-from worlds.generated.operations import assembled
+from worlds.generated.assembly import assembled
 from worlds.generated.scenarios import draw_scenario, task
 from worlds.generated.skeletons import draw_skeleton
 
