@@ -29,9 +29,8 @@ from rods.rules.curriculum import selects, stage_rules
 from rods.rules.selection import TaskFacts, signals
 from rods.rules.tracker import Window
 from rods.rules.zones import TaskSignal
-from rods.simulation.generating import varied
 from rods.tasks import AnyTask
-from worlds.checking.scenarios import scenario_of
+from worlds.checking.variants import varied
 
 BLOCK = 4 << 20  # bytes fetched at once, unless a single group is longer
 FRESH = 2.0  # seconds after which a file is opened although its size says that nothing has come: that makes a network
@@ -52,9 +51,7 @@ class Watch:
     _fetchers: tuple[Fetcher, ...] = field(init=False, default_factory=lambda: (Fetcher(), Fetcher(), Fetcher()))
 
     def __post_init__(self) -> None:
-        self._unvaried = frozenset(
-            task.id for task in self.run.tasks if not (varied(task) or scenario_of(task))
-        )  # these are no seeds
+        self._unvaried = frozenset(task.id for task in self.run.tasks if not varied(task))  # these are no seeds
         # In lockstep every step is considered; for a static pool one may not be missed behind a snapshot.
         self.state = RunState(self.run, every_step=self.lockstep or self.run.config.pool.static)
         self.newest = self.state.last_step

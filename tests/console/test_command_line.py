@@ -59,7 +59,7 @@ EXPECTED = {
     "env check": (["NAME"], ["--tasks", "--json"]),
     "env generate": (
         ["FOLDER"],
-        ["--worlds", "--scenarios", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
+        ["--worlds", "--scenarios", "--requests", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
     ),
     "replay bfcl": ([], ["--mutations", "--random-seed", "--json"]),
 }

@@ -18,7 +18,8 @@ from rods.gates.ground_truth import brief, foreign, oversized, unknown
 from rods.gates.leaks import leaks
 from rods.gates.records import Checked, GateRejection, Reason
 from rods.gates.similarity import SimilarityIndex, contamination, duplicates
-from rods.tasks import OpenTask
+from rods.simulation.generating import levels_of
+from rods.tasks import AnyTask, OpenTask, Task
 from worlds.checking.scenarios import (
     Scenario,
     ScenarioProfile,
@@ -61,6 +62,12 @@ def check_scenario(
             ("grounding", ungrounded(tools, user, calls, seen) if gates.grounding else []),
         ]
     return Checked((seen,), None, tuple(GateRejection(gate, tuple(why)) for gate, why in asked if why))
+
+
+def varied(task: AnyTask) -> bool:
+    """Whether variants can be written of `task`: it has ground truth, was drawn from tool documents, or is a scenario
+    with its witness. Raises ValueError for a witness that cannot be read."""
+    return isinstance(task, Task) or levels_of(task) is not None or scenario_of(task) is not None
 
 
 def replayed_scenario(environment: Environment, task: OpenTask) -> list[Reason]:

@@ -23,9 +23,10 @@ from rods.gates.drawn import Playing, check_drawn, replayed_drawn, ungrounded
 from rods.gates.witness import results_of, witness
 from rods.players import Players
 from rods.rules.difficulty import Levels
-from rods.simulation.generating import DrawnTask, draw_task, open_task, varied
+from rods.simulation.generating import DrawnTask, draw_task, open_task
 from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS
+from worlds.checking.variants import varied
 from worlds.repository import shipped
 
 WORLD = ENVIRONMENTS.load("repository")
