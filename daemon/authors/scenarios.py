@@ -84,5 +84,4 @@ def skeleton_of(seed: OpenTask) -> Skeleton | None:
     if type(random_seed) is not int or type(number) is not int:
         return None
     skeleton = draw_skeleton(random_seed, number)
-    address = content_id(assembled(skeleton))
-    return skeleton if seed.environment.name.endswith(addressed.name_of(address)) else None
+    return skeleton if addressed.address_of(seed.environment.name) == content_id(assembled(skeleton)) else None

@@ -9,6 +9,7 @@ its reason.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,13 +19,14 @@ from rods.analysis.sampling import Sampler
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.conversations import Checks, Persona
-from rods.environments.base import Environment, Instance, Result, Tool
+from rods.environments.base import Environment, Instance, Result, Tool, checks
 from rods.episode.goals import holds
 from rods.errors import InfrastructureError
 from rods.faults import NOT_EXECUTED
 from rods.tasks import AnyTask, OpenTask
 from worlds.checking.report import Fault
 
+WORD = re.compile(r"[^\W_]+")
 MUTANTS = 240  # calls that are tried against a guard
 
 
@@ -91,9 +93,8 @@ def scenario_of(task: AnyTask) -> Scenario | None:
         guards = int(task.provenance.get("guards", 0))
     except (KeyError, TypeError) as error:
         raise ValueError(f"task {task.id} has a witness that cannot be read: {error!r}") from error
-    first = len(task.goal.calls) - guards
-    checks = task.goal.calls
-    scenario = Scenario(task.state or {}, task.texts, witness, checks[:first], checks[first:])
+    asked, first = task.goal.calls, len(task.goal.calls) - guards
+    scenario = Scenario(task.state or {}, task.texts, witness, asked[:first], asked[first:])
     if isinstance(task.user, Persona):
         requests = (task.user.query, *task.user.further)
         scenario = replace(scenario, requests=requests, brief=task.user.query, knows=task.user.knows)
@@ -192,10 +193,11 @@ def _check_fault(answers: Sequence[bool], before: bool, after: bool) -> tuple[st
 
 def _mutant(environment: Environment, end: Instance, guard: Call, random_seed: int) -> Call | None:
     """A call after which the guard is false, in a world in which it is true. Tools whose names have most words in
-    common with the guard's are tried first."""
+    common with the guard's, or with what one without arguments says of itself, are tried first."""
     sampler = Sampler(keyed_random(random_seed, "mutant", str(guard)))
     sampler.learn("", end.snapshot())
-    named = set(guard.name.split("_"))
+    told = "" if guard.arguments else checks(environment)[guard.name].description
+    named = {*guard.name.split("_"), *WORD.findall(told.lower())}
     tools = [tool for tool in environment.tools().values() if not tool.reads]
     tools.sort(key=lambda tool: (-len(named & {*tool.name.split("_"), *tool.group.lower().split()}), tool.name))
     for number in range(MUTANTS):
