@@ -51,9 +51,11 @@ VERBS: dict[str, tuple[str, str]] = {
     "data bfcl": ("data:fetch_bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
     "data export": ("data:export_bfcl", "Write tasks in BFCL's own format."),
     "data import": ("data:import_bfcl", "Read tasks in BFCL's own format."),
-    "env add": ("data:add_environment", "Describe an MCP server as an environment, its tools pinned."),
+    "env add": ("data:add_environment", "Describe a world from outside as an environment, its tools pinned."),
     "env check": ("data:check_environment", "Probe an environment: determinism, snapshots, schemas, timing."),
+    "env serve": ("serve:serve_environment", "Serve an environment to others, as an OpenEnv server."),
     "env generate": ("generate:generate_worlds", "Generate worlds and tasks in them, without a language model."),
+    "env write": ("write:write_worlds", "Have language models write worlds and the tasks in them."),
     "replay bfcl": ("data:replay_bfcl", "Compare scoring with BFCL's own checker on every task and on mutations."),
 }
 GROUPS = {

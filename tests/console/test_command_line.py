@@ -54,14 +54,22 @@ EXPECTED = {
     "env add": (
         ["NAME", "COMMAND"],
         [
-            *("--url", "--files", "--env", "--reads", "--probe", "--compared", "--minted", "--without", "--warm"),
-            *("--replace", "--json"),
+            *("--kind", "--url", "--files", "--env", "--reads", "--probe", "--compared", "--minted", "--without"),
+            *("--warm", "--replace", "--json"),
         ],
     ),
     "env check": (["NAME"], ["--tasks", "--json"]),
+    "env serve": (["NAME"], ["--port", "--sessions"]),
     "env generate": (
         ["FOLDER"],
         ["--worlds", "--scenarios", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
+    ),
+    "env write": (
+        ["FOLDER"],
+        [
+            *("--config", "--topics", "--from-tasks", "--worlds", "--scenarios", "--held-out", "--mode"),
+            *("--random-seed", "--lowest-tier", "--json"),
+        ],
     ),
     "replay bfcl": ([], ["--mutations", "--random-seed", "--json"]),
 }
