@@ -19,6 +19,7 @@ EXPECTED = {
     "up": (["RUN"], ["--config", "--json"]),
     "status": (["RUN"], ["--json"]),
     "inspect": (["RUN", "TASK"], ["--interface", "--episodes", "--step", "--json"]),
+    "watch": (["RUN"], ["--json"]),
     "ls": (["RUNS"], ["--json"]),
     "compare": (["RUNS"], ["--json"]),
     "ctl": (["RUN", "SETTING", "VALUE"], ["--endpoint", "--json"]),
