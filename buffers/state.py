@@ -77,6 +77,7 @@ class RunState:
         self.observations = Observations(run, strict=strict, every_step=every_step, keep=keep_snapshots)
         self.fixed: dict[int, int] = {}  # epoch number → the expanded_seq that its first closed record fixed
         self.feedback_fixed: dict[int, Record] = {}  # and what it said of feedback, where it did
+        self.admitted_fixed: dict[int, int] = {}  # and how far it had read admissions
         self.drawn = DrawnTasks(run.path)  # read only when one of them is asked for
         self._strict = strict
         self._given = {task.id: task for task in run.tasks}
@@ -177,6 +178,7 @@ class RunState:
         for group in merges(self._tail.records()):
             closing = group[-1]
             self.fixed.setdefault(closing["epoch"], closing["expanded_seq"])
+            self.admitted_fixed.setdefault(closing["epoch"], closing.get("admissions", 0))
             if "feedback" in closing:
                 self.feedback_fixed.setdefault(closing["epoch"], closing["feedback"])
             if not self.observations.lineage.keeps(closing["attempt"], closing["step"]):
