@@ -17,9 +17,9 @@ from tests.environments import ENVIRONMENTS
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import write_config
 from trainer.chat import Chat
+from trainer.demonstrations import demonstrate
 from trainer.main import run
 from trainer.nano import model as network
-from trainer.sft import demonstrate
 from trainer.supervised import encode
 from worlds import desk
 from worlds.sources import load_tasks
