@@ -7,9 +7,9 @@ is used. Where no call is right it says so: it asks for what is missing, or says
 who is played is asked for what it was not heard to say (rods/gates/witness.py).
 
 Of a teacher's episodes those with faults are left out (003 Appendix B.2): a reply that could not be read as calls or as
-an answer (`format`), an episode that was cut or ran out of replies (`unfinished`), and one that earned nothing
-(`impossible`: the paper has a model judge which tasks cannot be done; here every task has a known solution, so what is
-left to be found is a teacher that did none of it).
+an answer (`format`), an episode that was cut or ran out of replies (`unfinished`), and one that earned no more than
+doing nothing does (`impossible`: the paper has a model judge which tasks cannot be done; here each has a known
+solution, and what is left to find is a teacher that gave up).
 """
 
 from __future__ import annotations
@@ -120,13 +120,13 @@ def taught(folder: Path, tasks: Sequence[AnyTask], dialect: str) -> list[Trace]:
         ) from error
 
 
-def fault(trace: Trace, least: float = 0.0) -> Fault | None:
+def fault(trace: Trace, least: float = 0.0, guards: int = 0) -> Fault | None:
     """Why a teacher's episode is not imitated; None where it is. `least`: the share of its goal that it has to have
-    earned, in [0, 1], beside anything at all."""
+    earned, in [0, 1], beside anything at all; `guards`: how many of its checks hold when nothing is done."""
     if any(step.error is not None for turn in trace.turns for step in turn.steps):
         return "format"
     if trace.end != "finished":
         return "unfinished"
-    if not trace.resolved:
+    if trace.resolved <= guards:
         return "impossible"
     return "below least" if trace.resolved < least * trace.expected else None

@@ -63,7 +63,7 @@ def warm_up(
         with Environments(settings.operation.sandbox) as environments:
             traces = demonstrate(tasks, settings.policy, environments)
     else:
-        traces = _imitable(taught(teacher, tasks, settings.policy.dialect), least, teacher)
+        traces = _imitable(taught(teacher, tasks, settings.policy.dialect), tasks, least, teacher)
     if export is not None:
         by_id = {task.id: task for task in tasks}
         lines = [
@@ -76,9 +76,10 @@ def warm_up(
         _train(settings, traces, out, _Learning(passes, sequences, learning_rate, rounds))
 
 
-def _imitable(traces: Sequence[Trace], least: float, folder: Path) -> list[Trace]:
+def _imitable(traces: Sequence[Trace], tasks: Sequence[AnyTask], least: float, folder: Path) -> list[Trace]:
     """Those of a teacher's episodes that are imitated; says how many are not and why."""
-    faults = [fault(trace, least) for trace in traces]
+    guards = {task.id: int(task.provenance.get("guards", 0)) for task in tasks}
+    faults = [fault(trace, least, guards[trace.task]) for trace in traces]
     kept = [trace for trace, found in zip(traces, faults, strict=True) if found is None]
     left_out = Counter(found for found in faults if found is not None)
     why = f" ({', '.join(f'{count} {name}' for name, count in left_out.most_common())})" if left_out else ""
@@ -111,7 +112,7 @@ def _train(config: Config, traces: Sequence[Trace], out: Path, learning: _Learni
     fitting = [pair for pair in encoded if len(pair[0]) <= config.rollouts.max_context_tokens]
     if not fitting:
         raise UserError(
-            f"none of {len(encoded)} samples fits the context",
+            f"0 of {len(encoded)} samples fit the context",
             where="rollouts.max_context_tokens",
             remedy="raise it, or give other tasks",
         )

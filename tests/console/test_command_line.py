@@ -46,6 +46,10 @@ EXPECTED = {
         ["OUT"],
         ["--train", "--held-out", "--difficulty", "--random-seed", "--repository", "--json"],
     ),
+    "data select": (
+        ["FILE", "OUT"],
+        ["--worlds", "--without", "--mode", "--alike", "--random-seed", "--json"],
+    ),
     "data bfcl": ([], ["--out", "--json"]),
     "data export": (["FILE", "FOLDER"], ["--json"]),
     "data import": (["FOLDER", "OUT"], ["--json"]),
@@ -59,7 +63,10 @@ EXPECTED = {
     "env check": (["NAME"], ["--tasks", "--json"]),
     "env generate": (
         ["FOLDER"],
-        ["--worlds", "--scenarios", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
+        [
+            *("--worlds", "--scenarios", "--held-out", "--held-out-topics", "--mode", "--random-seed"),
+            *("--lowest-tier", "--json"),
+        ],
     ),
     "replay bfcl": ([], ["--mutations", "--random-seed", "--json"]),
 }
