@@ -21,8 +21,9 @@ from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from worlds.checking.scenarios import Scenario, played, reasons
 from worlds.checking.worlds import check_world
+from worlds.generated.assembly import assembled
 from worlds.generated.growing import CONFINED, STATES, drawn
-from worlds.generated.operations import assembled, plan
+from worlds.generated.operations import plan
 from worlds.generated.skeletons import draw_skeleton, draw_state
 
 FULL, QUICK = (200, 5), (8, 5)  # worlds, and scenarios of each

@@ -42,7 +42,7 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
         "step": state.pool.epochs[-1].step if state.pool.epochs else 0,
         "lost": lost,
     }
-    return create_run(new, config or run.config, tasks + run.held_out, parent)
+    return create_run(new, config or run.config, tasks + run.held_out, parent, [run.path])
 
 
 def _came_from(run: Run, task: AnyTask, generated: bool) -> AnyTask:

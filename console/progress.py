@@ -15,9 +15,10 @@ from typing import Any
 
 import orjson
 
+from buffers.control import Asked
 from buffers.daemon_log import outcome
 from buffers.log.records import Record
-from buffers.run.heartbeat import judge, read_heartbeat
+from buffers.run.heartbeat import judge, local_time, read_heartbeat
 from buffers.run.locks import owner
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
@@ -117,6 +118,7 @@ class Progress:
         self.run = Run.open(path)
         self.state = RunState(self.run)
         self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
+        self.asked = Asked(path)
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
         self._dynamics: deque[Dynamics] = deque(maxlen=RECENT)
@@ -170,6 +172,7 @@ class Progress:
         if steps:
             self._clock.append((time.monotonic(), self.step))
         self._follow_daemon()
+        self.asked.poll()
         counts = state.pool.totals
         generated = len(state.pool.generated)
         return ProgressSample(
@@ -208,7 +211,7 @@ class Progress:
 
     def tails(self) -> list[Tail]:
         """All logs that are followed."""
-        return [*self.state.tails(), self._seeds, self._rejected]
+        return [*self.state.tails(), self._seeds, self._rejected, self.asked.tail]
 
     def resume(self) -> None:
         """Begins to measure the pace anew: for who goes on in another process."""
@@ -224,12 +227,19 @@ class Progress:
             },
             "seeds": self._seeds.seq,
             "rejected": self._rejected.seq,
+            "control": self.asked.tail.seq,
         }
 
     def notes(self) -> list[str]:
         """Reasons why no variants may come, for the user."""
         notes = list(self.run.manifest["warnings"])
         step, considered = self.step, self._considered
+        picking = self.asked.holds.get(("picking", ""))
+        if picking is not None and picking["value"] == "paused":
+            notes.append(
+                f"picking is paused by `rods ctl` since {local_time(picking['time'])} ({picking['by']}); "
+                f"`rods ctl {self.run.path} resume` lets it go on"
+            )
         if considered > step and self.state.attempt > 1:
             notes.append(
                 f"the trainer was set back to step {step}; the daemon picks again after step {considered}, the last "

@@ -9,10 +9,11 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import structlog
 
+from buffers.control import UNLIMITED, Setter, Value
 from buffers.run.run import Run
 from buffers.usage import UsageLog
 from daemon.authors.base import Author
@@ -71,8 +72,26 @@ class Writers:
     @property
     def workers(self) -> int:
         """Seeds in flight: models that write or play are waited for, the procedural author only computes."""
-        waiting = self.by_model or self.config.simulation.by_model
-        return self.config.operation.workers if waiting else min(self.config.operation.workers, IN_FLIGHT)
+        return self.employed(self.config.operation.workers)
+
+    def employed(self, workers: int) -> int:
+        """How many of so many workers there is work for."""
+        return workers if self.by_model or self.config.simulation.by_model else min(workers, IN_FLIGHT)
+
+    def setters(self) -> dict[str, Setter]:
+        """How calls of models are limited otherwise while they work."""
+        return {"concurrency": self._bound, "requests": self._limit("requests"), "tokens": self._limit("tokens")}
+
+    def _bound(self, value: Value, endpoint: str) -> None:
+        if self._client is not None:
+            self._client.rebound(endpoint, int(value))
+
+    def _limit(self, kind: Literal["requests", "tokens"]) -> Setter:
+        def limit(value: Value, endpoint: str) -> None:
+            if self._client is not None:
+                self._client.budget.limit(kind, None if value == UNLIMITED else int(value))
+
+        return limit
 
     @property
     def spent(self) -> bool:
@@ -144,8 +163,4 @@ class Writers:
         if self._client is None or self._usage is None:
             return {}
         self._usage.check()
-        budget = self._client.budget
-        return {
-            "endpoints": self._client.status(),
-            "budget": {**budget.limits.model_dump(), "used_tokens": budget.tokens, "used_requests": budget.requests},
-        }
+        return {"endpoints": self._client.status(), "budget": self._client.budget.status()}

@@ -48,7 +48,8 @@ def run(folder: Path, options: Options) -> int:
     if bfcl is not None:
         maker = EpisodeMaker(bfcl, settings)
     else:
-        worlds = Environments(source.operation.sandbox)
+        folders = (options.tasks.parent if options.tasks else None, options.run)
+        worlds = Environments(source.operation.sandbox, *filter(None, folders))
         settings = replace(settings, tasks=_described(chosen, worlds))
         maker = TaskMaker(worlds, settings)
     open_folder(folder, settings, bfcl)

@@ -13,15 +13,17 @@ from typing import Any
 from rods.errors import RodsError, UserError
 
 
-def named_function(name: str, *, where: str) -> Any:
-    """What `name` stands for; a file is looked for from the current folder. Raises UserError, saying `where` it was
-    asked for, when it cannot be found or its module cannot be run."""
+def named_function(name: str, *, where: str, source: str | None = None) -> Any:
+    """What `name` stands for; a file is looked for from the current folder, unless its text is given (`source`). Raises
+    UserError, saying `where` it was asked for, when it cannot be found or its module cannot be run."""
     module_name, _, function_name = name.rpartition(":")
     if not module_name or not function_name:
         remedy = "write it as 'package.module:function' or 'file.py:function'"
         raise UserError(f"{name!r} names no function", where=where, remedy=remedy)
     try:
-        module = _run(Path(module_name)) if module_name.endswith(".py") else importlib.import_module(module_name)
+        module = (
+            _run(Path(module_name), source) if module_name.endswith(".py") else importlib.import_module(module_name)
+        )
     except RodsError:
         raise
     except ModuleNotFoundError as error:
@@ -40,8 +42,9 @@ def named_function(name: str, *, where: str) -> Any:
     return getattr(module, function_name)
 
 
-def _run(file: Path) -> ModuleType:
-    """The module in `file`, run once a process. It is known by its whole path, which no package can be called."""
+def _run(file: Path, source: str | None) -> ModuleType:
+    """The module in `file`, or of its text, run once a process. It is known by its whole path, which no package can be
+    called."""
     file = file.absolute()
     name = str(file)
     if name not in sys.modules:
@@ -50,7 +53,10 @@ def _run(file: Path) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module  # dataclasses look their module up while it is run
         try:
-            spec.loader.exec_module(module)
+            if source is None:
+                spec.loader.exec_module(module)
+            else:
+                exec(compile(source, name, "exec", dont_inherit=True), vars(module))  # noqa: S102 in a process that is confined
         except BaseException:
             del sys.modules[name]
             raise

@@ -34,7 +34,7 @@ from rods.signals import GraceOver, Interrupted, StopRequest, ignore
 from trainer.batches import scoring_jobs
 from trainer.policy import TrainingStopped
 from trainer.training_run import TrainingRun
-from worlds.sources import load_tasks
+from worlds.sources import beside, load_tasks
 
 log = structlog.get_logger()
 
@@ -106,7 +106,7 @@ def _dry_run(path: Path, config_file: Path | None, accelerate: Path | None, conf
     else:
         config = read_config(config_file)
         tasks = load_tasks(config.data, config_file.parent, train_needed=config.pool_slots > 0)
-        worlds = Environments(config.operation.sandbox)
+        worlds = Environments(config.operation.sandbox, beside(config.data, config_file.parent))
         warnings = check(config, tasks, worlds)
     launch = launched(accelerate) if accelerate else Launch(int(os.environ.get("WORLD_SIZE", "1")))
     if config.policy.kind != "simulated":

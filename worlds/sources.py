@@ -65,6 +65,11 @@ def load_tasks(data: Data, folder: Path, *, train_needed: bool = True) -> list[A
     return train[: data.train or None] + held_out[: data.held_out or None]
 
 
+def beside(data: Data, folder: Path) -> Path:
+    """Where a file of tasks lies that `data` names, and the generated worlds of its tasks with it."""
+    return (folder / data.tasks).parent
+
+
 def drawn_from(name: str, environments: Environments) -> RepositoryEnvironment:
     """The environment whose tools tasks are drawn over. Raises UserError where it is none of tool documents."""
     environment = environments.load(name)

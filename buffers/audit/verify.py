@@ -24,6 +24,7 @@ from buffers.log.records import CLOSED_BY, CLOSING, KEYS, LOST, Record, record_i
 from buffers.log.tail import read, read_raw
 from buffers.run import runfolder
 from buffers.run.run import Run, extensions_of
+from buffers.run.world_files import damaged
 from rods import dialects
 from rods.conversations import Rubric
 from rods.episode.diagnosis import diagnose
@@ -54,6 +55,7 @@ LOGS = (
     runfolder.DROPPED,
     runfolder.DRAWN,
     runfolder.EXTENSIONS,
+    runfolder.CONTROL,
 )
 SIZES = {"step": "groups", "considered": "picks"}  # closing kinds whose record says how many records it closes
 
@@ -73,6 +75,8 @@ def verify(path: Path, replay: bool = False) -> Findings:
             findings.notes.append(f"extended at step {extension['step']} to {ends}")
         for short in short_logs(run):
             findings.problem(short.log, short.what)
+        for where, what in damaged(run.manifest["environments"], run.path):
+            findings.problem(where, what)
         _check_feedback(run, findings, replay=replay)
         _check_drawn(run, findings, replay=replay)
         history = Rederivation(run, findings)

@@ -24,6 +24,7 @@ import rods
 from buffers.log.disk import sync_folder, write
 from buffers.run import runfolder
 from buffers.run.run import Run
+from buffers.run.world_files import bring
 from rods import interfaces
 from rods.canonical import content_id
 from rods.composing.catalogue import catalogue_for
@@ -37,14 +38,21 @@ from rods.gates import Reason, replay, unjudgeable
 from rods.rules.curriculum import writes
 from rods.rules.selection import reachable_maximum
 from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Task, task_lines
-from worlds.sources import drawn_from, load_tasks
+from worlds.sources import beside, drawn_from, load_tasks
 
 FEW = 4  # rollouts on which no variant should be judged
 
 
-def create_run(path: Path, config: Config, tasks: Sequence[AnyTask], parent: Mapping[str, Any] | None = None) -> Run:
+def create_run(
+    path: Path,
+    config: Config,
+    tasks: Sequence[AnyTask],
+    parent: Mapping[str, Any] | None = None,
+    folders: Sequence[Path] = (),
+) -> Run:
     """Creates the run folder `path`, or joins the run there when its identity is the same; `parent` says what a fork
-    was made from. Raises UserError for tasks that cannot be trained on, RefusedError for another identity."""
+    was made from, `folders` where the files of generated worlds are looked for before the current folder. Raises
+    UserError for tasks that cannot be trained on, RefusedError for another identity."""
     try:
         if runfolder.exists(path):
             return Run.open(path, config)
@@ -55,10 +63,11 @@ def create_run(path: Path, config: Config, tasks: Sequence[AnyTask], parent: Map
         raise disk_error(error, path) from error
     if taken:
         raise UserError("exists and is no run folder", where=str(path), remedy="choose another name, or move it aside")
-    environments = Environments(config.operation.sandbox)
+    environments = Environments(config.operation.sandbox, *folders)
     warnings = check(config, tasks, environments)
     fresh = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{os.urandom(4).hex()}")
     lines = task_lines(tasks)
+    named = _environments(config, tasks, environments)
     manifest = {
         "protocol": PROTOCOL,
         "created": round(time.time(), 3),
@@ -68,7 +77,7 @@ def create_run(path: Path, config: Config, tasks: Sequence[AnyTask], parent: Map
             "train": sum(task.split == "train" for task in tasks),
             "held_out": sum(task.split != "train" for task in tasks),
         },
-        "environments": dict(sorted((one.name, one.hash) for one in _environments(config, tasks, environments))),
+        "environments": dict(sorted((one.name, one.hash) for one in named)),
         "random_seeds": config.random_seeds.model_dump(),
         "identity_hash": content_id(config.identity()),
         "identity": config.identity(),
@@ -77,6 +86,7 @@ def create_run(path: Path, config: Config, tasks: Sequence[AnyTask], parent: Map
     }
     try:
         fresh.mkdir(parents=True)
+        bring((one.name for one in named), environments.folders, fresh)
         write(fresh / runfolder.TASKS, lines)
         write(fresh / runfolder.CONFIG, tomli_w.dumps(config.model_dump(mode="json")).encode())
         write(fresh / runfolder.MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n")
@@ -89,6 +99,7 @@ def create_run(path: Path, config: Config, tasks: Sequence[AnyTask], parent: Map
         raise disk_error(error, path) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)  # it is gone if all went well
+    environments.folders = (path,)
     return Run(path, config, manifest, list(tasks), environments)
 
 
@@ -104,7 +115,8 @@ def open_or_create(path: Path, config_file: Path) -> Run:
     config = read_config(config_file)
     if runfolder.exists(path):
         return Run.open(path, config)
-    return create_run(path, config, load_tasks(config.data, config_file.parent, train_needed=config.pool_slots > 0))
+    tasks = load_tasks(config.data, config_file.parent, train_needed=config.pool_slots > 0)
+    return create_run(path, config, tasks, folders=[beside(config.data, config_file.parent)])
 
 
 def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) -> list[str]:

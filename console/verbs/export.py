@@ -19,6 +19,7 @@ from cyclopts import Parameter
 
 from buffers.run.run import Run
 from buffers.run.runfolder import EXPANDED, trace_file
+from buffers.run.world_files import bring
 from buffers.state import ClosedStep, RunState, read_state
 from console.output import RunFolder, print_json
 from rods.commands import Json
@@ -72,7 +73,8 @@ def export(
     ] = "jsonl",
     as_json: Json = False,
 ) -> None:
-    """Write tasks, variants, groups and kept traces of a run as tables, with a data card that `datasets` reads."""
+    """Write tasks, variants, groups and kept traces of a run as tables, with a data card that `datasets` reads, and the
+    files of generated worlds as they lie in the run."""
     if folder.exists() and any(folder.iterdir()):
         raise RefusedError("is not empty", where=str(folder), remedy="name a new folder")
     opened = Run.open(run)
@@ -88,6 +90,7 @@ def export(
         write = _parquet if format == "parquet" else _jsonl
         counts = {name: write(folder, name, rows) for name, rows in tables.all()}
         (folder / "README.md").write_text(_card(opened, tables, counts, format), encoding="utf-8")
+        bring(opened.manifest["environments"], [opened.path], folder)
     except OSError as error:
         what = f"cannot write ({error.strerror})"
         raise UserError(what, where=str(folder), remedy="choose another folder") from error

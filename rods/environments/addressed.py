@@ -8,39 +8,56 @@ stands as `{address}`. A file that is another one than its name says is refused,
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from rods.canonical import content_id
 from rods.errors import UserError
+from rods.files import read_regular
 
 HOLE = "{address}"
-_NAME = re.compile(r"(?:.*/)?environments/([0-9a-f]{20})/world\.py:environment")
+FOLDER, FILE = "environments", "world.py"
+_NAME = re.compile(rf"(?:.*/)?{FOLDER}/([0-9a-f]{{20}})/{re.escape(FILE)}:environment")
 
 
 def keep(source: str, folder: Path) -> str:
     """Writes a world's source below `folder`, unless it is there. The name that it is loaded by from there."""
     address = content_id(source)
-    place = folder / "environments" / address
+    place = folder / FOLDER / address
     place.mkdir(parents=True, exist_ok=True)
-    (place / "world.py").write_text(source.replace(HOLE, address), encoding="utf-8")
-    return f"environments/{address}/world.py:environment"
+    (place / FILE).write_text(text_of(source), encoding="utf-8")
+    return f"{FOLDER}/{address}/{FILE}:environment"
 
 
-def is_addressed(name: str) -> bool:
-    return _NAME.fullmatch(name) is not None
+def text_of(source: str) -> str:
+    """The text of a world's file: `source` with its address."""
+    return source.replace(HOLE, content_id(source))
 
 
-def source_of(name: str) -> str:
-    """The source of the world called `name`, looked for from the current folder, with `{address}` for its address.
-    Raises UserError when it is not there, or not the one that its name says."""
+def address_of(name: str) -> str | None:
+    """The address in an environment's name; None for one that is no generated world's."""
     found = _NAME.fullmatch(name)
-    assert found is not None, f"{name} has no address"
-    path = Path(name.rpartition(":")[0])
+    return None if found is None else found[1]
+
+
+def place_of(name: str, folders: Sequence[Path] = ()) -> Path:
+    """Where the file of the world called `name` lies: below the first of `folders` that has it, else where the name
+    leads to from the current folder."""
+    address = address_of(name)
+    assert address is not None, f"{name} has no address"
+    places = (folder / FOLDER / address / FILE for folder in folders)
+    return next((place for place in places if place.is_file()), Path(name.rpartition(":")[0]))
+
+
+def source_of(name: str, folders: Sequence[Path] = ()) -> str:
+    """The source of the world called `name` (`place_of`), with `{address}` for its address. Raises UserError when it is
+    not there, or not the one that its name says."""
+    path, address = place_of(name, folders), address_of(name) or ""
     try:
-        source = path.read_text(encoding="utf-8").replace(found[1], HOLE)
+        source = read_regular(path).decode().replace(address, HOLE)
     except (OSError, UnicodeDecodeError) as error:
         remedy = "start in the folder that has environments/, or bring the world's folder there"
         raise UserError(f"cannot be read: {error}", where=str(path), remedy=remedy) from error
-    if content_id(source) != found[1]:
+    if content_id(source) != address:
         raise UserError("is not the world that its address says", where=str(path), remedy="bring the file as it was")
     return source

@@ -18,18 +18,24 @@ if TYPE_CHECKING:
 
 BUILT_IN = ("desk", "bfcl", "repository")  # "NAME" is short for "worlds.NAME:environment"
 # what makes an environment of the files that its name leads to, by how the name ends
-DESCRIBED = {"/": "worlds.repository:of_folder", ".json": "worlds.mcp:described"}
+DESCRIBED = {
+    "/": "worlds.repository:of_folder",
+    ".openenv.json": "worlds.openenv:described",  # before the endings that it has too
+    ".json": "worlds.mcp:described",
+}
 
 
 class Environments:
     """The environments of one program or one run, each made when it is first asked for.
 
     Those that `sandbox` names, and generated ones (`addressed`), run in confined worker processes (docs/sandbox.md),
-    the others in this process. Two objects with different settings can be used side by side. As a context manager it
-    ends their processes; otherwise they end with this process.
+    the others in this process. The files of generated ones are looked for below `folders`, then from the current one.
+    Two objects with different settings can be used side by side. As a context manager it ends their processes;
+    otherwise they end with this process.
     """
 
-    def __init__(self, sandbox: Sandbox | None = None) -> None:
+    def __init__(self, sandbox: Sandbox | None = None, *folders: Path) -> None:
+        self.folders: tuple[Path, ...] = folders
         self._sandbox = sandbox
         self._made: dict[str, Environment] = {}
 
@@ -67,17 +73,17 @@ class Environments:
                 remedy=f"use {', '.join(BUILT_IN)} or your own 'package.module:factory', 'file.py:factory', 'folder/', "
                 "'file.json'",
             )
-        if addressed.is_addressed(name):
+        if addressed.address_of(name) is not None:
             from rods.config import Sandbox
 
-            addressed.source_of(name)
-            return self._confine(name, factory, self._sandbox or Sandbox())
+            source = addressed.source_of(name, self.folders)
+            return self._confine(name, factory, self._sandbox or Sandbox(), source)
         if self._sandbox is not None and name in self._sandbox.environments:
             return self._confine(name, factory, self._sandbox)
         environment: Environment = made_by(factory, Environment, where=where)
         return environment
 
-    def _confine(self, name: str, factory: str, sandbox: Sandbox) -> Environment:
+    def _confine(self, name: str, factory: str, sandbox: Sandbox, source: str | None = None) -> Environment:
         from rods.environments.sandbox.confined import confined
 
         if name == "bfcl":
@@ -86,10 +92,11 @@ class Environments:
                 where="operation.sandbox.environments",
                 remedy="leave it out; its tools are bounded and its data checked by their hash",
             )
-        if (file := factory.rpartition(":")[0]).endswith(".py"):
+        if source is None and (file := factory.rpartition(":")[0]).endswith(".py"):
             factory = str(Path(file).absolute()) + factory.removeprefix(file)  # the process starts elsewhere
         return confined(
             factory,
+            source=None if source is None else addressed.text_of(source),
             lowest_tier=sandbox.lowest_tier,
             workers=sandbox.workers,
             seconds=sandbox.seconds,

@@ -9,6 +9,7 @@ its reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,12 +17,13 @@ from typing import Any
 from rods.analysis.sampling import Sampler
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.environments.base import Environment, Instance, Result
+from rods.environments.base import Environment, Instance, Result, checks
 from rods.episode.goals import holds
 from rods.errors import InfrastructureError
 from rods.faults import NOT_EXECUTED
 from worlds.checking.report import Fault
 
+WORD = re.compile(r"[^\W_]+")
 MUTANTS = 240  # calls that are tried against a guard
 
 
@@ -146,10 +148,11 @@ def _check_fault(answers: Sequence[bool], before: bool, after: bool) -> tuple[st
 
 def _mutant(environment: Environment, end: Instance, guard: Call, random_seed: int) -> Call | None:
     """A call after which the guard is false, in a world in which it is true. Tools whose names have most words in
-    common with the guard's are tried first."""
+    common with the guard's, or with what one without arguments says of itself, are tried first."""
     sampler = Sampler(keyed_random(random_seed, "mutant", str(guard)))
     sampler.learn("", end.snapshot())
-    named = set(guard.name.split("_"))
+    told = "" if guard.arguments else checks(environment)[guard.name].description
+    named = {*guard.name.split("_"), *WORD.findall(told.lower())}
     tools = [tool for tool in environment.tools().values() if not tool.reads]
     tools.sort(key=lambda tool: (-len(named & {*tool.name.split("_"), *tool.group.lower().split()}), tool.name))
     for number in range(MUTANTS):

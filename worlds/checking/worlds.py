@@ -42,14 +42,14 @@ def check_world(
     `plan` (names, and their parameters in order), in its empty state and in `states`, where all of its tools are to be
     of use. Raises UserError when its file is not there, or is another one."""
     file = name.rpartition(":")[0]
-    if faults := program_faults(addressed.source_of(name), file):
+    if faults := program_faults(addressed.source_of(name, environments.folders), file):
         return CheckReport(name, tuple(faults))
     try:
         environment = environments.load(name)
         offered = {**environment.tools(), **checks(environment)}
     except RodsError as error:
         return CheckReport(name, (Fault(file, "", str(error), "correct it", "loads"),))
-    if not name.endswith(environment.name) or not addressed.is_addressed(environment.name):
+    if not name.endswith(environment.name) or addressed.address_of(environment.name) is None:
         what = f"calls itself {environment.name}"
         return CheckReport(name, (Fault(file, "name", what, "name it by its address", "loads"),))
     probe = Probe(environment)

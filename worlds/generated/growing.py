@@ -15,7 +15,8 @@ from rods.tasks import OpenTask, Split
 from worlds.checking.report import CheckReport
 from worlds.checking.scenarios import Controlled, Scenario, control, reasons
 from worlds.checking.worlds import check_world
-from worlds.generated.operations import assembled, plan
+from worlds.generated.assembly import assembled
+from worlds.generated.operations import plan
 from worlds.generated.scenarios import Mode, draw_scenario, task
 from worlds.generated.skeletons import Skeleton, draw_skeleton, draw_state
 

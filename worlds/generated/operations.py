@@ -1,19 +1,30 @@
-"""What a world of a skeleton offers: its tools and checks, a method each, and their assembly into Python source.
+"""What a world of a skeleton offers: its tools and checks, with the body of each.
 
-The operations are the plan (003 eq. 2) and the code (eq. 3) at once; `assembled` is the file (eq. 4). What the file
-offers in the end is read from its signatures (`rods.environments.typed`) and held against the plan by
-`worlds.checking.programs`. Every change refuses before it has changed anything, and every one that succeeds changes
+The operations are the plan (003 eq. 2) and the methods (eq. 3) at once; `worlds.generated.assembly` makes a file of
+them. What the file offers in the end is read from its signatures (`rods.environments.typed`) and held against the plan
+by `worlds.checking.worlds`. Every change refuses before it has changed anything, and every one that succeeds changes
 something: setting what is so already is refused. Checks know things by their labels, never by keys that a world made,
 so that whoever made them in another order has earned as much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from worlds.generated.skeletons import STOCK, Attribute, Kind, Skeleton, listed, one_of, plural, prefix, words
+from worlds.generated.skeletons import (
+    STOCK,
+    Attribute,
+    Kind,
+    Skeleton,
+    class_name,
+    listed,
+    one_of,
+    plural,
+    prefix,
+    words,
+)
 
 ENTRIES = 200  # of one table
 Role = Literal["get", "find", "list", "links", "staged", "add", "set", "remove", "move", "open", "advance", "check"]
@@ -82,7 +93,7 @@ def _reading(skeleton: Skeleton, kind: Kind) -> Iterator[Operation]:
         "get",
         noun,
         (_key(kind),),
-        _class(noun),
+        class_name(noun),
         f"Everything known of one {words(noun)}.",
         (f"return _{noun}(db, {noun})",),
     )
@@ -137,7 +148,12 @@ def _changing(skeleton: Skeleton, kind: Kind) -> Iterator[Operation]:
         tuple(slots),
         "str",
         f"Enters a new {words(noun)} and gives its key.",
-        (*taken, f'key = db.new_key("{prefix(noun)}")', f"db.{table}[key] = {_class(noun)}({arguments})", "return key"),
+        (
+            *taken,
+            f'key = db.new_key("{prefix(noun)}")',
+            f"db.{table}[key] = {class_name(noun)}({arguments})",
+            "return key",
+        ),
     )
     for attribute in kind.attributes:
         if attribute.settable:
@@ -147,7 +163,7 @@ def _changing(skeleton: Skeleton, kind: Kind) -> Iterator[Operation]:
                 "set",
                 noun,
                 (_key(kind), _value(attribute)),
-                _class(noun),
+                class_name(noun),
                 f"Sets the {words(name)} of one {words(noun)}.",
                 (
                     f"found = _{noun}(db, {noun})",
@@ -182,7 +198,7 @@ def _changing(skeleton: Skeleton, kind: Kind) -> Iterator[Operation]:
             "move",
             noun,
             (_key(kind), _key(place)),
-            _class(noun),
+            class_name(noun),
             f"Brings one {words(noun)} to another {words(at)}.",
             (
                 f"found = _{noun}(db, {noun})",
@@ -215,7 +231,7 @@ def _linking(skeleton: Skeleton) -> Iterator[Operation]:
         "get",
         noun,
         (key,),
-        _class(noun),
+        class_name(noun),
         f"Everything known of one {words(noun)}.",
         (f"return _{noun}(db, {noun})",),
     )
@@ -224,7 +240,7 @@ def _linking(skeleton: Skeleton) -> Iterator[Operation]:
         "links",
         noun,
         (_key(holder),),
-        f"dict[str, {_class(noun)}]",
+        f"dict[str, {class_name(noun)}]",
         f"All {words(table)} of one {words(holder.noun)}, by key.",
         (
             f"_{holder.noun}(db, {holder.noun})",
@@ -237,7 +253,7 @@ def _linking(skeleton: Skeleton) -> Iterator[Operation]:
         "staged",
         noun,
         (Slot("stage", "stage", noun, stage),),
-        f"dict[str, {_class(noun)}]",
+        f"dict[str, {class_name(noun)}]",
         f"All {words(table)} in one stage, by key.",
         (f"return {{key: each for key, each in db.{table}.items() if each.stage == stage}}",),
     )
@@ -262,7 +278,7 @@ def _linking(skeleton: Skeleton) -> Iterator[Operation]:
             *_conditions(skeleton),
             f'key = db.new_key("{prefix(noun)}")',
             *effects,
-            f"db.{table}[key] = {_class(noun)}({entry})",
+            f"db.{table}[key] = {class_name(noun)}({entry})",
             "return key",
         ),
         link.stages[0],
@@ -281,7 +297,7 @@ def _linking(skeleton: Skeleton) -> Iterator[Operation]:
             "advance",
             noun,
             (key,),
-            _class(noun),
+            class_name(noun),
             f"Takes {one_of(noun)} that is {listed([words(each) for each in advance.before])} to the stage "
             f"{words(advance.after)}.",
             (
@@ -454,113 +470,3 @@ def documentation(skeleton: Skeleton) -> str:
 def plan(skeleton: Skeleton) -> dict[str, list[str]]:
     """Every tool and check by name with its parameters, as planned."""
     return {each.name: [slot.name for slot in each.slots] for each in operations(skeleton)}
-
-
-HEAD = '''\
-"""The records of {about}."""
-
-from __future__ import annotations
-
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
-
-from pydantic import Field
-
-from rods.environments.typed import ToolError, TypedEnvironment
-
-Label = Annotated[str, Field(min_length=1, max_length=60)]
-Count = Annotated[int, Field(ge=0, le={entries})]
-'''
-STATE = """
-
-@dataclass
-class World:
-{tables}
-    next: Annotated[int, Field(ge=1, le=9999)] = 1
-
-    def new_key(self, kind: str) -> str:
-        if self.next >= 9999:
-            raise ToolError("there are no more keys")
-        key = f"{{kind}}{{self.next}}"
-        self.next += 1
-        return key
-
-
-WORLD = TypedEnvironment("environments/{{address}}/world.py:environment", World, behaviour=1)
-
-
-def environment() -> TypedEnvironment[World]:
-    return WORLD
-"""
-
-
-def assembled(skeleton: Skeleton) -> str:
-    """The source of a world, with `{address}` where its own address belongs (rods.environments.addressed)."""
-    link = skeleton.link
-    parts = [HEAD.format(about=skeleton.about, entries=ENTRIES)]
-    nouns = [(each.noun, each.plural) for each in skeleton.kinds] + [(link.noun, link.plural)]
-    parts += [
-        f'{_class(noun)}Key = Annotated[str, Field(pattern=r"^{prefix(noun)}[0-9]{{1,4}}$", max_length=6)]\n'
-        for noun, _ in nouns
-    ]
-    for kind in skeleton.kinds:
-        fields = [f"{kind.label}: Label", *(f"{each.name}: {_type(each)}" for each in kind.attributes)]
-        fields += [f"{kind.at}: {_class(kind.at)}Key"] if kind.at else []
-        parts.append(_record(kind.noun, fields))
-    ends = [f"{each.noun}: {_class(each.noun)}Key" for each in (skeleton.holder, skeleton.item)]
-    extra = [f"{link.extra.name}: {_type(link.extra)}"] if link.extra else []
-    parts.append(_record(link.noun, [*ends, f"stage: {_type(Attribute('stage', link.stages))}", *extra]))
-    tables = "\n".join(f"    {table}: dict[str, {_class(noun)}] = field(default_factory=dict)" for noun, table in nouns)
-    parts.append(STATE.format(tables=tables))
-    parts += [_lookup(noun, table) for noun, table in nouns]
-    parts += [_by_label(kind) for kind in skeleton.kinds]
-    parts += [method(each) for each in operations(skeleton)]
-    return "".join(parts)
-
-
-def method(operation: Operation) -> str:
-    """The source of one tool or check."""
-    taken = "".join(f", {each.name}: {_annotation(each)}" for each in operation.slots)
-    put = "check" if operation.role == "check" else f'tool("{_class(plural(operation.noun))}", reads={operation.reads})'
-    body = "\n".join(f"    {line}" for line in operation.body)
-    return (
-        f"\n\n@WORLD.{put}\ndef {operation.name}(db: World{taken}) -> {operation.gives}:\n"
-        f'    """{operation.about}"""\n{body}\n'
-    )
-
-
-def _annotation(slot: Slot) -> str:
-    if slot.takes == "key":
-        return f"{_class(slot.of)}Key"
-    if slot.takes in ("label", "count"):
-        return slot.takes.title()
-    assert slot.attribute is not None
-    return f"{_type(slot.attribute)} | None = None" if slot.optional else _type(slot.attribute)
-
-
-def _type(attribute: Attribute) -> str:
-    if attribute.values:
-        return f"Literal[{', '.join(map(repr, attribute.values))}]"
-    return f"Annotated[int, Field(ge={attribute.low}, le={attribute.high})]"
-
-
-def _class(noun: str) -> str:
-    return noun.title().replace("_", "")
-
-
-def _record(noun: str, fields: Sequence[str]) -> str:
-    return f"\n\n@dataclass\nclass {_class(noun)}:\n" + "".join(f"    {each}\n" for each in fields)
-
-
-def _lookup(noun: str, table: str) -> str:
-    return (
-        f"\n\ndef _{noun}(db: World, key: str) -> {_class(noun)}:\n    if key not in db.{table}:\n"
-        f'        raise ToolError(f"no {words(noun)} has the key {{key}}")\n    return db.{table}[key]\n'
-    )
-
-
-def _by_label(kind: Kind) -> str:
-    return (
-        f"\n\ndef _{kind.noun}_called(db: World, label: str) -> str | None:\n"
-        f"    return next((key for key, each in db.{kind.plural}.items() if each.{kind.label} == label), None)\n"
-    )

@@ -289,6 +289,11 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
+def class_name(noun: str) -> str:
+    """What a kind is called in a program."""
+    return noun.title().replace("_", "")
+
+
 def one_of(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {words(noun)}"
 

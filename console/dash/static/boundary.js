@@ -3,7 +3,7 @@
 import { address, el, legend, num, svg, ZONES } from "dom";
 import { ask, exported, path } from "source";
 
-const WIDTH = 800, HEIGHT = 420, LEFT = 46, BOTTOM = 34, TOP = 10, RIGHT = 12;
+const WIDTH = 800, HEIGHT = 440, LEFT = 76, BOTTOM = 66, TOP = 26, RIGHT = 34; // room for what a phone writes large, and for dots at the edges
 const MOST = 0.25; // variance of a reward in [0, 1]
 const RADIUS = 5;
 const STOPS = 60; // steps that are played, and that an export holds (export.py counts alike)
@@ -16,7 +16,7 @@ export function view(root, { run, rest }) {
   const layer = svg("g");
   const zone = svg("rect", { y: TOP, height: HEIGHT - BOTTOM - TOP, fill: "var(--boundary)", opacity: 0.12 });
   const limits = [0, 1].map(() => svg("line", { y1: TOP, y2: HEIGHT - BOTTOM, stroke: "var(--boundary)", "stroke-dasharray": "4 4" }));
-  const marks = [0, 1].map(() => svg("text", { y: TOP + 10, "text-anchor": "middle" }));
+  const marks = [0, 1].map(() => svg("text", { y: TOP - 6, "text-anchor": "middle" }));
   const picture = svg("svg", { class: "boundary", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "mean reward against variance" },
     zone, ...limits, ...axes(), ...marks, layer);
   const range = el("input", { type: "range", min: 1, max: 1, value: 1, "aria-label": "step" });
@@ -123,10 +123,10 @@ export function view(root, { run, rest }) {
 function axes() {
   const ink = { stroke: "var(--line)" };
   const made = [svg("line", { x1: x(0), x2: x(1), y1: y(0), y2: y(0), ...ink }), svg("line", { x1: x(0), x2: x(0), y1: y(0), y2: y(MOST), ...ink })];
-  for (const mean of [0, 0.25, 0.5, 0.75, 1]) made.push(svg("text", { x: x(mean), y: y(0) + 14, "text-anchor": "middle" }, String(mean)));
-  for (const variance of [0, 0.05, 0.1, 0.15, 0.2, 0.25]) made.push(svg("text", { x: LEFT - 6, y: y(variance) + 4, "text-anchor": "end" }, String(variance)));
-  made.push(svg("text", { x: x(0.5), y: HEIGHT - 4, "text-anchor": "middle" }, "mean progress of the rollouts of a task, 0 to 1"));
-  made.push(svg("text", { x: 12, y: y(0.125), "text-anchor": "middle", transform: `rotate(-90 12 ${y(0.125)})` }, "variance"));
+  for (const mean of [0, 0.25, 0.5, 0.75, 1]) made.push(svg("text", { x: x(mean), y: y(0) + 34, "text-anchor": "middle" }, String(mean)));
+  for (const variance of [0, 0.05, 0.1, 0.15, 0.2, 0.25]) made.push(svg("text", { x: LEFT - 10, y: y(variance) + 4, "text-anchor": "end" }, String(variance)));
+  made.push(svg("text", { x: x(0.5), y: HEIGHT - 7, "text-anchor": "middle" }, "mean progress of the rollouts of a task, 0 to 1"));
+  made.push(svg("text", { x: 18, y: y(0.125), "text-anchor": "middle", transform: `rotate(-90 18 ${y(0.125)})` }, "variance"));
   const bow = Array.from({ length: 51 }, (_, at) => `${x(at / 50)},${y((at / 50) * (1 - at / 50))}`).join(" ");
   made.push(svg("polyline", { points: bow, fill: "none", stroke: "var(--faint)", "stroke-dasharray": "2 3" }, svg("title", {}, "the largest variance that a reward in [0, 1] of this mean can have")));
   return made;

@@ -60,12 +60,20 @@ export function figure(name, value, unit, source) {
 
 /** A table from rows of cells; a cell is text, a node, or a number, which stands right. */
 export function table(heads, rows) {
-  const cell = (tag) => (value) =>
-    el(tag, { class: typeof value === "number" ? "number" : null }, typeof value === "number" ? num(value, Number.isInteger(value) ? 0 : 3) : value ?? "–");
+  const columns = heads.map((_, place) => rows.map((row) => row[place]).filter((value) => typeof value === "number"));
+  const right = (place) => (columns[place].length ? "number" : null);
+  const digits = columns.map((values) => (values.every(Number.isInteger) ? 0 : 3));
+  const cell = (value, place) => el("td", { class: right(place) }, typeof value === "number" ? num(value, digits[place]) : value ?? "–");
   return el("div", { class: "scroll" }, el("table", {},
-    el("thead", {}, el("tr", {}, heads.map(cell("th")))),
-    el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cell("td")))))));
+    el("thead", {}, el("tr", {}, heads.map((head, place) => el("th", { class: right(place) }, head)))),
+    el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cell))))));
 }
+
+/** When an event was, to the second. */
+export const moment = (timestamp) => el("span", { class: "moment" }, shown(String(timestamp).replace("T", " ").replace(/\.\d+Z$/, "")));
+
+/** A zone with its colour. */
+export const zoned = (name) => (name ? el("span", {}, dot(name), name.replaceAll("_", " ")) : null);
 
 /** A table under a title; nothing where it has no rows. */
 export const listing = (title, source, heads, rows) =>
@@ -77,8 +85,9 @@ export const address = (run, view, rest = []) => "#/" + [run, view, ...rest].map
 
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 export const ZONES = ["too_hard", "boundary", "mastered", "truncated"];
-export const legend = (names) => el("div", { class: "legend" }, names.map(([name, text]) => {
-  const dot = el("i");
-  dot.style.background = `var(--${name})`;
-  return el("span", {}, dot, text ?? name.replaceAll("_", " "));
-}));
+function dot(name) {
+  const node = el("i", { class: "dot" });
+  node.style.background = `var(--${name})`;
+  return node;
+}
+export const legend = (names) => el("div", { class: "legend" }, names.map(([name, text]) => el("span", {}, dot(name), text ?? name.replaceAll("_", " "))));

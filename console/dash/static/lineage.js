@@ -4,7 +4,7 @@ import { conversation } from "conversation";
 import { address, el, legend, link, num, shown, svg, ZONES } from "dom";
 import { ask, path } from "source";
 
-const WIDE = 150, HIGH = 26, LEFT = 14, TOP = 20;
+const WIDE = 150, HIGH = 26, LEFT = 14, TOP = 20, NAMED = 74; // pixels; a name ends NAMED behind its dot
 
 export function view(root, { run, rest }) {
   const tree = el("div", { class: "scroll" }), facts = el("p", { class: "faint" }), both = el("div");
@@ -47,7 +47,7 @@ export function view(root, { run, rest }) {
     })(nodes[0], 0);
     const parts = nodes.filter((node) => node.seed).map((node) => {
       const [x, y] = places.get(node.task), [fromX, fromY] = places.get(node.seed);
-      return svg("path", { d: `M${fromX} ${fromY}C${fromX + WIDE / 2} ${fromY} ${x - WIDE / 2} ${y} ${x} ${y}`, fill: "none", stroke: "var(--line)" });
+      return svg("path", { d: `M${fromX + NAMED} ${fromY}C${fromX + (WIDE + NAMED) / 2} ${fromY} ${x - (WIDE - NAMED) / 2} ${y} ${x} ${y}`, fill: "none", stroke: "var(--line)" });
     });
     for (const node of nodes) {
       const [x, y] = places.get(node.task), inside = ["original", "injected", "revived"].includes(node.state), colour = node.zone ? `var(--${node.zone})` : "var(--faint)";

@@ -1,6 +1,6 @@
 // What both processes have said, with filters.
 
-import { el, num, shown, table } from "dom";
+import { el, moment, num, shown, table } from "dom";
 import { ask, path } from "source";
 
 export function view(root, { run }) {
@@ -25,7 +25,7 @@ export function view(root, { run }) {
     if (mine !== asked) return;
     list.replaceChildren(el("p", { class: "faint" }, `${num(got.total)} events`), table(["time", "process", "level", "event", "facts"],
       got.events.toReversed().map(({ timestamp, process, level, event, run: _, ...facts }) =>
-        [timestamp, process, level, shown(event), shown(Object.entries(facts).map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(" "))])));
+        [moment(timestamp), shown(process), shown(level), shown(event), shown(Object.entries(facts).map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(" "))])));
   }
 
   return {

@@ -1,6 +1,6 @@
 // The pool: each variant's life, from the pick of its seed to what a merge decided last.
 
-import { el, link, num, table } from "dom";
+import { el, link, num, table, zoned } from "dom";
 import { ask, path } from "source";
 
 const PAGE = 200;
@@ -25,7 +25,7 @@ export function view(root, { run }) {
         link(run, "task", [one.seed], one.seed.slice(0, 8)),
         one.generation, one.picked, one.state,
         one.events.map((event) => `${event.event} after step ${event.step}${event.rule ? ` (${event.rule})` : ""}`).join(", ") || "waits for a merge",
-        one.mean, one.zone?.replace("_", " "),
+        one.mean, zoned(one.zone),
       ])));
     const page = (text, begin) => el("button", { onclick: () => seek(state, begin) }, text);
     more.replaceChildren(`${num(Math.min(from + 1, got.total))}–${num(Math.min(from + PAGE, got.total))} of ${num(got.total)} variants, the latest first`);

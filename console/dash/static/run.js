@@ -1,7 +1,7 @@
 // The run at a glance: alive or not, what it earns, where its tasks stand, what it costs, what went wrong.
 
 import { chart } from "chart";
-import { el, figure, legend, listing, num, shown, ZONES } from "dom";
+import { el, figure, legend, listing, moment, num, shown, ZONES } from "dom";
 import { ask, path } from "source";
 
 const OBSERVATIONS = "observations.jsonl";
@@ -133,6 +133,6 @@ function listed(now) {
     listing("Versions of what the policy is shown, the latest first", `${OBSERVATIONS}: interface and evolved`, ["from step", "stage", "version", "more", "less", "why"],
       now.versions.length < 2 ? [] : now.versions.toReversed().map((one) => [num(one.step), one.stage, shown(one.version), said(one.added), said(one.removed), shown(one.reason)])),
     listing("Last warnings and errors", "logs/trainer.jsonl, logs/daemon.jsonl", ["time", "process", "level", "event"],
-      now.errors.map((event) => [event.timestamp, event.process, event.level, shown(event.event)])),
+      now.errors.map((event) => [moment(event.timestamp), shown(event.process), shown(event.level), shown(event.event)])),
   ].filter(Boolean);
 }

@@ -2,7 +2,7 @@
 
 import { chart } from "chart";
 import { conversation } from "conversation";
-import { el, link, num, shown, table } from "dom";
+import { el, link, num, shown, table, zoned } from "dom";
 import { ask, path } from "source";
 
 export function view(root, { run, rest }) {
@@ -50,7 +50,7 @@ function told(run, got) {
   if (got.windows.length)
     parts.push(el("h2", {}, "Windows"), el("div", { title: "observations.jsonl: the last groups of each kind of reward" },
       table(["reward", "mean", "variance", "groups in it", "groups ever", "zone", "last step"],
-        got.windows.map((one) => [one.reward, one.mean, one.variance, one.count, one.groups, one.zone?.replace("_", " "), one.last_step]))));
+        got.windows.map((one) => [one.reward, one.mean, one.variance, one.count, one.groups, zoned(one.zone), one.last_step]))));
   if (got.history.length)
     parts.push(el("h2", {}, "History"), el("div", { title: "seeds.jsonl, pool.jsonl, rejected.jsonl" },
       table(["step", "event", "facts"], got.history.map(({ step, event, ...facts }) =>
@@ -60,13 +60,13 @@ function told(run, got) {
 
 function episode(trace) {
   const verdicts = trace.turns.map((turn) => (turn.verdict ? (Object.values(turn.verdict).every((one) => one !== false) ? "✓" : "✗") : "–")).join(" ");
-  return el("details", {}, el("summary", {}, `rollout ${trace.rollout}: ${trace.resolved} of ${trace.expected} turns, ended ${trace.end}, turns ${verdicts}`),
+  return el("details", {}, el("summary", {}, shown(`rollout ${trace.rollout}: ${trace.resolved} of ${trace.expected} turns, ended ${trace.end}, turns ${verdicts}`)),
     trace.turns.map((turn, number) => el("div", { class: "turn" },
-      el("div", { class: "who" }, `turn ${number}, verdict ${turn.verdict ? Object.entries(turn.verdict).map(([name, value]) => `${name} ${value}`).join(", ") : "none"}`),
+      el("div", { class: "who" }, shown(`turn ${number}, verdict ${turn.verdict ? Object.entries(turn.verdict).map(([name, value]) => `${name} ${value}`).join(", ") : "none"}`)),
       turn.steps.map((step) => [
         el("div", {}, shown(step.text)), step.error ? el("div", { class: "note" }, shown(step.error)) : null,
         step.calls.map((call, place) => el("div", { class: "mono" }, shown(`${call.name}(${JSON.stringify(call.arguments)}) → ${step.results[place]?.text ?? "no result"}`))),
       ]))),
     el("details", {}, el("summary", {}, "as the policy read it"), (trace.messages ?? []).map((message) =>
-      el("div", { class: "turn" }, el("div", { class: "who" }, message.role), shown(typeof message.content === "string" ? message.content : JSON.stringify(message.content))))));
+      el("div", { class: "turn" }, el("div", { class: "who" }, shown(message.role)), shown(typeof message.content === "string" ? message.content : JSON.stringify(message.content))))));
 }

@@ -36,6 +36,7 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 def confined(
     factory: str,
     *,
+    source: str | None = None,
     lowest_tier: Tier = "landlock",
     workers: int = 2,
     seconds: float = SLOW_CALL,
@@ -44,7 +45,8 @@ def confined(
     tier: Tier | None = None,
 ) -> Sandboxed:
     """The environment made by `factory` ("package.module:function"), locked in as well as this machine can, or just
-    as well as `tier` says. Raises UserError when that is below `lowest_tier`, or there is no such module."""
+    as well as `tier` says. With `source`, the text of its file, no such file is read. Raises UserError when the tier is
+    below `lowest_tier`, or there is no such module."""
     offer = offered()
     tier = tier or offer.tier
     if not reaches(tier, lowest_tier):
@@ -54,14 +56,17 @@ def confined(
             where=f"environment {factory!r}",
             remedy=f"install bubblewrap, or accept that the code can do what this user can: lowest_tier = {tier!r}",
         )
-    return Sandboxed(factory, confinement(factory, tier, readable), workers=workers, seconds=seconds, memory=memory)
+    kept_in = confinement(factory if source is None else None, tier, readable)
+    return Sandboxed(factory, kept_in, source=source, workers=workers, seconds=seconds, memory=memory)
 
 
-def confinement(factory: str, tier: Tier, readable: Sequence[str] = ()) -> Confinement:
+def confinement(factory: str | None, tier: Tier, readable: Sequence[str] = ()) -> Confinement:
     """What a process for `factory` may read: the system's libraries, Python and its packages, this package, and the
-    top-level package, module or file (whole path) of the factory (with `readable`), and nothing else."""
-    module = factory.rpartition(":")[0]
-    own = [_place("rods"), Path(module) if module.endswith(".py") else _place(module.partition(".")[0])]
+    top-level package, module or file (whole path) of the factory, if it has one (with `readable`), and nothing else."""
+    own = [_place("rods")]
+    if factory is not None:
+        module = factory.rpartition(":")[0]
+        own.append(Path(module) if module.endswith(".py") else _place(module.partition(".")[0]))
     libraries = [Path(entry) for entry in sys.path if _is_library(Path(entry))]
     path = dict.fromkeys(map(str, [*libraries, *(place.parent for place in own)]))
     more = [Path(each).absolute() for each in readable]

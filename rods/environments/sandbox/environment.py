@@ -42,7 +42,8 @@ class StateRefused(InfrastructureError):
 
 
 class Sandboxed:
-    """The environment made by `factory` ("package.module:function"), in `workers` processes.
+    """The environment made by `factory` ("package.module:function"; "file.py:function", perhaps with the file's text as
+    `source`), in `workers` processes.
 
     `seconds` a request may take, `memory` bytes of address space a process, `reply_bytes` of JSON in an answer. As many
     processes again wait to replace lost ones. Raises InfrastructureError when they do not start, with what the factory
@@ -54,6 +55,7 @@ class Sandboxed:
         factory: str,
         confinement: Confinement,
         *,
+        source: str | None = None,
         workers: int = 2,
         seconds: float = SLOW_CALL,
         memory: int = 512 << 20,
@@ -68,7 +70,7 @@ class Sandboxed:
                     seconds=seconds,
                     memory=memory,
                     reply_bytes=reply_bytes,
-                    opening=[[], "load", factory],
+                    opening=[[], "load", factory, source],
                     confinement=confinement,
                     spares=self._spares,
                 ),

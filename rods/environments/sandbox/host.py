@@ -1,9 +1,9 @@
 """Inside a confined worker: one environment and the worlds made of it, each known by a number.
 
-Requests are lists: ["load", "package.module:factory"], ["reset", world, state], ["call", world, tool, arguments],
-["replay", world, [[tool, arguments], …]], ["fork", world, new], ["same", world, other], ["snapshot", world], each with
-the numbers of worlds that are no longer referenced in front. A refusal that belongs to the environment's contract comes
-back as [text], which no answer but a call's looks like.
+Requests are lists: ["load", "package.module:factory", text of its file or null], ["reset", world, state], ["call",
+world, tool, arguments], ["replay", world, [[tool, arguments], …]], ["fork", world, new], ["same", world, other],
+["snapshot", world], each with the numbers of worlds that are no longer referenced in front. A refusal that belongs to
+the environment's contract comes back as [text], which no answer but a call's looks like.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def _result(result: Result) -> orjson.Fragment:
         return orjson.Fragment(orjson.dumps([text, None, error]))
 
 
-def _load(factory: str) -> dict[str, Any]:
+def _load(factory: str, source: str | None = None) -> dict[str, Any]:
     global _environment
-    _environment = named_function(factory, where="sandbox")()
+    _environment = named_function(factory, where="sandbox", source=source)()
     able = _environment.features
     return {
         "name": _environment.name,

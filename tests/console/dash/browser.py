@@ -86,9 +86,9 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.send("Emulation.setEmulatedMedia", features=[scheme])
 
-    async def picture(self) -> bytes:
-        """What is seen, as a PNG."""
-        found = await self.send("Page.captureScreenshot", format="png")
+    async def picture(self, *, whole: bool = False) -> bytes:
+        """What is seen, as a PNG; the `whole` page, also what does not fit on the screen."""
+        found = await self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         return base64.b64decode(found["data"])
 
 

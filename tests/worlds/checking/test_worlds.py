@@ -96,8 +96,8 @@ def test_the_small_world_is_sound(tmp_path: Path):
 def test_a_world_that_is_not_what_its_address_says_is_refused_and_another_runs_confined(tmp_path: Path):
     name = f"{tmp_path}/{addressed.keep(SOURCE, tmp_path)}"
     file = Path(name.rpartition(":")[0])
-    assert addressed.source_of(name) == SOURCE and addressed.is_addressed(name)
-    assert not addressed.is_addressed("world.py:environment")
+    assert addressed.source_of(name) == SOURCE and addressed.address_of(name) == file.parent.name
+    assert addressed.address_of("world.py:environment") is None
     with Environments() as environments:
         assert type(environments.load(name)).__name__ == "Sandboxed"  # though no configuration names it
     file.write_text(file.read_text().replace("it is full", "it is fuller"))

@@ -13,7 +13,8 @@ from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from rods.tasks import OpenTask, read_tasks
 from worlds.checking.scenarios import WitnessCall, played
-from worlds.generated.operations import assembled, documentation, operations, plan
+from worlds.generated.assembly import assembled
+from worlds.generated.operations import documentation, operations, plan
 from worlds.generated.skeletons import draw_skeleton, draw_state, topics
 
 
