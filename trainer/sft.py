@@ -27,7 +27,7 @@ from rods.episode.engine import Message, Trace
 from rods.errors import UserError
 from rods.tasks import AnyTask
 from trainer.demonstrations import demonstrate, fault, taught
-from worlds.sources import load_tasks
+from worlds.sources import beside, load_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def warm_up(
     settings = read_config(config)
     tasks = [task for task in load_tasks(settings.data, config.parent) if task.split == "train"]
     if teacher is None:
-        with Environments(settings.operation.sandbox) as environments:
+        with Environments(settings.operation.sandbox, beside(settings.data, config.parent)) as environments:
             traces = demonstrate(tasks, settings.policy, environments)
     else:
         traces = _imitable(taught(teacher, tasks, settings.policy.dialect), tasks, least, teacher)

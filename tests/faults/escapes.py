@@ -25,11 +25,11 @@ from rods.environments.sandbox import confined
 from rods.environments.sandbox.environment import Sandboxed
 from rods.episode.goals import holds
 from rods.errors import InfrastructureError
-from tests.faults.attacks import ATTACKS, STOPPERS, Attack
+from tests.faults.attacks import ATTACKS, PRELUDE, STOPPERS, Attack
 from tests.faults.outside import Outside
 from tests.faults.table import Row
 from tests.faults.workloads import Verdict
-from worlds.generated.operations import assembled
+from worlds.generated.assembly import assembled
 from worlds.generated.skeletons import draw_skeleton
 
 Way = Literal["tool", "check"]
@@ -40,13 +40,14 @@ HOSTILE = '''
 
 from typing import Any
 
+PRELUDE = {prelude!r}
 ATTACKS = {codes!r}
 
 
 def _attacked(attack: str, given: dict[str, Any]) -> str:
     names: dict[str, Any] = {{"given": given, "got": "done"}}
     try:
-        exec(ATTACKS[attack], names)
+        exec(PRELUDE + ATTACKS[attack], names)
     except BaseException as error:
         raise RuntimeError(f"{{type(error).__name__}}: {{error}}")
     return str(names["got"])
@@ -74,8 +75,8 @@ def escaped(db: World, attack: str, given: dict[str, Any]) -> bool:
 
 def hostile_world(folder: Path) -> tuple[str, str]:
     """Writes the world below `folder`; its name and its source."""
-    codes = {f"{attack.kind}: {attack.name}": attack.code for attack in ATTACKS}
-    source = assembled(draw_skeleton(0, 0)) + HOSTILE.format(codes=codes)
+    codes = {f"{attack.kind}: {attack.name}": attack.code.removeprefix(PRELUDE) for attack in ATTACKS}
+    source = assembled(draw_skeleton(0, 0)) + HOSTILE.format(prelude=PRELUDE, codes=codes)
     return addressed.keep(source, folder), source
 
 

@@ -10,8 +10,8 @@ from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from rods.tasks import OpenTask, Split, task_lines
 from worlds.checking.scenarios import Controlled
+from worlds.generated.assembly import assembled
 from worlds.generated.growing import CONFINED
-from worlds.generated.operations import assembled
 from worlds.generated.scenarios import Mode, draw_scenario, task
 from worlds.generated.skeletons import draw_skeleton
 
