@@ -59,9 +59,7 @@ async def _noted(client: Client, heartbeat: Heartbeat | None) -> AsyncIterator[N
 
     def note() -> None:
         if heartbeat is not None:
-            used = {"used_tokens": budget.tokens, "used_requests": budget.requests}
-            told = {**budget.limits.model_dump(), **used}
-            heartbeat.note(budget.requests, endpoints=client.status(), budget=told)
+            heartbeat.note(budget.requests, endpoints=client.status(), budget=budget.status())
 
     async def noting() -> None:
         while True:

@@ -81,13 +81,15 @@ def page() -> str:
         section: Any = field.annotation
         if _is_section(section):
             parts.append(_section(f"[{name}]", section))
-            if all(_is_section(inner.annotation) for inner in section.model_fields.values()):
+            if _all_tables(section):
                 parts.append(_matrix(name, section))
                 continue
             comments, seen = _comments(section), dict[Any, str]()
             for key, inner in section.model_fields.items():
                 if _is_section(inner.annotation):
                     parts.append(_section(f"[{name}.{key}]", inner.annotation))
+                    if _all_tables(inner.annotation):
+                        parts.append(_matrix(f"{name}.{key}", inner.annotation))
                 elif _is_section(element := _element(inner)):
                     title = f"[[{name}.{key}]]"
                     if element in seen:  # two lists of the same kind of table
@@ -210,6 +212,10 @@ def _default(field: FieldInfo) -> str:
     if isinstance(value, tuple):
         return "`" + str([list(item) if isinstance(item, tuple) else item for item in value]).replace("'", '"') + "`"
     return str(value)
+
+
+def _all_tables(section: Any) -> bool:
+    return all(_is_section(inner.annotation) for inner in section.model_fields.values())
 
 
 def _element(field: FieldInfo) -> Any:

@@ -21,8 +21,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "new": ("new:new", "Create a run folder from a configuration."),
     "up": ("up:up", "Run trainer and daemon together until the run is finished, with live progress."),
     "status": ("status:status", "Say where a run stands, from its files alone."),
+    "watch": ("watch:watch", "Follow a run in the terminal, with keys; in lines where there is none."),
     "ls": ("runs:ls", "List runs: their state, steps, rewards and pools."),
     "compare": ("runs:compare", "Put runs beside each other, with their held-out scores."),
+    "ctl": ("ctl:ctl", "Pause picking, set concurrency or budgets, while the processes work."),
     "log": ("log:log", "Show what both processes have said; filter and follow."),
     "dash": ("dash:dash", "Show runs in a browser: a page that moves while they are written."),
     "inspect": ("inspect:inspect", "Show one task: conversation, truth, lineage, windows, history; or the interface."),
@@ -49,9 +51,11 @@ VERBS: dict[str, tuple[str, str]] = {
     "data bfcl": ("data:fetch_bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
     "data export": ("data:export_bfcl", "Write tasks in BFCL's own format."),
     "data import": ("data:import_bfcl", "Read tasks in BFCL's own format."),
-    "env add": ("data:add_environment", "Describe an MCP server as an environment, its tools pinned."),
+    "env add": ("data:add_environment", "Describe a world from outside as an environment, its tools pinned."),
     "env check": ("data:check_environment", "Probe an environment: determinism, snapshots, schemas, timing."),
+    "env serve": ("serve:serve_environment", "Serve an environment to others, as an OpenEnv server."),
     "env generate": ("generate:generate_worlds", "Generate worlds and tasks in them, without a language model."),
+    "env write": ("write:write_worlds", "Have language models write worlds and the tasks in them."),
     "replay bfcl": ("data:replay_bfcl", "Compare scoring with BFCL's own checker on every task and on mutations."),
 }
 GROUPS = {

@@ -16,9 +16,10 @@ from typing import Any
 
 import orjson
 
+from buffers.control import Asked
 from buffers.daemon_log import outcome
 from buffers.log.records import Record
-from buffers.run.heartbeat import judge, read_heartbeat
+from buffers.run.heartbeat import judge, local_time, read_heartbeat
 from buffers.run.locks import owner
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
@@ -115,6 +116,7 @@ class Progress:
         self._versions = InterfaceVersions(self.run.config)
         self.state = RunState(self.run, every_step=self._versions.evolves, recent=RECENT)
         self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
+        self.asked = Asked(path)
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
         self._dynamics: deque[Dynamics] = deque(maxlen=RECENT)
@@ -169,6 +171,7 @@ class Progress:
         if daemon:
             for take, records in self.daemon_news():
                 take(records)
+        self.asked.poll()
         counts = state.pool.totals
         generated = len(state.pool.generated)
         return ProgressSample(
@@ -215,12 +218,19 @@ class Progress:
             },
             "seeds": self._seeds.seq,
             "rejected": self._rejected.seq,
+            "control": self.asked.tail.seq,
         }
 
     def notes(self) -> list[str]:
         """Reasons why no variants may come, for the user."""
         notes = list(self.run.manifest["warnings"])
         step, considered = self.step, self._considered
+        picking = self.asked.holds.get(("picking", ""))
+        if picking is not None and picking["value"] == "paused":
+            notes.append(
+                f"picking is paused by `rods ctl` since {local_time(picking['time'])} ({picking['by']}); "
+                f"`rods ctl {self.run.path} resume` lets it go on"
+            )
         if considered > step and self.state.attempt > 1:
             notes.append(
                 f"the trainer was set back to step {step}; the daemon picks again after step {considered}, the last "

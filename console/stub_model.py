@@ -1,5 +1,5 @@
-"""A stand-in for a language model that plays every role of the author, for any environment, and those of simulated
-environments (console/stub_players.py): `rods stub-endpoint`.
+"""A stand-in for a language model that plays every role of the author, for any environment, those of simulated
+environments (console/stub_players.py), and those that write worlds (console/stub_writers.py): `rods stub-endpoint`.
 
 It is no model. A request of the daemon is read back into its template and fields and answered by rule: plans and
 values are drawn from what the request offers, words come from the phrase book of a named environment's catalogue or,
@@ -21,6 +21,7 @@ from typing import Any
 
 from console.stub_players import REWARD, StubPlayers, worth
 from console.stub_requests import FIELD, Answer, Asked, chance_of, read, schema_of, written
+from console.stub_writers import StubWriters
 from rods.analysis.sampling import WORDS, Sampler
 from rods.analysis.says import Text
 from rods.analysis.schemas import Checker
@@ -54,7 +55,7 @@ NAMED = re.compile(r"[A-Z][^\W\d_]+|[^\W\d_]+(?:['’]?[^\W\d_]* [^\W\d_]+)+")  
 Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call
 
 
-class StubModel(StubPlayers):
+class StubModel(StubPlayers, StubWriters):
     """`environments` are those whose catalogues lend their phrases; all others are worded from their requests."""
 
     def __init__(self, environments: Sequence[Environment] = ()) -> None:
@@ -288,6 +289,18 @@ ROLES = {
     "simulated_tool": "tool",
     "simulated_user": "user",
     "simulated_verifier": "verdict",
+    "topic_filter": "stateful",
+    "topic_inference": "topic",
+    "world_plan": "world_plan",
+    "world_state": "world_state",
+    "world_tool": "world_tool",
+    "world_tester": "tried_call",
+    "world_checker": "checked_call",
+    "scenario_state": "scenario_state",
+    "scenario_task": "scenario_task",
+    "scenario_checklist": "checklist",
+    "scenario_check": "check_function",
+    "scenario_solver": "next_call",
 }
 
 

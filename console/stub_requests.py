@@ -21,13 +21,14 @@ Answer = dict[str, Any]  # an answer's fields
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A request: `template` by name, its `fields` as texts, the whole `question`, the `schema` of a constrained answer
-    or None for tags, and the chance that hangs on it."""
+    or None for tags, the chance that hangs on it, and whether it is put `again` after an answer that was refused."""
 
     template: str
     fields: dict[str, str]
     question: str
     schema: dict[str, Any] | None
     chance: random.Random
+    again: bool = False
 
 
 def read(request: Mapping[str, Any]) -> Asked | None:
@@ -40,7 +41,7 @@ def read(request: Mapping[str, Any]) -> Asked | None:
     question = messages[1]["content"]
     for name, system, patterns in _known():
         if system == messages[0]["content"] and (match := patterns[way].fullmatch(question)):
-            return Asked(name, match.groupdict(""), question, schema, chance_of(request))
+            return Asked(name, match.groupdict(""), question, schema, chance_of(request), len(messages) > 2)
     return None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from buffers.run.run import Run
 from buffers.run.runfolder import DRAWN, EXPANDED, REJECTED, SEEDS
 from buffers.state import RunState, read_state
+from console.episodes import Trace, kept_episodes, kept_steps
 from rods.errors import UserError
 from rods.observations import Group, dynamics
 from rods.rules.tracker import Window
@@ -87,6 +88,59 @@ def _drawn(state: RunState, prefix: str) -> dict[str, AnyTask]:
 
 def task_history(path: Path, prefix: str) -> TaskHistory:
     """The task whose id begins with `prefix`. Raises UserError when it names no task of the run or more than one."""
+    state, tasks, seeds, task = _found(path, prefix)
+    return TaskHistory(
+        task,
+        _lineage(task.id, tasks, seeds),
+        [variant for variant, seed in seeds.items() if seed == task.id],
+        list(state.tracker.windows(task.id)),
+        _history(state, task.id),
+        _labels(state.run, task),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEpisodes:
+    """The episodes of a task in `step`, as they were kept (console.episodes), each with what is on record of its
+    rollout; and the `steps` that have any."""
+
+    task: str
+    step: int
+    steps: list[int]
+    episodes: list[Trace]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def task_episodes(path: Path, prefix: str, step: int | None = None) -> TaskEpisodes:
+    """Those of `step`, by default of the latest that has any. Raises UserError as `task_history`, and for a step of
+    which none was kept."""
+    state, _, _, task = _found(path, prefix)
+    files = kept_steps(path, state.live)
+    rollouts: dict[int, dict[int, list[dict[str, Any]]]] = {}  # by step and slot
+    for one in RunState(state.run).steps():
+        slots = {record["index"]: record["rollouts"] for record in one.records if record["task"] == task.id}
+        if slots and one.step in files:
+            rollouts[one.step] = slots
+    steps = sorted(rollouts)
+    wanted = step if step is not None else steps[-1] if steps else None
+    if wanted not in rollouts:
+        known = f"there are some of steps {', '.join(map(str, steps))}" if steps else "there are none of any step"
+        raise UserError(
+            f"no episode of task {task.id} was kept{'' if step is None else f' of step {step}'} ({known})",
+            where=str(path),
+            remedy="operation.trace_every and operation.trace_bytes say which are kept",
+        )
+    found = [
+        {**trace, "rollout_record": rollouts[wanted][trace["slot"]][trace["rollout"]]}
+        for trace in kept_episodes(files[wanted], task.id)
+    ]
+    return TaskEpisodes(task.id, wanted, steps, found)
+
+
+def _found(path: Path, prefix: str) -> tuple[RunState, dict[str, AnyTask], dict[str, str], AnyTask]:
+    """As `_known`, with the task whose id begins with `prefix`."""
     state, tasks, seeds = _known(path)
     tasks |= _drawn(state, prefix) if prefix else {}
     found = [task_id for task_id in tasks if task_id.startswith(prefix)] if prefix else []
@@ -97,15 +151,7 @@ def task_history(path: Path, prefix: str) -> TaskHistory:
             where=str(path),
             remedy=f"{'give more characters; ' if found else ''}`rods inspect {path}` lists them all",
         )
-    task = tasks[found[0]]
-    return TaskHistory(
-        task,
-        _lineage(task.id, tasks, seeds),
-        [variant for variant, seed in seeds.items() if seed == task.id],
-        list(state.tracker.windows(task.id)),
-        _history(state, task.id),
-        _labels(state.run, task),
-    )
+    return state, tasks, seeds, tasks[found[0]]
 
 
 def _labels(run: Run, task: AnyTask) -> list[dict[str, Any]]:

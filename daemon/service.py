@@ -17,12 +17,11 @@ from typing import Any
 
 import structlog
 
+from buffers.control import Control
 from buffers.daemon_log import DaemonLog
 from buffers.playing import playing
 from buffers.run.run import Run
 from daemon import metrics
-from daemon.authors.base import Author
-from daemon.authors.drawn import DrawnAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.feedback import Correcting
 from daemon.filling import BARREN, Filling, choose
@@ -31,11 +30,12 @@ from daemon.pipeline import Pipeline
 from daemon.queue import RepeatedFailure, SeedQueue, Waiting
 from daemon.watching import TrainerLife, Watch
 from daemon.writers import Writers
+from rods import logs
 from rods.composing.records import ComposeError
 from rods.episode.watchdog import Lanes
 from rods.gates import held_out_index
 from rods.rules.selection import Pick, select
-from rods.tasks import AnyTask, OpenTask
+from rods.tasks import AnyTask
 
 Admit = Callable[[AnyTask], list[str]]
 PLAYING = "daemon-players"  # whose log of calls the models that play witnesses have
@@ -66,6 +66,15 @@ class Service:
         self.in_flight = 0
         self.barren = 0  # seeds in a row that gave no variant
         self.paused = False
+        self.picking = True  # no word against it from `rods ctl`
+        self.workers = self.writers.workers
+        self._freed = asyncio.Event()  # somebody may be free
+        setters = {
+            "picking": lambda value, endpoint: setattr(self, "picking", value == "on"),
+            "workers": lambda value, endpoint: self._employ(value),
+            "log_level": lambda value, endpoint: logs.set_level(value),
+        }
+        self.control = Control(run, "daemon", {**setters, **self.writers.setters()})
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Works until `stop` is set or the trainer has been gone for `idle_exit_seconds`. What is in flight then stays
@@ -104,6 +113,8 @@ class Service:
         first, said = True, False
         while True:
             await asyncio.to_thread(self.log.check)
+            if asked := await asyncio.to_thread(self.control.read):
+                await asyncio.to_thread(self.control.tell, self.control.apply(asked))
             async with self.reading:
                 await self._read_on()
                 if first:
@@ -146,7 +157,8 @@ class Service:
 
     async def _consider(self) -> None:
         """Picks the seeds of every step that is due; none while picks could not be served (sync=free only)."""
-        self.paused = not self.lockstep and not self.static and (self._full() or self.writers.spent)
+        may = not self.lockstep and not self.static
+        self.paused = may and (not self.picking or self._full() or self.writers.spent)
         if self.paused:
             return
         state = self.log.state
@@ -211,21 +223,28 @@ class Service:
             return "run finished"
         if self.writers.spent:
             return "budget spent"
+        if self.paused and not self.picking:
+            return "picking paused"
         return "paused" if self.paused else "idle"
 
     async def _work(self) -> None:
         """Starts picks as they come, at most `workers` at a time. A slow one keeps its own place and no other."""
-        free = asyncio.Semaphore(self.writers.workers)
         async with asyncio.TaskGroup() as group:
             while True:
-                await free.acquire()
+                while self.in_flight >= self.workers:
+                    self._freed.clear()
+                    await self._freed.wait()
                 work = await self._next()
                 self.in_flight += 1
-                group.create_task(work()).add_done_callback(lambda _: self._done(free))
+                group.create_task(work()).add_done_callback(self._done)
 
-    def _done(self, free: asyncio.Semaphore) -> None:
+    def _done(self, task: asyncio.Task[None]) -> None:
         self.in_flight -= 1
-        free.release()
+        self._freed.set()
+
+    def _employ(self, workers: int) -> None:
+        self.workers = self.writers.employed(workers)
+        self._freed.set()
 
     async def _next(self) -> Callable[[], Coroutine[Any, Any, None]]:
         """The next failure, or the next pick, with its seed and its neighbours as they stand when it starts: in
@@ -335,11 +354,7 @@ class Service:
 
         try:
             environment = self.run.environments.load(seed.environment.name)
-            author: Author | DrawnAuthor
-            if isinstance(seed, OpenTask):
-                author = self.writers.drawer(pick.id, index)
-            else:
-                author = self.writers.author(environment, pick.id, index)
+            author = self.writers.author_of(seed, environment, pick.id, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
             job = VariantJob(pick.id, index, seed, root, pick.why["generation"] + 1)
             return await self.pipeline.write(job, author, environment, admit, reject)

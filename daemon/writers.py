@@ -9,24 +9,28 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import structlog
 
+from buffers.control import UNLIMITED, Setter, Value
 from buffers.run.run import Run
 from buffers.usage import UsageLog
 from daemon.authors.base import Author
-from daemon.authors.drawn import DrawnAuthor, ModelDrawer, ProceduralDrawer
+from daemon.authors.drawn import ModelDrawer, ProceduralDrawer
 from daemon.authors.llm import LLMAuthor, prompt_hashes
 from daemon.authors.llm.asking import Asker
 from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
+from daemon.authors.scenarios import ProceduralScenarios
+from daemon.candidates import AnyAuthor
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
 from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.llm import Budget, Client
 from rods.rules.curriculum import writes
-from rods.tasks import OpenTask, Task
+from rods.tasks import AnyTask, OpenTask
+from worlds.checking.scenarios import scenario_of
 
 log = structlog.get_logger()
 
@@ -71,8 +75,26 @@ class Writers:
     @property
     def workers(self) -> int:
         """Seeds in flight: models that write or play are waited for, the procedural author only computes."""
-        waiting = self.by_model or self.config.simulation.by_model
-        return self.config.operation.workers if waiting else min(self.config.operation.workers, IN_FLIGHT)
+        return self.employed(self.config.operation.workers)
+
+    def employed(self, workers: int) -> int:
+        """How many of so many workers there is work for."""
+        return workers if self.by_model or self.config.simulation.by_model else min(workers, IN_FLIGHT)
+
+    def setters(self) -> dict[str, Setter]:
+        """How calls of models are limited otherwise while they work."""
+        return {"concurrency": self._bound, "requests": self._limit("requests"), "tokens": self._limit("tokens")}
+
+    def _bound(self, value: Value, endpoint: str) -> None:
+        if self._client is not None:
+            self._client.rebound(endpoint, int(value))
+
+    def _limit(self, kind: Literal["requests", "tokens"]) -> Setter:
+        def limit(value: Value, endpoint: str) -> None:
+            if self._client is not None:
+                self._client.budget.limit(kind, None if value == UNLIMITED else int(value))
+
+        return limit
 
     @property
     def spent(self) -> bool:
@@ -89,22 +111,22 @@ class Writers:
         """Whether all endpoints are known to be down: calls wait."""
         return self._client is not None and all(one["why"] for one in self._client.status())
 
-    def author(self, environment: Environment, pick: str, index: int) -> Author:
+    def author_of(self, seed: AnyTask, environment: Environment, pick: str, index: int) -> AnyAuthor:
         """Who writes variant `index` of `pick`. Raises ComposeError("no_prompts") where the procedural author is to
         write for an environment without a catalogue."""
-        if not self.by_model:
-            if environment.name not in self._procedural:
-                self._procedural[environment.name] = ProceduralAuthor.of(environment, self.threads)
-            return self._procedural[environment.name]
-        settings, duplicates = self.config.pipeline, self.config.gates.duplicates
-        asker = self._asker(f"{pick}#{index}", settings.answer_tries, pick, index)
-        return LLMAuthor(environment, asker, settings, self.threads, duplicates=duplicates)
+        if isinstance(seed, OpenTask):
+            if scenario_of(seed) is not None:
+                return ProceduralScenarios(self.threads)
+            return ModelDrawer(self._writing(pick, index)) if self.by_model else ProceduralDrawer(self.threads)
+        if self.by_model:
+            settings, duplicates = self.config.pipeline, self.config.gates.duplicates
+            return LLMAuthor(environment, self._writing(pick, index), settings, self.threads, duplicates=duplicates)
+        if environment.name not in self._procedural:
+            self._procedural[environment.name] = ProceduralAuthor.of(environment, self.threads)
+        return self._procedural[environment.name]
 
-    def drawer(self, pick: str, index: int) -> DrawnAuthor:
-        """Who writes variant `index` of `pick`, whose seed was drawn."""
-        if not self.by_model:
-            return ProceduralDrawer(self.threads)
-        return ModelDrawer(self._asker(f"{pick}#{index}", self.config.pipeline.answer_tries, pick, index))
+    def _writing(self, pick: str, index: int) -> Asker:
+        return self._asker(f"{pick}#{index}", self.config.pipeline.answer_tries, pick, index)
 
     def asker(self, failure: str) -> Asker:
         """Who asks about one text of feedback. An answer that cannot be read is not asked for again."""
@@ -134,18 +156,14 @@ class Writers:
         """Raises ComposeError where tasks of this environment cannot be composed."""
         if self.by_model:
             return dict(prompt_hashes(environment))
-        tasks = [task for task in self.run.tasks if task.environment.name == environment.name]
-        drawing = self.drawer("", 0).hashes if any(isinstance(task, OpenTask) for task in tasks) else {}
-        composing = self.author(environment, "", 0).hashes if any(isinstance(task, Task) for task in tasks) else {}
-        return {**drawing, **composing}
+        tasks = (task for task in self.run.tasks if task.environment.name == environment.name)
+        kinds = {(type(task), scenario_of(task) is None): task for task in tasks}
+        authors = [self.author_of(task, environment, "", 0) for task in kinds.values()]
+        return {name: hash for author in authors for name, hash in author.hashes.items()}
 
     def status(self) -> dict[str, Any]:
         """Fields of the heartbeat. Raises what stopped the log of calls (a full disk, for instance)."""
         if self._client is None or self._usage is None:
             return {}
         self._usage.check()
-        budget = self._client.budget
-        return {
-            "endpoints": self._client.status(),
-            "budget": {**budget.limits.model_dump(), "used_tokens": budget.tokens, "used_requests": budget.requests},
-        }
+        return {"endpoints": self._client.status(), "budget": self._client.budget.status()}

@@ -78,7 +78,7 @@ class Options:
     in_flight: Annotated[int, _option(_LIMITS, "episodes at a time")] = 64
     precision: Annotated[Precision | None, _option(_LIMITS, "local weights; default: the run's")] = None
     threads: Annotated[int | None, _option(_LIMITS, "torch threads of local weights; default: the run's")] = None
-    patience: Annotated[float, _option(_LIMITS, "seconds to wait for an endpoint that is gone")] = 600.0
+    patience: Annotated[float, _option(_LIMITS, "seconds to wait for an endpoint that is gone or fails")] = 600.0
     budget_tokens: Annotated[int, _option(_LIMITS, "prompt and answer tokens in all; 0: no limit")] = 0
     budget_requests: Annotated[int, _option(_LIMITS, "requests in all; 0: no limit")] = 0
 
@@ -187,6 +187,7 @@ def _endpoint(options: Options) -> Source:
             key_env=options.key_env,
             concurrency=options.in_flight,
             patience_seconds=options.patience,
+            retry_seconds=options.patience,
         )
     about: dict[str, Any] = {"kind": "endpoint", "name": options.name or endpoint.model, "model": endpoint.model}
     about |= {"extra": endpoint.extra} if endpoint.extra else {}

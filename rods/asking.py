@@ -1,7 +1,8 @@
 """How a language model is asked: a template filled, sent with the schema of its answer, read strictly, and asked again.
 
 The form of an answer stands in rods/answers.py. How much room a question has and how its answer is sampled is its
-role's (`[roles]`): the stage of the call. A model whose thoughts took all the room is given more (`thinking_tokens`).
+role's (`[roles]`, `[operation.writers]`): the stage of the call. A model whose thoughts took all the room is given more
+(`thinking_tokens`).
 
 One `Questioner` speaks for one account, which pays, and its backbone answers every call; it remembers the templates
 that were used. What a model does wrong ends, after a few tries, as `Unanswered`, with what the model had written. What
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 from prompts import Template, load
 from rods.answers import AnswerForm, Unreadable
-from rods.config import Role, Roles
+from rods.config import Role, Roles, WriterRoles
 from rods.faults import ErrorType
 from rods.llm import Account, Client, Completion, Request
 
@@ -44,7 +45,7 @@ class Questioner:
     account: Account
     tries: int = 3
     feedback: bool = True
-    roles: Roles = field(default_factory=Roles)
+    roles: Roles | WriterRoles = field(default_factory=Roles)
     hashes: dict[str, str] = field(default_factory=dict)
 
     async def put(

@@ -38,10 +38,15 @@ def configure(process: str, level: str = "info", *, folder: Path | None = None) 
             _harmless,
             _Sinks(process, file),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=lambda *_: _StandardError(),
         cache_logger_on_first_use=False,
     )
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """From now on events of this level and graver ones are logged."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]))
 
 
 def _harmless(logger: Any, name: str, event: Any) -> Any:

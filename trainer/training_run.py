@@ -20,12 +20,14 @@ import orjson
 import structlog
 
 from buffers.checkpoints import Checkpoint, Checkpoints, Position
+from buffers.control import Control
 from buffers.ends import check_trainers
 from buffers.merging.merger import Epoch
 from buffers.playing import playing
 from buffers.run.run import Run
 from buffers.run.runfolder import trace_file
 from buffers.trainer_log import TrainerLog
+from rods import logs
 from rods.canonical import rounded
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.faults import LABELS
@@ -105,7 +107,14 @@ class TrainingRun:
         self._over = False  # a plateau of the last stage has ended the curriculum
         self._saved = self.resumed  # the latest checkpoint
         self._steps_here = 0
-        self._logged = -math.inf
+        self._step_limit = self.config.operation.step_limit
+        setters = {
+            "step_limit": lambda value, endpoint: setattr(self, "_step_limit", value),
+            "trace_every": lambda value, endpoint: setattr(self._traces, "every", value),
+            "log_level": lambda value, endpoint: logs.set_level(value),
+        }
+        self._control = Control(run, "trainer", setters)
+        self._logged = self._looked = -math.inf
         self.tell("starting")
 
     def __enter__(self) -> TrainingRun:
@@ -258,13 +267,21 @@ class TrainingRun:
         }
 
     def _settle(self) -> None:
-        limit = self.config.operation.step_limit
+        self._take_up()
+        limit = self._step_limit
         if self.finished:
             self.stopping = "finished"
         elif self._asked_to_stop():
             self.stopping = "signal"
         elif limit and self._steps_here >= limit:
             self.stopping = "step_limit"
+
+    def _take_up(self) -> None:
+        """What `rods ctl` has asked by now; looks no more often than the daemon does."""
+        now = time.monotonic()
+        if now - self._looked >= self.config.operation.poll_seconds:
+            self._looked = now
+            self._control.tell(self._control.apply(self._control.read()))
 
     @property
     def _opened(self) -> Epoch:

@@ -112,7 +112,7 @@ def _broken(run: Run) -> list[Repair]:
 def logs(folder: Path) -> list[Path]:
     """Every log of the run, by the name of its live part."""
     names = {runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS, runfolder.EXPANDED, runfolder.REJECTED}
-    names |= {runfolder.FEEDBACK, runfolder.DROPPED, runfolder.DRAWN}
+    names |= {runfolder.FEEDBACK, runfolder.DROPPED, runfolder.DRAWN, runfolder.CONTROL}
     for pattern in (runfolder.usage("*"), runfolder.operation("*")):
         names |= {".".join([*path.name.split(".")[:2], "jsonl"]) for path in folder.glob(pattern)}
     return [folder / name for name in sorted(names) if segments(folder / name)]

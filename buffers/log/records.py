@@ -43,6 +43,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     "given_up": ("failure",),
     "dropped": ("failure",),
     "started": ("process", "host", "pid", "time"),
+    "control": ("number",),
+    "changed": ("process", "host", "pid", "time", "number", "endpoint"),
     "call": ("process", "number"),
     "episode": ("task", "sample"),
     "card": ("card",),

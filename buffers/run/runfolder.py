@@ -19,6 +19,7 @@ REJECTED = "rejected.jsonl"
 EXTENSIONS = "extensions.jsonl"
 FEEDBACK = "feedback.jsonl"
 DROPPED = "dropped.jsonl"  # texts of agents that a person has taken out of force
+CONTROL = "control.jsonl"  # what `rods ctl` has asked of processes at work
 POOL = "pool.jsonl"
 DRAWN = "drawn.jsonl"  # tasks made for a step, outside the pool
 
@@ -37,7 +38,7 @@ def usage(process: str) -> str:
 
 
 def operation(process: str) -> str:
-    """The log of the starts of `process`."""
+    """The log of the starts of `process`, and of what `rods ctl` has changed since."""
     return f"operation.{process}.jsonl"
 
 

@@ -5,19 +5,16 @@ A cursor (`after`) is `ATTEMPT.SEQ`; docs/decisions/page.md says of which log. A
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
-from buffers.run.runfolder import TRACES
 from console.dash.columns import Columns
 from console.dash.follower import INSIDE, PROCESSES, Follower
-from console.events import LEVELS, Events, matches
+from console.episodes import kept_episodes, kept_steps
+from console.events import GRAVE, Events, matches
 from console.runs import condition
 from console.task_history import task_history
 from evaluation.heldout import scored
@@ -29,8 +26,6 @@ POINTS = 2_000  # of a curve
 DAEMONS = ("picked", "considered", "accepted", "rejected")  # figures that only all of the daemon's logs give
 PAGE = 200  # rows of a list
 VERSIONS = 20  # of what the policy was shown, the latest
-GRAVE = LEVELS[2:]
-MOST_EPISODES = 16  # of a task in a step
 Query = Mapping[str, str]
 
 
@@ -42,12 +37,14 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
         if not one.complete:
             values |= dict.fromkeys(DAEMONS)  # what is not known yet
         notes, versions = one.progress.notes(), one.versions.found[-VERSIONS:]
+        asked = one.progress.asked.words()
     processes = {name: one.progress.process(name) for name in PROCESSES}
     zones = one.run.config.zones
     return {
         "run": str(one.path),
         **values,
         "processes": processes,
+        "asked": asked,
         "notes": notes,
         "condition": condition(now.step, now.steps, processes["trainer"]["life"]),
         "pace": now.pace(),
@@ -140,24 +137,12 @@ def task(one: Follower, query: Query) -> dict[str, Any]:
 def episodes(one: Follower, query: Query) -> dict[str, Any]:
     """The kept traces of a task: those of `step`, by default of the latest that has any; and all steps that have."""
     task_id = query.get("task", "")
-    files: dict[int, Path] = {}
     with one.whole():
-        for file in sorted((one.path / TRACES).glob("step_*.jsonl.gz")):
-            name, _, attempt = file.name.removesuffix(".jsonl.gz").removeprefix("step_").partition(".a")
-            if name.isdecimal() and attempt.isdecimal() and one.state.live(int(attempt), int(name)):
-                files[int(name)] = file
+        files = kept_steps(one.path, one.state.live)
         rows = np.flatnonzero(one.groups["task"] == one.numbers.get(task_id, -1))
         kept = [number for number in np.unique(one.groups["step"][rows]).tolist() if number in files]
     step = whole(query, "step", kept[-1] if kept else 0)
-    found: list[Any] = []
-    if step in files:
-        with gzip.open(files[step]) as lines:
-            for line in lines:
-                if task_id.encode() in line and (trace := orjson.loads(line)).get("task") == task_id:
-                    found.append(trace)
-                    if len(found) == MOST_EPISODES:
-                        break
-    return {"step": step, "steps": kept, "episodes": found}
+    return {"step": step, "steps": kept, "episodes": kept_episodes(files[step], task_id) if step in files else []}
 
 
 def models(one: Follower, query: Query) -> dict[str, Any]:

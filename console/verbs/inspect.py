@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,8 +14,9 @@ from cyclopts import Parameter
 from buffers.run.run import Run
 from buffers.state import RunState
 from console.output import RunFolder, print_json, print_lines
-from console.task_history import TaskHistory, task_history, task_list
+from console.task_history import TaskEpisodes, TaskHistory, task_episodes, task_history, task_list
 from console.versions import InterfaceVersion, InterfaceVersions
+from rods.calls import Call
 from rods.commands import Json
 from rods.conversations import Checks, Persona
 from rods.errors import UserError
@@ -28,16 +31,39 @@ Listed = Annotated[
 ]
 Versions = Annotated[bool, Parameter(negative="", help="Show the versions of what the policy was shown, and why.")]
 
+Episodes = Annotated[bool, Parameter(negative="", help="Show the episodes of the task that were kept (traces/).")]
+Step = Annotated[int | None, Parameter(help="With --episodes: of this step; by default the latest that has any.")]
+FOLDED = 2_000  # characters of a text that are shown
 
-def inspect(run: RunFolder, task: Listed = None, /, *, interface: Versions = False, as_json: Json = False) -> None:
+
+def inspect(
+    run: RunFolder,
+    task: Listed = None,
+    /,
+    *,
+    interface: Versions = False,
+    episodes: Episodes = False,
+    step: Step = None,
+    as_json: Json = False,
+) -> None:
     """Show one task: conversation, ground truth, what became of each turn, lineage from seed to variant, windows of
-    rewards, and its history; or what the policy was shown, version by version.
+    rewards, and its history; or its episodes; or what the policy was shown, version by version.
 
     Without either list all tasks: id, type, zone, generation (0: an original), and whether it is active.
     """
     if task is not None and interface:
         remedy = f"`rods inspect {run} TASK`, or `rods inspect {run} --interface`"
         raise UserError("one task or the interface is shown", where="rods inspect", remedy=remedy)
+    if (episodes and task in (None, "variants", "originals")) or (step is not None and not episodes):
+        remedy = f"`rods inspect {run} TASK --episodes --step STEP`"
+        raise UserError("episodes are those of one task", where="rods inspect", remedy=remedy)
+    if episodes and task is not None:
+        kept = task_episodes(run, task, step)
+        if as_json:
+            print_json(kept.as_json())
+        else:
+            print_lines(_episode_lines(kept))
+        return
     if interface:
         versions = interface_versions(run)
         if as_json:
@@ -136,3 +162,58 @@ def _open_lines(task: OpenTask) -> list[str]:
         return lines + [f"check     {call}" for call in task.goal.calls]
     lines += [f"rubric    {criterion}" for criterion in task.goal.criteria]
     return lines + [f"expects   {call}" for call in task.goal.calls]
+
+
+def _episode_lines(found: TaskEpisodes) -> Iterator[str]:
+    others = ", ".join(str(step) for step in found.steps if step != found.step)
+    yield f"{found.task}  step {found.step}" + (f" (there are episodes of steps {others}, too)" if others else "")
+    if not found.episodes:
+        yield "the file of this step cannot be read any more"
+    for episode in found.episodes:
+        yield ""
+        yield from _episode(episode)
+
+
+def _episode(one: dict[str, Any]) -> Iterator[str]:
+    """What the policy wrote and called, turn by turn, what came back, and what it earned."""
+    record, spans = one["rollout_record"], iter(one["spans"])
+    reward = "no reward" if record["reward"] is None else f"reward {record['reward']:.3f}"
+    advantage = f", advantage {record['advantage']:+.3f}" if record.get("advantage") is not None else ""
+    tokens = f", {sum(end - start for start, end in one['spans'])} tokens" if one["spans"] else ""
+    earned = f"{one['resolved']} of {one['expected']}{' turns' if 'outcome' not in one else ''}"
+    yield f"rollout {one['rollout']}  {earned}, {reward}{advantage}, ended {one['end']}{tokens}"
+    labels = dict(enumerate(record.get("labels", ()), start=one.get("head", 0)))
+    for number, turn in enumerate(one["turns"], start=one.get("head", 0)):
+        label = f", {labels[number].replace('_', ' ')}" if number in labels else ""
+        yield f"  turn {number}  {_verdict(turn['verdict'])}{label}"
+        for step in turn["steps"]:
+            start, end = next(spans, (0, 0))
+            yield from _said(f"    policy{f' ({end - start} tokens)' if end else ''}: ", step["text"])
+            if step["error"]:
+                yield from _said("      malformed: ", step["error"])
+            for call, result in zip_longest(step["calls"], step["results"]):  # the last call may have none
+                yield from _said("      call    ", str(Call.from_json(call)))
+                if result is not None:
+                    yield from _said(f"      {'error ' if result['error'] else 'result'}  ", result["text"])
+    if outcome := one.get("outcome"):
+        for note in outcome["notes"]:
+            yield from _said("  judged: ", note)
+
+
+def _verdict(verdict: dict[str, bool] | None) -> str:
+    if verdict is None:
+        return "no verdict"
+    if all(verdict.values()):
+        return "resolved"
+    wrong = " and ".join(name for name, right in verdict.items() if not right)
+    return f"not resolved ({wrong} not as expected)"
+
+
+def _said(head: str, text: str) -> Iterator[str]:
+    """A text behind its head, its further lines under the first; of a long one the middle is left out."""
+    if len(text) > FOLDED:
+        half = FOLDED // 2
+        text = f"{text[:half]} … {len(text) - 2 * half:,} more characters (--json shows them) … {text[-half:]}"
+    first, *rest = text.split("\n")
+    yield head + first
+    yield from (" " * len(head) + line for line in rest)

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,15 +19,16 @@ from cyclopts import Parameter
 
 from buffers.run.run import Run
 from console.output import RunFolder, print_json, print_lines
+from console.stub_model import NAME, StubModel
 from console.task_history import task_history
 from console.verbs.inspect import TaskId
 from daemon.rehearsal import WHEN, Rehearsal, rehearse, rehearse_drawn
 from prompts import load
 from rods.commands import Json
-from rods.config import Config, DifficultyRules, parse_config
+from rods.config import Config, DifficultyRules, Endpoint, parse_config
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.llm import Request
+from rods.llm import Client, Completion, Request
 from rods.llm.wire import CHARACTERS_A_TOKEN
 from rods.rules.difficulty import levels
 from rods.simulation.generating import draw_task
@@ -32,6 +36,10 @@ from rods.simulation.roles import Simulation, ask_for_task, ask_tool, ask_user, 
 from rods.tasks import OpenTask, Task
 from worlds import desk
 from worlds.repository import shipped
+from worlds.written.asking import Authors
+from worlds.written.record import WritingRecord
+from worlds.written.topics import infer_topics
+from worlds.written.writing import WorldOrder, write_worlds
 
 PAGES = Path(__file__).parent.parent.parent / "docs" / "prompts"
 Tagged = Annotated[bool, Parameter(negative="", help="As an endpoint is asked that holds answers to no schema.")]
@@ -142,7 +150,46 @@ def pages() -> dict[str, str]:
     for one in _simulations():
         about = f"{one.role} ({one.role}@{load(one.role).hash}), about tools of the project's repository"
         found[f"{one.role}.md"] = _page(one.role, about, one.messages(constrained=False))
+    for name, request in _writings().items():
+        found[f"{name}.md"] = _page(name, title(request), request.messages)
     return found
+
+
+class _Playing(Client):
+    """Answers by the stub's rules, in tags, and keeps the first request of each template."""
+
+    def __init__(self) -> None:
+        super().__init__([Endpoint(model=NAME, urls=("http://127.0.0.1:9/v1",))])
+        self.stub, self.asked = StubModel(), dict[str, Request]()
+
+    def draw(self, chance: random.Random) -> str:
+        return ""
+
+    def constrains(self, backbone: str) -> bool:
+        return False
+
+    def thinking_tokens(self, backbone: str) -> int:
+        return 0
+
+    async def complete(self, request: Request) -> Completion:
+        self.asked.setdefault(request.stage, request)
+        return Completion(self.stub.answer({"messages": request.messages}), "stop", NAME, "")
+
+
+@cache
+def _writings() -> dict[str, Request]:
+    """One question to each role that writes worlds: from a text to a topic, a world and a scenario of it."""
+    playing = _Playing()
+    operation = parse_config({"operation": {"writing": {"rounds": 1}}}, where="docs/prompts").operation
+    with tempfile.TemporaryDirectory() as folder, WritingRecord(Path(folder)) as record:
+        authors = Authors(playing, record, operation)
+
+        async def write() -> None:
+            (topic,) = await infer_topics(authors, ["Lend me the book about clouds until friday."])
+            await write_worlds(authors, [(topic, "train")], Path(folder), WorldOrder(scenarios=1))
+
+        asyncio.run(write())
+    return dict(sorted(playing.asked.items()))
 
 
 def _simulations() -> Iterator[Simulation[Any]]:

@@ -20,10 +20,11 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     now = progress.poll()
     processes = {name: progress.process(name) for name in ("trainer", "daemon")}
     notes = progress.notes()
+    asked = progress.asked.words()
     if as_json:
         values = now.as_json()
         del values["seconds_per_step"], values["finished"]
-        print_json({"run": str(run), **values, "processes": processes, "notes": notes})
+        print_json({"run": str(run), **values, "processes": processes, "asked": asked, "notes": notes})
         return
     print(f"{run}: step {now.step} of {now.steps}, epoch {now.epoch}, stage {now.stage}, start {now.attempt}")
     for name, facts in processes.items():
@@ -53,6 +54,8 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     print(f"  seeds    {now.picked} picked up to step {now.considered}" + (f"; {outcomes}" if outcomes else ""))
     if now.discards:
         print(plain("  why      " + ", ".join(f"{count} {why}" for why, count in sorted(now.discards.items()))))
+    if asked:
+        print(plain(f"  asked    {', '.join(asked)} (rods ctl)"))
     for note in notes:
         print(f"  note     {plain(note)}")
 
@@ -92,5 +95,5 @@ def _models(facts: dict[str, Any]) -> Iterator[str]:
         yield f"endpoint {one['endpoint']}: {calls}{down}"
     budget = facts.get("budget", {})
     for kind in ("tokens", "requests"):
-        if budget.get(kind):
+        if budget.get(kind) is not None:
             yield f"budget: {budget[f'used_{kind}']:,} of {budget[kind]:,} {kind} used"

@@ -30,8 +30,8 @@ from rods.config.identity import (
     Training,
     Zones,
 )
-from rods.config.operation import Budgets, Endpoint, Operation, Sandbox, addresses, base_address
-from rods.config.roles import Role, Roles
+from rods.config.operation import Budgets, Endpoint, Operation, Sandbox, Writing, addresses, base_address
+from rods.config.roles import Role, Roles, WriterRoles
 from rods.config.whole import PRESETS, PROTOCOL, Config, identity_diff, parse_config, preset, read_config
 
 __all__ = [
@@ -67,6 +67,8 @@ __all__ = [
     "Stage",
     "TaskSource",
     "Training",
+    "WriterRoles",
+    "Writing",
     "Zones",
     "addresses",
     "base_address",

@@ -41,7 +41,22 @@ class JudgeRole(ResultsRole, WorldRole):
     pass
 
 
-class Roles(Section):
+class RoleTables(Section):
+    """A table a role."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _over_defaults(cls, given: Any) -> Any:
+        """What is not given for a role is that role's default, not its class's."""
+        if not isinstance(given, dict):
+            return given
+        return {
+            name: _over(cls.model_fields[name].default, keys) if name in cls.model_fields else keys
+            for name, keys in given.items()
+        }
+
+
+class Roles(RoleTables):
     """The roles of language models, a table each, such as `[roles.judge]`: the author's (`pipeline.author = "llm"`),
     those that write feedback, and those that play (`[simulation]`)."""
 
@@ -64,16 +79,23 @@ class Roles(Section):
     simulated_user: Role = Role(tokens=512)  # what the user says next
     simulated_verifier: Role = Role(reason=1_500, temperature=0.0)  # which criteria a conversation meets
 
-    @model_validator(mode="before")
-    @classmethod
-    def _over_defaults(cls, given: Any) -> Any:
-        """What is not given for a role is that role's default, not its class's."""
-        if not isinstance(given, dict):
-            return given
-        return {
-            name: _over(cls.model_fields[name].default, keys) if name in cls.model_fields else keys
-            for name, keys in given.items()
-        }
+
+class WriterRoles(RoleTables):
+    """The roles of models that write worlds and scenarios ([generated.md](generated.md)), a table each, such as
+    `[operation.writers.world_tool]`."""
+
+    topic_filter: Role = Role(tokens=256, temperature=0.0)  # whether a task belongs to a domain with a state
+    topic_inference: Role = Role(tokens=512)  # which domain that is
+    world_plan: Role = Role(reason=1_000, tokens=4_096)  # tables, rules and tools
+    world_state: Role = Role(reason=600, tokens=3_072)  # classes
+    world_tool: Role = Role(reason=600, tokens=1_536)  # the function of one tool
+    world_tester: Role = Role(tokens=512, temperature=1.0)  # a call that tries a tool
+    world_checker: Role = Role(reason=1_500, temperature=0.0)  # whether that call did what it ought to do
+    scenario_state: Role = Role(tokens=4_096)  # the state in which a task begins
+    scenario_task: Role = Role(tokens=1_536)  # what is asked for, and who asks
+    scenario_checklist: Role = Role(tokens=1_536)  # what has to be true in the end
+    scenario_check: Role = Role()  # the function of one condition
+    scenario_solver: Role = Role(tokens=768)  # the next call of an agent that does the task
 
 
 def _over(default: Role, given: Any) -> Any:

@@ -212,8 +212,12 @@ class Backbone:
             if status in (400, 413, 422) and wire.no_room(content):
                 return sent.no_room()
             said = self.key.scrub(valid_unicode(wire.complaint(content)))
+            if request.texts and status in (404, 405, 501):  # a server of chats, which does well
+                raise RequestRefused(f"endpoint {self.name} offers no embeddings: HTTP {status}: {said}")
             raise self._complaint(status, said, headers)
         try:
+            if request.texts:
+                return wire.decode_embeddings(content, sent, len(request.texts), seconds)
             return wire.decode(content, sent, seconds, self.key.scrub)
         except wire.NotAnAnswer as error:
             kind = headers.get("Content-Type", "no content type")

@@ -29,6 +29,7 @@ class Budget:
 
     def __init__(self, limits: Budgets, *, tokens: int = 0, requests: int = 0) -> None:
         self.limits, self.tokens, self.requests = limits, tokens, requests
+        self.most_tokens, self.most_requests = limits.tokens or None, limits.requests or None  # None: no limit
         self._reserved = 0
         self._refused = False
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -36,16 +37,36 @@ class Budget:
     @property
     def spent(self) -> bool:
         """Whether the end is reached: no further call can be sent, or one was refused already."""
-        return self._refused or self._over_requests() or bool(self.limits.tokens and self.tokens >= self.limits.tokens)
+        over_tokens = self.most_tokens is not None and self.tokens >= self.most_tokens
+        return self._refused or self._over_requests() or over_tokens
+
+    def limit(self, kind: Literal["tokens", "requests"], most: int | None) -> None:
+        """Sets another limit from now on; None: no limit, 0: no call more. What is in flight is not cut off."""
+        if kind == "tokens":
+            self.most_tokens = most
+        else:
+            self.most_requests = most
+        self._refused = False
+        self._wake()
+
+    def status(self) -> dict[str, int | None]:
+        """The limits (None: none), and what is used."""
+        return {
+            "tokens": self.most_tokens,
+            "requests": self.most_requests,
+            "variant_calls": self.limits.variant_calls or None,
+            "used_tokens": self.tokens,
+            "used_requests": self.requests,
+        }
 
     async def reserve(self, tokens: int) -> None:
         """Waits until `tokens` more surely fit. Raises BudgetSpent when they never will."""
-        while self.limits.tokens and self.tokens + self._reserved + tokens > self.limits.tokens:
+        while self.most_tokens is not None and self.tokens + self._reserved + tokens > self.most_tokens:
             if not self._reserved:
                 self._refused = True
                 raise BudgetSpent(
                     "run",
-                    f"the budget of {self.limits.tokens} tokens is spent: {self.tokens} are used and the next call "
+                    f"the budget of {self.most_tokens} tokens is spent: {self.tokens} are used and the next call "
                     f"may take {tokens} → raise operation.budgets.tokens and start again",
                 )
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -57,6 +78,9 @@ class Budget:
         """Gives back a reservation and books what was used in its place."""
         self._reserved -= reserved
         self.tokens += used
+        self._wake()
+
+    def _wake(self) -> None:
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():
@@ -67,13 +91,13 @@ class Budget:
         if self._over_requests():
             raise BudgetSpent(
                 "run",
-                f"the budget of {self.limits.requests} requests is spent → raise operation.budgets.requests and "
+                f"the budget of {self.most_requests} requests is spent → raise operation.budgets.requests and "
                 "start again",
             )
         self.requests += 1
 
     def _over_requests(self) -> bool:
-        return bool(self.limits.requests and self.requests >= self.limits.requests)
+        return self.most_requests is not None and self.requests >= self.most_requests
 
 
 @dataclass(slots=True)

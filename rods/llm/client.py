@@ -27,7 +27,7 @@ from rods.errors import UserError
 from rods.llm.backbone import Backbone, CallTally, Failure
 from rods.llm.budgets import Account, Budget, BudgetSpent
 from rods.llm.circuit import Passage
-from rods.llm.connections import open_session
+from rods.llm.connections import allow_connections, open_session
 from rods.llm.records import Completion, EndpointError, Request, RequestRefused, Sink, Totals
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between attempts at most; doubles, and is drawn from 0 to that
@@ -105,6 +105,12 @@ class Client:
         """A new account for the calls of one variant."""
         return Account(name, self.budget.limits.variant_calls)
 
+    def rebound(self, name: str, concurrency: int) -> None:
+        """Lets the endpoint of this name have at most `concurrency` calls in flight from now on."""
+        slots = self._backbones[name].slots
+        allow_connections(max(0, concurrency - slots.bound))
+        slots.rebound(concurrency)
+
     def status(self) -> list[dict[str, Any]]:
         """Every endpoint as people should see it: `down_seconds` and `why` tell a pause from an idle client."""
         now = time.monotonic()
@@ -132,7 +138,7 @@ class Client:
         try:
             if request.account is not None:
                 request.account.open_call()
-            if self.budget.limits.tokens:
+            if self.budget.most_tokens is not None:
                 asked = self._backbones.get(request.backbone) or next(iter(self._backbones.values()))
                 tokens = asked.estimate(request)
                 await self.budget.reserve(tokens)

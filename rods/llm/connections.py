@@ -90,12 +90,10 @@ def _checked(text: str, where: str) -> Key:
 
 
 def open_session(connections: int) -> aiohttp.ClientSession:
-    """A session for at most so many connections at a time."""
-    _allow_descriptors(_open_descriptors() + connections + SPARE_DESCRIPTORS)
+    """A session, and files enough for so many connections at a time. How many there are is for its user to bound."""
+    allow_connections(connections)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=connections, keepalive_timeout=KEEP_ALIVE, socket_factory=_keep_alive_socket
-        ),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_keep_alive_socket),
         headers=HEADERS,
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
@@ -146,8 +144,10 @@ def _keep_alive_socket(address: Any) -> socket.socket:
     return found
 
 
-def _allow_descriptors(needed: int) -> None:
-    """Raises this process's limit on open files as far as it may: the usual 1,024 are too few for 1,024 connections."""
+def allow_connections(connections: int) -> None:
+    """Raises this process's limit on open files for so many connections more, as far as it may: the usual 1,024 are too
+    few for 1,024 connections."""
+    needed = _open_descriptors() + connections + SPARE_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:
         target = needed if hard == resource.RLIM_INFINITY else min(needed, hard)

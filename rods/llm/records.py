@@ -19,7 +19,8 @@ from rods.llm.budgets import Account
 class Request:
     """One call. `stage` names who asks and is what usage is counted by.
 
-    `messages` go to /chat/completions; with `prompt` (text or token ids) instead, to /completions. `schema` (JSON
+    `messages` go to /chat/completions; with `prompt` (text or token ids) instead, to /completions; with `texts` to
+    /embeddings, which a server need not have: then the call is refused. `schema` (JSON
     Schema) constrains the text where the endpoint can. `backbone` pins one endpoint by name; empty lets the client
     draw by weight. `template` is the prompt template's name and version, `account` the variant that pays; both are
     recorded. `extra` goes into the body as it is.
@@ -28,6 +29,7 @@ class Request:
     stage: str
     messages: Sequence[Mapping[str, Any]] = ()
     prompt: str | Sequence[int] | None = None
+    texts: Sequence[str] = ()
     schema: Mapping[str, Any] | None = None
     tools: Sequence[Mapping[str, Any]] = ()
     max_tokens: int = 1024
@@ -72,6 +74,7 @@ class Completion:
     prompt_ids: tuple[int, ...] = ()  # vLLM with return_token_ids
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()  # of the answer's tokens, where /completions was asked for them
+    embeddings: tuple[tuple[float, ...], ...] = ()  # of the texts, in their order
 
     @property
     def whole(self) -> bool:

@@ -40,11 +40,15 @@ class NotAnAnswer(ValueError):
 
 def path(request: Request) -> str:
     """Where a request goes, below the base address."""
+    if request.texts:
+        return "/embeddings"
     return "/chat/completions" if request.prompt is None else "/completions"
 
 
 def encode(request: Request, model: str, extra: Mapping[str, Any], *, constrained: bool) -> bytes:
     """The body. Raises ValueError for what JSON cannot say."""
+    if request.texts:
+        return orjson.dumps({"model": model, "input": [valid_unicode(text) for text in request.texts]})
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_tokens,
@@ -124,6 +128,28 @@ def decode(body: bytes, sent: Sent, seconds: float, scrub: Callable[[str], str] 
         prompt_ids=_ids(choice.get("prompt_token_ids")),
         token_ids=_ids(choice.get("token_ids")),
         logprobs=_logprobs(choice.get("logprobs")),
+    )
+
+
+def decode_embeddings(body: bytes, sent: Sent, count: int, seconds: float) -> Completion:
+    """The embeddings of `count` texts in a reply with status 200. Raises NotAnAnswer."""
+    reply = _read(body)
+    data = reply.get("data") if isinstance(reply, dict) else None
+    items: list[Any] = data if isinstance(data, list) else []
+    found: list[Any] = [each.get("embedding") for each in items if isinstance(each, dict)]
+    if len(found) != count or not all(isinstance(one, list) and one and _are_finite(one) for one in found):
+        raise NotAnAnswer(f"a reply without an embedding for each text: {_shown(body)}")
+    counts = reply.get("usage")
+    tokens = _count(counts.get("prompt_tokens")) if isinstance(counts, dict) else None
+    return Completion(
+        text="",
+        finish="stop",
+        model=sent.model,
+        backbone=sent.backbone,
+        tokens_in=tokens or sent.size // CHARACTERS_A_TOKEN,
+        seconds=seconds,
+        retries=sent.retries,
+        embeddings=tuple(tuple(map(float, one)) for one in found),
     )
 
 
@@ -208,6 +234,10 @@ def _ids(value: Any) -> tuple[int, ...]:
 def _logprobs(value: Any) -> tuple[float, ...]:
     found = value.get("token_logprobs") if isinstance(value, dict) else None
     return tuple(found) if isinstance(found, list) and all(type(item) is float for item in found) else ()
+
+
+def _are_finite(values: list[Any]) -> bool:
+    return all(type(one) in (int, float) and math.isfinite(one) for one in values)
 
 
 def _count(value: Any) -> int | None:

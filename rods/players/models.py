@@ -130,7 +130,23 @@ class Models:
         return "\n".join(reversed(kept))
 
 
-class ModelWorld:
+class Stateless:
+    """An instance whose calls somebody plays: there is no state that could be shown, copied or compared."""
+
+    def snapshot(self) -> dict[str, Any]:
+        self._lacking()
+
+    def fork(self) -> Instance:
+        self._lacking()
+
+    def same_state(self, other: Instance) -> bool:
+        self._lacking()
+
+    def _lacking(self) -> NoReturn:
+        raise Unsupported("tools that a model plays have no state to be copied or compared")
+
+
+class ModelWorld(Stateless):
     """An instance (`rods.episode.drivers.Played`) whose tools a model plays. Calls that break their tool's document are
     refused without it; a ledger answers what is known, and answers that contradict it are asked for again."""
 
@@ -147,18 +163,6 @@ class ModelWorld:
 
     def call(self, call: Call) -> Result:
         return self._result(call, "")
-
-    def snapshot(self) -> dict[str, Any]:
-        self._lacking()
-
-    def fork(self) -> Instance:
-        self._lacking()
-
-    def same_state(self, other: Instance) -> bool:
-        self._lacking()
-
-    def _lacking(self) -> NoReturn:
-        raise Unsupported("tools that a model plays have no state to be copied or compared")
 
     def _result(self, call: Call, conversation: str) -> Result:
         refused, rewarding = self.documents.refusal(call), self.models.settings.turn_rewards

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
 
 from rods.calls import Call
 from rods.conversations import Persona, UserText
 from rods.environments.base import Instance, Result
 from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome, Trace
-from rods.errors import InfrastructureError, Unsupported
-from rods.players.models import unasked
+from rods.errors import InfrastructureError
+from rods.players.models import Stateless, unasked
 
 
-class RecordedWorld:
+class RecordedWorld(Stateless):
     """An instance that answers each call with what it got at the time."""
 
     def __init__(self, trace: Trace) -> None:
@@ -28,18 +27,6 @@ class RecordedWorld:
         if not self._left or self._left[0][0] != call:
             raise InfrastructureError(f"the trace has no result of {call}")
         return self._left.pop(0)[1]
-
-    def snapshot(self) -> dict[str, Any]:
-        self._lacking()
-
-    def fork(self) -> Instance:
-        self._lacking()
-
-    def same_state(self, other: Instance) -> bool:
-        self._lacking()
-
-    def _lacking(self) -> NoReturn:
-        raise Unsupported("what a model has played has no state to be copied or compared")
 
 
 class RecordedUser:

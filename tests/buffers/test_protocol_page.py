@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from buffers.audit.rederive import ENVELOPE
+from buffers.control import Control, ask
 from buffers.extend import extend
 from buffers.folds.observations import digest
 from buffers.log.parts import segments
@@ -17,7 +18,17 @@ from buffers.log.tail import read, settled
 from buffers.log.writer import LogWriter
 from buffers.run import runfolder
 from buffers.run.run import Run
-from buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, REJECTED, SEEDS, TRACKER, operation
+from buffers.run.runfolder import (
+    CONTROL,
+    EXPANDED,
+    EXTENSIONS,
+    OBSERVATIONS,
+    POOL,
+    REJECTED,
+    SEEDS,
+    TRACKER,
+    operation,
+)
 from buffers.trainer_log import TrainerLog
 from rods.observations import Update
 from rods.rules.order import EpochSlot
@@ -51,7 +62,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
         daemon.rejected(first, 1, stage="judge", error="query_verify_failed", evidence=[])
     longer = run.config.training.model_copy(update={"steps": 900})
     extend(run, run.config.model_copy(update={"training": longer}))
-    logs = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, operation("trainer"))
+    ask(run, "log_level", "debug")
+    control = Control(run, "trainer", {"log_level": lambda value, endpoint: None})
+    control.tell(control.apply(control.read()))
+    logs = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, CONTROL, operation("trainer"))
     return {record["kind"]: record for log in logs for record in read(run.path / log)} | {"run": {"path": run.path}}
 
 

@@ -18,9 +18,11 @@ EXPECTED = {
     "new": (["RUN"], ["--config", "--json"]),
     "up": (["RUN"], ["--config", "--json"]),
     "status": (["RUN"], ["--json"]),
-    "inspect": (["RUN", "TASK"], ["--interface", "--json"]),
+    "inspect": (["RUN", "TASK"], ["--interface", "--episodes", "--step", "--json"]),
+    "watch": (["RUN"], ["--json"]),
     "ls": (["RUNS"], ["--json"]),
     "compare": (["RUNS"], ["--json"]),
+    "ctl": (["RUN", "SETTING", "VALUE"], ["--endpoint", "--json"]),
     "log": (["RUN"], ["--level", "--process", "--text", "--follow", "--json"]),
     "dash": (["RUNS"], ["--host", "--port", "--export", "--example"]),
     "prompts": (["RUN", "SEED"], ["--tagged", "--json"]),
@@ -52,14 +54,22 @@ EXPECTED = {
     "env add": (
         ["NAME", "COMMAND"],
         [
-            *("--url", "--files", "--env", "--reads", "--probe", "--compared", "--minted", "--without", "--warm"),
-            *("--replace", "--json"),
+            *("--kind", "--url", "--files", "--env", "--reads", "--probe", "--compared", "--minted", "--without"),
+            *("--warm", "--replace", "--json"),
         ],
     ),
     "env check": (["NAME"], ["--tasks", "--json"]),
+    "env serve": (["NAME"], ["--port", "--sessions"]),
     "env generate": (
         ["FOLDER"],
-        ["--worlds", "--scenarios", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
+        ["--worlds", "--scenarios", "--requests", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
+    ),
+    "env write": (
+        ["FOLDER"],
+        [
+            *("--config", "--topics", "--from-tasks", "--worlds", "--scenarios", "--held-out", "--mode"),
+            *("--random-seed", "--lowest-tier", "--json"),
+        ],
     ),
     "replay bfcl": ([], ["--mutations", "--random-seed", "--json"]),
 }

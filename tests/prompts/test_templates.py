@@ -18,6 +18,7 @@ from tests.environments import load
 
 NAMES = sorted(path.stem for path in prompts.FOLDER.glob("*.txt"))
 ANSWERS = {"query_fixable", "gt_unfixable", "turn_"}  # words of answers that look like names
+PROGRAMS = {"default_factory", "max_length", "min_length"}  # and of code
 AGENTS = [name for name in NAMES if "system" in prompts.load(name).sections]
 
 
@@ -81,7 +82,7 @@ def test_every_role_has_one_worked_example_of_desk_whose_calls_are_possible(name
         assert call["arguments"].keys() == {each.name for each in tool.parameters if each.required}
         assert all(fits(each.schema, call["arguments"][each.name]) for each in tool.parameters)
         json.loads(call["result"])
-    named = {word for word in re.findall(r"[a-z]+_[a-z_]+", example) if word not in ANSWERS}
+    named = {word for word in re.findall(r"[a-z]+_[a-z_]+", example) if word not in ANSWERS | PROGRAMS}
     assert named <= {*tools, *recipes} and (calls or named or "calendar" in example)
 
 

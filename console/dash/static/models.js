@@ -19,7 +19,7 @@ export function view(root, { run }) {
       el("div", { class: "figures" },
         figure("calls", num(total("calls")), each("calls"), SOURCE), figure("failed", num(total("failed")), "calls without an answer", SOURCE),
         figure("tokens_in", num(total("tokens_in")), each("tokens_in"), SOURCE), figure("tokens_out", num(total("tokens_out")), each("tokens_out"), SOURCE),
-        ["tokens", "requests"].filter((kind) => got.budget?.[kind]).map((kind) =>
+        ["tokens", "requests"].filter((kind) => got.budget?.[kind] != null).map((kind) =>
           figure(`budget_of_${kind}`, num(got.budget[`used_${kind}`]), `used of ${num(got.budget[kind])}`, "heartbeat.daemon.json"))),
       listing("Calls by endpoint and stage", SOURCE, ["process", "endpoint", "stage", "calls", "failed", "tokens in", "tokens out", "seconds: median", "95 % below", "summed"],
         got.calls.map((one) => [one.process, shown(one.endpoint), shown(one.stage), one.calls, one.failed, one.tokens_in, one.tokens_out, one.median, one.slow, Math.round(one.seconds)])),

@@ -15,7 +15,7 @@ from rods.answers import AnswerForm
 from rods.asking import Questioner, Unanswered
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
-from rods.config import PipelineSettings
+from rods.config import PipelineSettings, Roles
 from rods.faults import ErrorType
 
 KEPT = 4_000  # characters of a failed answer that are kept as evidence
@@ -33,6 +33,7 @@ class Asker(Questioner):
     """Speaks for one variant."""
 
     __slots__ = ()
+    roles: Roles  # the author's
 
     async def ask(
         self,

@@ -1,0 +1,125 @@
+"""`rods env write`: worlds that language models write, and the tasks in them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from console.output import print_json
+from rods.commands import Json
+from rods.errors import UserError
+
+if TYPE_CHECKING:
+    from worlds.written.record import WritingRecord
+    from worlds.written.writing import WrittenWorld
+
+
+def write_worlds(
+    folder: Annotated[Path, Parameter(help="Where to write environments/, tasks.jsonl and written.jsonl.")],
+    /,
+    *,
+    config: Annotated[
+        Path, Parameter(help="The TOML file with [[operation.endpoints]], [operation.writing] and its roles.")
+    ],
+    topics: Annotated[Path | None, Parameter(help="A file of topics, one a line.")] = None,
+    from_tasks: Annotated[
+        Path | None, Parameter(help="Instead: texts to infer topics from, a file of tasks (.jsonl) or one a line.")
+    ] = None,
+    worlds: Annotated[int, Parameter(help="How many topics to take, the first ones; 0: all.")] = 0,
+    scenarios: Annotated[int, Parameter(help="How many scenarios to write in each world.")] = 10,
+    held_out: Annotated[int, Parameter(help="How many of the topics, the last ones, have their tasks held out.")] = 0,
+    mode: Annotated[
+        Literal["told", "asked", "both"], Parameter(help="Whether users say everything at once, are asked, or both.")
+    ] = "told",
+    random_seed: Annotated[int, Parameter(help="What endpoints and their sampling are drawn from.")] = 0,
+    lowest_tier: Annotated[
+        Literal["limits", "landlock", "bubblewrap"], Parameter(help="What the sandbox must reach (docs/sandbox.md).")
+    ] = "landlock",
+    as_json: Json = False,
+) -> int:
+    """Have language models write worlds and scenarios, hold them to their controls, and write those that pass. Given
+    again, it goes on where it was interrupted. Exits 1 where no task is left."""
+    from rods import logs
+    from rods.config import read_config
+    from rods.llm import Budget, Client
+    from rods.tasks import Split, task_lines
+    from worlds.generated.growing import CONFINED
+    from worlds.generated.scenarios import Mode
+    from worlds.written.asking import Authors
+    from worlds.written.record import WritingRecord
+    from worlds.written.writing import WorldOrder, find_topics
+    from worlds.written.writing import write_worlds as write
+
+    if (topics is None) == (from_tasks is None):
+        raise UserError("give --topics or --from-tasks", where="rods env write", remedy="one of the two, and a file")
+    logs.configure("rods", "warning")
+    operation = read_config(config).operation
+    texts = _texts(topics or from_tasks or Path(), tasks=from_tasks is not None)
+    modes: tuple[Mode, ...] = ("told", "asked") if mode == "both" else (mode,)
+    order = WorldOrder(scenarios, modes, CONFINED.model_copy(update={"lowest_tier": lowest_tier}))
+    named = operation.writing.embeddings
+    writers = [each.giving_up for each in operation.endpoints if (each.name or each.model) != named]
+    embedders = [each.giving_up for each in operation.endpoints if not named or (each.name or each.model) == named]
+    if named and not embedders:
+        raise UserError("no endpoint has this name", where="operation.writing.embeddings", remedy=f"{named!r} is none")
+
+    async def all_of_it(record: WritingRecord) -> list[WrittenWorld]:
+        budget = Budget(operation.budgets, tokens=record.tokens, requests=record.requests)
+        async with (
+            Client(writers, budget=budget, sink=record.use) as client,
+            Client(embedders, budget=budget, sink=record.use) as embedder,
+        ):
+            authors = Authors(client, record, operation, random_seed)
+            found = await find_topics(authors, texts, are_tasks=from_tasks is not None, embedder=embedder)
+            found = found[: worlds or None]
+            splits: list[Split] = ["train" if at < len(found) - held_out else "test" for at in range(len(found))]
+            return await write(authors, list(zip(found, splits, strict=True)), folder, order)
+
+    with WritingRecord(folder) as record:
+        written = asyncio.run(all_of_it(record))
+    tasks = [task for world in written for task in world.tasks]
+    (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
+    if as_json:
+        print_json(
+            [
+                {"topic": each.topic, "name": each.name, "reasons": each.reasons, "tasks": len(each.tasks)}
+                | {"facts": each.facts, "dropped": each.dropped}
+                for each in written
+            ]
+        )
+    else:
+        _tell(written, record, folder)
+    return 0 if tasks else 1
+
+
+def _tell(written: Sequence[WrittenWorld], record: WritingRecord, folder: Path) -> None:
+    for world in written:
+        ended = f"{world.name}, {len(world.tasks)} tasks" if world.name else f"dropped: {', '.join(world.reasons)}"
+        print(f"{world.topic[:80]}: {ended}")
+        if world.dropped:
+            print(f"  scenarios dropped: {', '.join(f'{n} {why}' for why, n in world.dropped.most_common())}")
+    kept = [world for world in written if world.name]
+    tasks = sum(len(world.tasks) for world in kept)
+    print(f"{len(kept)} of {len(written)} worlds, {tasks} tasks in {folder / 'tasks.jsonl'}")
+    print(f"  {record.requests} requests, {record.tokens} tokens; what was dropped and why: {record.path}")
+
+
+def _texts(path: Path, *, tasks: bool) -> list[str]:
+    """Topics, or texts of tasks: all that a user says at once."""
+    from rods.files import read_regular
+    from rods.tasks import read_tasks
+
+    if tasks and path.suffix == ".jsonl":
+        found = [" ".join(task.texts) for task in read_tasks(path)]
+    else:
+        try:
+            found = [line.strip() for line in read_regular(path).decode("utf-8").splitlines()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"cannot be read: {error}", where=str(path), remedy="a text file, one a line") from error
+    if not (found := [text for text in found if text]):
+        raise UserError("holds no text", where=str(path), remedy="write one a line")
+    return found
