@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PYTHON TORCH_INDEX
 unexport PYTHONDONTWRITEBYTECODE # containers set it; each process would compile all of torch and transformers anew
 
-.PHONY: help demo test lint docs bench faults llm-server llm-smoke mcp-servers
+.PHONY: help demo test lint docs bench faults llm-server llm-smoke mcp-servers openenv
 help:
 	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
 	@echo "make test   run all tests"
@@ -17,6 +17,7 @@ help:
 	@echo "make llm-server  serve a small language model on this machine's CPU (about 4 GB, once)"
 	@echo "make llm-smoke   test against that server"
 	@echo "make mcp-servers  fetch MCP servers that others wrote (200 MB, needs npm) and test against them"
+	@echo "make openenv  fetch OpenEnv's package (475 MB) and test against it, both ways"
 
 demo:
 	@sh console/setup.sh demo
@@ -58,6 +59,11 @@ mcp-servers:
 	@sh console/setup.sh dev
 	@PATH="$$(sh bench/fixtures/mcp_servers.sh):$$PATH" RODS_MCP=1000 OMP_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest --timeout=3600 tests/worlds/mcp/test_foreign.py
+
+openenv:
+	@sh console/setup.sh dev
+	@PYTHONPATH="$$(sh bench/fixtures/openenv.sh $(BIN)/python)" RODS_OPENENV=1 OMP_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest tests/worlds/openenv/test_real.py
 
 llm-smoke:
 	@sh console/setup.sh dev

@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -18,8 +18,9 @@ from rods.commands import Json
 
 if TYPE_CHECKING:
     from rods.tasks import AnyTask
+    from worlds.pinned import Pinned
 
-NAMES = "desk, bfcl, your own package.module:factory or file.py:factory, or the file.json of an MCP server."
+NAMES = "desk, bfcl, your own package.module:factory or file.py:factory, or the file.json of a world from outside."
 Name = Annotated[str, Parameter(help=NAMES)]
 Several = Annotated[tuple[str, ...], Parameter(negative=())]
 Tasks = Annotated[Path | None, Parameter(help="A JSONL file of tasks of this environment; probes with their calls.")]
@@ -183,52 +184,62 @@ def _write(tasks: Sequence[AnyTask], out: Path, as_json: bool) -> None:
 
 
 def add_environment(
-    name: Annotated[str, Parameter(help="What it is to be called: NAME.json is written.")],
+    name: Annotated[str, Parameter(help="What it is to be called: NAME.json is written, or NAME.openenv.json.")],
     /,
-    *command: Annotated[str, Parameter(allow_leading_hyphen=True, help="After --: the command that starts it.")],
-    url: Annotated[str, Parameter(help="Its address instead (streamable HTTP).")] = "",
-    files: Annotated[str, Parameter(help="A folder that every world gets a copy of, as /world.")] = "",
-    env: Annotated[Several, Parameter(help="KEY=VALUE for its process; {folder} is the world's own folder.")] = (),
+    *command: Annotated[
+        str, Parameter(allow_leading_hyphen=True, help="After --: the command that starts it; or module:Class.")
+    ],
+    kind: Annotated[
+        Literal["mcp", "openenv", "trl"],
+        Parameter(help="An MCP server, an OpenEnv environment, or a class for TRL's environment_factory."),
+    ] = "mcp",
+    url: Annotated[str, Parameter(help="Its address instead (MCP: streamable HTTP).")] = "",
+    files: Annotated[str, Parameter(help="MCP: a folder that every world gets a copy of, as /world.")] = "",
+    env: Annotated[Several, Parameter(help="MCP: KEY=VALUE for its process; {folder} is the world's folder.")] = (),
     reads: Annotated[Several, Parameter(help="A tool that changes nothing, beside those that say so.")] = (),
     probe: Annotated[Several, Parameter(help="A call of such a tool, name(key=value), that shows the state.")] = (),
-    compared: Annotated[Several, Parameter(help="A pattern of files in its folder that are part of the state.")] = (),
+    compared: Annotated[
+        Several, Parameter(help="Part of the state too. MCP: a pattern of files; else: a field of what it shows.")
+    ] = (),
     minted: Annotated[Several, Parameter(help="KIND=PATTERN, with one group: values made up anew in each world.")] = (),
     without: Annotated[Several, Parameter(help="A tool that is not offered.")] = (),
-    warm: Annotated[int, Parameter(help="How many servers are started and wait.")] = 2,
+    warm: Annotated[int, Parameter(help="MCP: how many servers are started and wait.")] = 2,
     replace: Annotated[bool, Parameter(help="Write over a description that is there.", negative=())] = False,
     as_json: Json = False,
 ) -> None:
-    """Describe an MCP server as an environment: start it, pin its tools, write NAME.json (docs/mcp.md)."""
+    """Describe a world from outside as an environment: reach it, pin its tools, write its description (docs/mcp.md,
+    docs/openenv.md)."""
     from rods.errors import UserError
-    from worlds.mcp.description import Description, asked
-    from worlds.mcp.sessions import Session
+    from worlds.openenv.description import ENDING
 
-    path = Path(name.removesuffix(".json") + ".json")
+    path = Path(name.removesuffix(".json").removesuffix(".openenv") + (".json" if kind == "mcp" else ENDING))
     if path.exists() and not replace:
         raise UserError("is there already", where=str(path), remedy="--replace writes over it")
-    told = {"env": env, "minted": minted}
+    if kind != "mcp" and (files or env):
+        raise UserError("is for MCP servers", where="--files" if files else "--env", remedy="leave it out")
     pairs = {}
-    for option, given in told.items():
+    for option, given in {"env": env, "minted": minted}.items():
         if wrong := next((each for each in given if "=" not in each), None):
             raise UserError(f"{wrong!r} has no =", where=f"--{option}", remedy="write KEY=VALUE")
         pairs[option] = dict(each.split("=", 1) for each in given)
-    found = Description.of(
-        str(path),
-        {
-            "command": list(command),
-            "url": url,
-            "files": files,
-            "reads": list(reads),
-            "probes": list(probe) or None,
-            "compared": list(compared),
-            "without": list(without),
-            "warm": warm,
-            **pairs,
-        },
-    )
-    session = Session(found.beside(path)).wait()
-    session.end()
-    found = asked(found, session.tools, session.about)
+    fields: dict[str, Any] = {
+        "url": url,
+        "reads": list(reads),
+        "probes": list(probe) or None,
+        "compared": list(compared),
+        "minted": pairs["minted"],
+        "without": list(without),
+    }
+    found: Pinned
+    if kind == "mcp":
+        fields |= {"command": list(command), "files": files, "env": pairs["env"], "warm": warm}
+        found, first = _mcp(path, fields), ""
+    else:
+        from worlds.openenv.description import OpenEnvDescription
+        from worlds.openenv.world import introduced
+
+        fields |= {"kind": kind, "factory": " ".join(command)}
+        found, first = introduced(OpenEnvDescription.of(str(path), fields))
     try:
         path.write_bytes(found.written())
     except OSError as error:
@@ -240,18 +251,34 @@ def add_environment(
         "tools": [tool["name"] for tool in found.tools],
         "reads": found.reads,
         "probes": found.probes,
+        "compared": found.compared,
+        "first": first,
     }
     if as_json:
         print_json(shown)
         return
-    print(f"{path}: {len(found.tools)} tools of {found.server['name']} {found.server['version']}")
+    about = " ".join(found.server.get(each, "") for each in ("name", "version")).strip() or url or " ".join(command)
+    print(f"{path}: {len(found.tools)} tools of {about}")
+    if first:
+        print(f"  a reset shows what no policy is shown; say it in the task's words: {first[:300]}")
     print(f"  change nothing: {', '.join(found.reads) or 'none says so (--reads)'}")
     shows = [*(found.probes or ()), *found.compared]
-    if found.probes is None:
+    if found.probes is None and not shows:
         print("  nothing shows its state, so ground-truth calls cannot be scored: name calls that do (--probe)")
     else:
         print(f"  its state is what these answer: {', '.join(shows) or 'it has none'}")
     print(f"  `rods env check {path}` tries whether all this holds")
+
+
+def _mcp(path: Path, fields: dict[str, Any]) -> Pinned:
+    """The description of an MCP server, with what it says when it is started."""
+    from worlds.mcp.description import Description, asked
+    from worlds.mcp.sessions import Session
+
+    found = Description.of(str(path), fields)
+    session = Session(found.beside(path)).wait()
+    session.end()
+    return asked(found, session.tools, session.about)
 
 
 def check_environment(name: Name, /, *, tasks: Tasks = None, as_json: Json = False) -> int:

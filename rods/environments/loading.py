@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 BUILT_IN = ("desk", "bfcl", "repository")  # "NAME" is short for "worlds.NAME:environment"
 # what makes an environment of the files that its name leads to, by how the name ends
-DESCRIBED = {"/": "worlds.repository:of_folder", ".json": "worlds.mcp:described"}
+DESCRIBED = {
+    "/": "worlds.repository:of_folder",
+    ".openenv.json": "worlds.openenv:described",  # before the endings that it has too
+    ".json": "worlds.mcp:described",
+}
 
 
 class Environments:

@@ -27,7 +27,7 @@ import orjson
 
 from rods.calls import Call
 from rods.canonical import canonical, content_id
-from rods.environments.base import Environment, Instance, Result, Tool
+from rods.environments.base import Environment, Instance, Result, Tool, checks
 from rods.errors import InfrastructureError, Unsupported
 from rods.faults import BREAKS_DOCUMENT
 
@@ -36,6 +36,11 @@ BEHAVIOUR = 1  # of this module; part of an environment's hash
 CALLS = "calls"  # the key of a state that holds what its world has lived through
 SHORTEST = 4  # characters of a minted value: a shorter one would be found in what has nothing to do with it
 _DIGITS = 8  # of a name
+
+
+class Lost(InfrastructureError):
+    """What a world of the inner environment raises that was given up to make room for another, before it does anything:
+    whoever still needs it makes it again."""
 
 
 class Replayed:
@@ -50,7 +55,7 @@ class Replayed:
         probes: Sequence[Call] | None = None,
         minted: Mapping[str, str] | None = None,
     ) -> None:
-        self.inner, self.reads = inner, frozenset(reads)
+        self.inner, self.reads = inner, frozenset(reads) | checks(inner).keys()
         self.probes = None if probes is None else tuple(probes)
         self.minted = {kind: re.compile(pattern) for kind, pattern in (minted or {}).items()}
         self.name = inner.name
@@ -69,6 +74,9 @@ class Replayed:
 
     def tools(self) -> Mapping[str, Tool]:
         return self.inner.tools()
+
+    def checks(self) -> Mapping[str, Tool]:
+        return checks(self.inner)
 
     def reset(self, state: Mapping[str, Any] | None) -> ReplayedWorld:
         given = dict(state or {})
@@ -252,14 +260,16 @@ class ReplayedWorld:
     def _using(self, act: Callable[[_Live], T]) -> T:
         """What `act` gives with a world that stands where this one does. One that breaks is gone; the next call makes
         another."""
-        live = self._live
-        if live is not None:
-            with live.lock:
-                if live.lived is self._lived:
-                    return self._guarded(act, live)
-        self._live = live = self._again()
-        with live.lock:
-            return self._guarded(act, live)
+        while True:
+            live = self._live
+            try:
+                if live is not None:
+                    with live.lock:
+                        if live.lived is self._lived:
+                            return self._guarded(act, live)
+                self._live = self._again()
+            except Lost:  # it made room for another; nothing has happened in it
+                continue
 
     def _guarded(self, act: Callable[[_Live], T], live: _Live) -> T:
         try:

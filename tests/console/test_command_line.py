@@ -19,6 +19,7 @@ EXPECTED = {
     "up": (["RUN"], ["--config", "--json"]),
     "status": (["RUN"], ["--json"]),
     "inspect": (["RUN", "TASK"], ["--interface", "--episodes", "--step", "--json"]),
+    "watch": (["RUN"], ["--json"]),
     "ls": (["RUNS"], ["--json"]),
     "compare": (["RUNS"], ["--json"]),
     "ctl": (["RUN", "SETTING", "VALUE"], ["--endpoint", "--json"]),
@@ -53,14 +54,15 @@ EXPECTED = {
     "env add": (
         ["NAME", "COMMAND"],
         [
-            *("--url", "--files", "--env", "--reads", "--probe", "--compared", "--minted", "--without", "--warm"),
-            *("--replace", "--json"),
+            *("--kind", "--url", "--files", "--env", "--reads", "--probe", "--compared", "--minted", "--without"),
+            *("--warm", "--replace", "--json"),
         ],
     ),
     "env check": (["NAME"], ["--tasks", "--json"]),
+    "env serve": (["NAME"], ["--port", "--sessions"]),
     "env generate": (
         ["FOLDER"],
-        ["--worlds", "--scenarios", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
+        ["--worlds", "--scenarios", "--requests", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
     ),
     "env write": (
         ["FOLDER"],

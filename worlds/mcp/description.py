@@ -13,39 +13,28 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from rods.calls import Call, parse_python_call
 from rods.canonical import content_id
 from rods.errors import UserError
-from rods.files import open_regular
+from worlds.pinned import Pinned
 
 FOLDER = "/world"  # what the private folder of a world is called outside
 NOW = "2026-01-05T09:00:00+00:00"  # a Monday
 WARM = 2
 
 
-class Description(BaseModel):
-    """One server. `command` (with `{folder}` for the private folder of a world) or `url`."""
+class Description(Pinned):
+    """One server. `command` (with `{folder}` for the private folder of a world) or `url`. `compared` are patterns of
+    files in that folder."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    page = "docs/mcp.md"
 
     command: list[str] = Field(default_factory=list)
-    url: str = ""
     env: dict[str, str] = Field(default_factory=dict)  # variables of its process, with {folder} too
     files: str = ""  # a folder beside this file, copied into the private folder of every world
     frozen: str = NOW  # what the clocks of its process show (Python, Node); "": they run, and chance is chance
-    deterministic: bool = True  # equal calls give equal results
-    reads: list[str] = Field(default_factory=list)  # tools that change nothing
-    probes: list[str] | None = None  # calls of these whose answers are the state; null: nothing shows it
-    compared: list[str] = Field(default_factory=list)  # patterns of files whose contents are part of the state
-    minted: dict[str, str] = Field(default_factory=dict)  # kind: pattern with one group
-    without: list[str] = Field(default_factory=list)  # tools that are not offered
-    seconds: float = Field(30.0, gt=0)  # a call may take
     warm: int = Field(WARM, ge=0)  # servers that are started and wait
-    server: dict[str, str] = Field(default_factory=dict)  # what it says of itself, for people
-    tools: list[dict[str, Any]] = Field(default_factory=list)  # pinned: as the server lists them
 
     @field_validator("frozen")
     @classmethod
@@ -63,31 +52,11 @@ class Description(BaseModel):
         self.probe_calls()
         return self
 
-    @staticmethod
-    def read(name: str) -> Description:
-        """The description in the file `name`. Raises UserError."""
-        where, remedy = f"environment {name!r}", "`rods env add` writes it (docs/mcp.md)"
-        try:
-            with open_regular(Path(name)) as file:
-                written = orjson.loads(file.read())
-        except OSError as error:
-            raise UserError(f"cannot be read ({error.strerror})", where=where, remedy=remedy) from None
-        except orjson.JSONDecodeError as error:
-            raise UserError(f"is no JSON ({error})", where=where, remedy=remedy) from None
-        return Description.of(name, written).beside(Path(name))
+    @classmethod
+    def read(cls, name: str) -> Self:
+        return super().read(name).beside(Path(name))
 
-    @staticmethod
-    def of(name: str, fields: Any) -> Description:
-        """The description `fields`, checked. Raises UserError."""
-        try:
-            return Description.model_validate(fields)
-        except ValidationError as error:
-            first = error.errors()[0]
-            what = ": ".join([".".join(map(str, first["loc"])), first["msg"]][not first["loc"] :])
-            remedy = "docs/mcp.md says what it may hold"
-            raise UserError(what, where=f"environment {name!r}", remedy=remedy) from None
-
-    def beside(self, file: Path) -> Description:
+    def beside(self, file: Path) -> Self:
         """With `files` named from the current folder, where the description lies in `file`."""
         if not self.files:
             return self
@@ -95,16 +64,6 @@ class Description(BaseModel):
         if not folder.is_dir():
             raise UserError(f"no folder {folder}", where=f"environment {str(file)!r}", remedy="name one by `files`")
         return self.model_copy(update={"files": str(folder)})
-
-    def probe_calls(self) -> tuple[Call, ...] | None:
-        return None if self.probes is None else tuple(map(_call, self.probes))
-
-    def written(self) -> bytes:
-        return orjson.dumps(self.model_dump(exclude_defaults=True), option=orjson.OPT_INDENT_2) + b"\n"
-
-    @property
-    def tools_hash(self) -> str:
-        return content_id(self.tools)
 
     def hash(self) -> str:
         """Of everything that a world depends on here: command, files, clock, tools. Where the command lies is left out:
@@ -121,12 +80,6 @@ class Description(BaseModel):
                 "tools": self.tools,
             }
         )
-
-
-def _call(text: str) -> Call:
-    """The call in `name(key=value)`; the name of a tool need be none of Python's."""
-    name, opened, rest = text.partition("(")
-    return Call(name.strip(), parse_python_call(f"probe{opened}{rest}", {}).arguments)
 
 
 def _contents(folder: Path) -> Mapping[str, str]:

@@ -16,14 +16,14 @@ import orjson
 
 from rods.analysis.schemas import Checker
 from rods.calls import Call
-from rods.environments.base import Features, Parameter, Result, Tool
+from rods.environments.base import Features, Result, Tool
 from rods.environments.replay import Replayed
 from rods.errors import Unsupported, UserError
 from worlds.mcp.description import FOLDER, Description
 from worlds.mcp.sessions import Answer, Pool, Refusal, Session
+from worlds.pinned import closed, tool_of
 
 FILES = "files"  # the key of a state
-_DEPTH = 6  # of references that are written out in a parameter's schema
 _INVALID_PARAMS = -32602  # JSON-RPC's
 
 
@@ -39,9 +39,8 @@ class McpEnvironment:
         self.name, self.server, self.hash = name, server, server.hash()
         self.features = Features(server.deterministic, snapshot=False, fork=False, state_visible=False, waits=True)
         group = server.server.get("name") or PurePosixPath(name).stem
-        offered = [record for record in server.tools if record["name"] not in server.without]
-        self._tools = {record["name"]: _tool(record, group) for record in offered}
-        self._checkers = {record["name"]: Checker(_closed(record["inputSchema"])) for record in offered}
+        self._tools = {record["name"]: tool_of(record, group) for record in server.offered()}
+        self._checkers = {record["name"]: Checker(closed(record["inputSchema"])) for record in server.offered()}
         self._pool = Pool(server)
 
     def tools(self) -> Mapping[str, Tool]:
@@ -50,14 +49,11 @@ class McpEnvironment:
     def reset(self, state: Mapping[str, Any] | None) -> McpWorld:
         files = _legal(state or {}, self.server)
         session = self._pool.take()
-        if session.tools != self.server.tools:
+        try:
+            self.server.hold(self.name, session.tools)
+        except UserError:
             session.end()
-            raise UserError(
-                f"the server lists other tools than those that were pinned: {_difference(session, self.server)}",
-                where=f"environment {self.name!r}",
-                remedy="start the version that it was, or pin these (`rods env add --replace`) and renew the tasks "
-                "(`rods data rehash`)",
-            )
+            raise
         world = McpWorld(session, self._checkers)  # which ends the session with itself, whatever comes now
         for path, text in files.items():
             place = session.folder / path
@@ -168,46 +164,3 @@ def _legal(state: Mapping[str, Any], server: Description) -> dict[str, str]:
         if not Path(path).parts or Path(path).is_absolute() or ".." in Path(path).parts:
             raise ValueError(f"the path {path!r} of a state leads out of its folder")
     return dict(files)
-
-
-def _difference(session: Session, server: Description) -> str:
-    listed, pinned = ({record["name"]: record for record in tools} for tools in (session.tools, server.tools))
-    new, lost = sorted(listed.keys() - pinned.keys()), sorted(pinned.keys() - listed.keys())
-    changed = sorted(name for name in listed.keys() & pinned.keys() if listed[name] != pinned[name])
-    told = [
-        f"{what} {', '.join(names)}" for what, names in (("new", new), ("gone", lost), ("changed", changed)) if names
-    ]
-    return "; ".join(told)
-
-
-def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """An input schema that refuses arguments it does not name, unless it says that there may be others."""
-    return {"additionalProperties": False, **schema}
-
-
-def _tool(record: Mapping[str, Any], group: str) -> Tool:
-    schema = record["inputSchema"]
-    definitions, required = schema.get("$defs", {}), schema.get("required", [])
-    parameters = []
-    for name, given in schema.get("properties", {}).items():
-        plain = _written_out(given, definitions)
-        about, default = plain.pop("description", ""), plain.pop("default", None)
-        plain.pop("title", None)
-        parameters.append(Parameter(name, plain, about, name in required, default))
-    # its process can be killed, so nothing need bound what it is given
-    about = record.get("description") or record["name"]
-    return Tool(record["name"], group, about, tuple(parameters), bounded=False, result=record.get("outputSchema"))
-
-
-def _written_out(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> Any:
-    """A schema without references, as far as they do not go round in a circle."""
-    if isinstance(schema, list):
-        return [_written_out(each, definitions, depth) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        target = definitions.get(reference.removeprefix("#/$defs/")) if depth < _DEPTH else None
-        rest = {key: value for key, value in schema.items() if key != "$ref"}
-        return {**_written_out(target or {}, definitions, depth + 1), **rest}
-    return {key: _written_out(value, definitions, depth) for key, value in schema.items() if key != "$schema"}

@@ -1,0 +1,56 @@
+"""The description of an OpenEnv environment or of a TRL environment class: how to reach it, its pinned tools, what of
+its state is compared.
+
+    {"kind": "openenv", "url": "http://127.0.0.1:8000", "compared": ["board"], "tools": […], …}
+
+A task's environment is named by the path of this file, which ends in ENDING.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from rods.canonical import content_id
+from worlds.pinned import Pinned
+
+ENDING = ".openenv.json"
+
+
+class OpenEnvDescription(Pinned):
+    """One environment: `url`, or `factory`, what makes an object in this process. `compared` are fields of what it says
+    of its state (kind openenv), or attributes of the object (kind trl)."""
+
+    page = "docs/openenv.md"
+
+    kind: Literal["openenv", "trl"] = "openenv"
+    factory: str = ""  # package.module:Class or file.py:Class, called without arguments
+    reset: dict[str, Any] = Field(default_factory=dict)  # arguments of `reset` that a task's state does not give
+
+    @model_validator(mode="after")
+    def _reached(self) -> Self:
+        if bool(self.factory) == bool(self.url):
+            raise ValueError("give either factory or url")
+        if self.url and self.kind == "trl":
+            raise ValueError("a TRL environment class is made in this process: give factory")
+        self.probe_calls()
+        return self
+
+    def hash(self) -> str:
+        """Of what a world depends on here, the bytes of the factory's own file included. Not of the address."""
+        file = Path(self.factory.rpartition(":")[0])
+        code = hashlib.sha256(file.read_bytes()).hexdigest() if file.suffix == ".py" and file.is_file() else ""
+        return content_id(
+            {
+                "kind": self.kind,
+                "factory": self.factory,
+                "code": code,
+                "reset": self.reset,
+                "compared": sorted(self.compared),
+                "without": sorted(self.without),
+                "tools": self.tools,
+            }
+        )

@@ -1,0 +1,487 @@
+"""How an environment from outside is reached: one session an episode.
+
+OpenEnv's messages (`reset`, `step`, `state`) go over a WebSocket of their own, or to an object in this process that is
+treated as OpenEnv's own server treats it. A TRL environment class has methods instead. What a step earns is added up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import json
+import os
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from functools import cache
+from typing import Any, Protocol, get_type_hints
+
+import aiohttp
+import orjson
+from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+
+from rods.analysis.schemas import Checker
+from rods.canonical import canonical
+from rods.environments.base import Result
+from rods.environments.replay import Lost
+from rods.errors import InfrastructureError, UserError
+from rods.functions import named_function
+from worlds.openenv.description import OpenEnvDescription
+from worlds.pinned import closed
+
+LARGEST = 100 * 2**20  # bytes of a message, as OpenEnv's client has it
+STEP = "step"  # the one tool of an environment whose actions are no tool calls
+_OF_EPISODES = frozenset({"episode_id", "step_count"})  # fields of every state that say nothing of the world
+_GENERAL = frozenset({"Action", "CallToolAction", "ListToolsAction"})  # titles of the actions of tools
+_ERRORS = {"tool_not_found": "unknown_tool", "invalid_args": "bad_arguments", "execution_error": "tool"}
+_OUTSIDE = frozenset({"VALIDATION_ERROR", "EXECUTION_ERROR"})  # what the environment says of a message; else: machinery
+
+
+class Full(Lost):
+    """The environment takes no further session now."""
+
+
+class RefusedStep(Exception):
+    """What an environment answers to a message that it does not carry out: `code` as OpenEnv has it, and a text."""
+
+    def __init__(self, code: str, text: str) -> None:
+        self.code, self.text = code, text
+        super().__init__(text)
+
+
+class Session(Protocol):
+    """One episode."""
+
+    def earned(self) -> float:
+        """What it is worth so far: the sum of its steps' rewards, or what the environment says; 0 without any."""
+        ...
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Records of name, description and inputSchema, by name."""
+        ...
+
+    def begin(self, arguments: Mapping[str, Any]) -> str:
+        """Resets it. Returns what it shows first. Raises ValueError for arguments that it refuses."""
+        ...
+
+    def call(self, name: str, arguments: dict[str, Any]) -> Result: ...
+
+    def state(self) -> dict[str, Any]:
+        """What can be seen of its state, without what differs from episode to episode."""
+        ...
+
+    def end(self) -> None: ...
+
+
+def session(described: OpenEnvDescription) -> Session:
+    """A new one. Raises Full, InfrastructureError, and UserError where there is nothing of that name."""
+    if described.kind == "trl":
+        return MethodSession(_made(described))
+    return StepSession(Socket(described) if described.url else InProcess(_made(described)))
+
+
+def alone(described: OpenEnvDescription) -> bool:
+    """Whether objects of the factory may not live beside each other, which OpenEnv's do only where they say so."""
+    if described.url or described.kind == "trl":
+        return False  # a server refuses by itself
+    made = _factory(described)
+    return not getattr(made, "SUPPORTS_CONCURRENT_SESSIONS", False)
+
+
+def _factory(described: OpenEnvDescription) -> Any:
+    return named_function(described.factory, where=f"factory {described.factory!r}")
+
+
+def _made(described: OpenEnvDescription) -> Any:
+    try:
+        return _factory(described)()
+    except TypeError as error:
+        what, remedy = f"cannot be called without arguments: {error}", "name a function that makes the object"
+        raise UserError(what, where=f"factory {described.factory!r}", remedy=remedy) from error
+
+
+class Messages(Protocol):
+    """Somebody who answers OpenEnv's messages."""
+
+    def actions(self) -> dict[str, Any]:
+        """JSON Schema of an action."""
+        ...
+
+    def ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        """What it answers to a message. Raises RefusedStep, Full, InfrastructureError."""
+        ...
+
+    def end(self) -> None: ...
+
+
+class StepSession:
+    """An episode in an OpenEnv environment. Where its actions are calls of tools, these are the tools; else it has one
+    tool, STEP, whose arguments are the fields of an action."""
+
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+        self._actions = messages.actions()
+        self._calls = self._actions.get("title") in _GENERAL
+        self._earned = 0.0
+        self._over = False
+
+    def earned(self) -> float:
+        return self._earned
+
+    def tools(self) -> list[dict[str, Any]]:
+        if not self._calls:
+            schema = {key: value for key, value in self._actions.items() if key not in ("title", "description")}
+            schema["properties"] = {k: v for k, v in schema.get("properties", {}).items() if k != "metadata"}
+            about = " ".join(self._actions.get("description", "").split())
+            return [{"name": STEP, "description": about or "Takes one action.", "inputSchema": schema}]
+        try:
+            listed = self._messages.ask("step", {"type": "list_tools"})["observation"].get("tools", [])
+        except RefusedStep as error:
+            raise InfrastructureError(f"it does not list its tools: {error}") from error
+        records = [
+            {
+                "name": tool["name"],
+                "description": tool.get("description", ""),
+                "inputSchema": tool.get("input_schema", tool.get("inputSchema", {})),
+            }
+            for tool in listed
+        ]
+        return sorted(records, key=lambda record: str(record["name"]))
+
+    def begin(self, arguments: Mapping[str, Any]) -> str:
+        try:
+            return self._shown(self._messages.ask("reset", arguments))
+        except RefusedStep as error:
+            raise ValueError(f"reset is refused: {error}") from error
+
+    def call(self, name: str, arguments: dict[str, Any]) -> Result:
+        if self._over:
+            return Result("Error: the episode is over", None, "hidden_tool")  # not executed
+        action = {"type": "call_tool", "tool_name": name, "arguments": arguments} if self._calls else arguments
+        if not self._calls and name != STEP:
+            return Result(f"Error: there is no tool {name!r}", None, "unknown_tool")
+        try:
+            answer = self._messages.ask("step", action)
+        except RefusedStep as error:
+            kind = "bad_arguments" if error.code == "VALIDATION_ERROR" else "tool"
+            return Result(f"Error: {error}", None, kind)
+        told = self._shown(answer)
+        if not self._calls:
+            return Result(told, answer["observation"])
+        observation = answer["observation"]
+        if wrong := observation.get("error"):
+            kind, text = wrong.get("error_type", ""), str(wrong.get("message", ""))
+            if kind not in _ERRORS:
+                raise InfrastructureError(f"{name} was not carried out: {kind}: {text:.300}")
+            return Result(text, None, _ERRORS[kind])
+        return _result(observation.get("result"))
+
+    def state(self) -> dict[str, Any]:
+        try:
+            shown = self._messages.ask("state", {})
+        except RefusedStep as error:
+            raise InfrastructureError(f"it does not show its state: {error}") from error
+        return {key: value for key, value in shown.items() if key not in _OF_EPISODES}
+
+    def end(self) -> None:
+        self._messages.end()
+
+    def _shown(self, answer: Mapping[str, Any]) -> str:
+        self._over = bool(answer.get("done"))
+        self._earned += float(answer.get("reward") or 0.0)
+        observation = answer.get("observation")
+        return orjson.dumps(observation).decode() if observation else ""
+
+
+def _result(given: Any) -> Result:
+    """What a tool has answered: texts as they are, all else as JSON; of an answer of MCP, its data or its texts."""
+    if isinstance(given, Mapping) and "content" in given and "structured_content" in given:
+        if given.get("data") is None or given.get("is_error"):
+            text = "\n".join(str(block.get("text", f"[{block.get('type')}]")) for block in given["content"])
+            return Result(text, None, "tool") if given.get("is_error") else Result(text, _value(text))
+        given = given["data"]
+    if isinstance(given, str):
+        return Result(given, _value(given))
+    return Result(orjson.dumps(given).decode(), given)
+
+
+def _value(text: str) -> Any:
+    try:
+        value = orjson.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, (dict, list)) else None
+
+
+class Socket:
+    """OpenEnv's messages over a WebSocket."""
+
+    def __init__(self, described: OpenEnvDescription) -> None:
+        self._url, self._seconds = described.url.rstrip("/"), described.seconds
+        self._client: aiohttp.ClientSession
+        self._socket: aiohttp.ClientWebSocketResponse
+        self._owner = os.getpid()
+        self._ended = False
+        self._run(self._connect())
+
+    def actions(self) -> dict[str, Any]:
+        schema: dict[str, Any] = self._run(self._get("/schema"))["action"]
+        return schema
+
+    def ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        message = {"type": kind} if kind == "state" else {"type": kind, "data": dict(data)}
+        answer = self._run(self._exchange(json.dumps(message)))
+        told: dict[str, Any] = answer.get("data") or {}
+        if answer.get("type") != "error":
+            return told
+        code, text = str(told.get("code")), str(told.get("message"))
+        if code in _OUTSIDE:
+            details = told.get("errors")
+            raise RefusedStep(code, _faults(details) if details else text)
+        self.end()
+        if code == "CAPACITY_REACHED":
+            raise Full(f"{self._url} takes no further session: {text}")
+        raise InfrastructureError(f"{self._url}: {code}: {text:.300}")
+
+    def end(self) -> None:
+        if not self._ended and self._owner == os.getpid():
+            self._ended = True
+            asyncio.run_coroutine_threadsafe(self._close(), _loop(self._owner))
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        limited = asyncio.wait_for(work, self._seconds)
+        try:
+            return asyncio.run_coroutine_threadsafe(limited, _loop(os.getpid())).result()
+        except TimeoutError:
+            self.end()
+            raise InfrastructureError(f"{self._url} gave no answer within {self._seconds:g} s") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            self.end()
+            raise InfrastructureError(f"{self._url} cannot be asked: {error!r:.300}") from error
+
+    async def _connect(self) -> None:
+        self._client = aiohttp.ClientSession()
+        self._socket = await self._client.ws_connect(f"{self._url}/ws", max_msg_size=LARGEST)
+
+    async def _get(self, path: str) -> Any:
+        async with self._client.get(f"{self._url}{path}", raise_for_status=True) as response:
+            return await response.json()
+
+    async def _exchange(self, message: str) -> dict[str, Any]:
+        with contextlib.suppress(ConnectionResetError):  # what it has said last says why
+            await self._socket.send_str(message)
+        answer = await self._socket.receive()
+        if answer.type is not aiohttp.WSMsgType.TEXT:
+            raise ConnectionError(f"the connection ended ({answer.type.name})")
+        told: dict[str, Any] = json.loads(answer.data)
+        return told
+
+    async def _close(self) -> None:
+        if hasattr(self, "_socket"):
+            await self._socket.close()
+        await self._client.close()
+
+
+@cache
+def _loop(pid: int) -> asyncio.AbstractEventLoop:
+    """The loop, in a thread of its own, in which process `pid` waits for answers."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="openenv", daemon=True).start()
+    return loop
+
+
+class InProcess:
+    """OpenEnv's messages, to an object with `reset`, `step` and `state` in this process."""
+
+    def __init__(self, made: Any) -> None:
+        self._made, self._ended = made, False
+        self._action = _action_class(made)
+
+    def actions(self) -> dict[str, Any]:
+        return self._action.model_json_schema()
+
+    def ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            if kind == "reset":
+                return _observed(self._made.reset(**taken(self._made.reset, data)))
+            if kind == "state":
+                state = self._made.state
+                shown = state.model_dump(mode="json") if isinstance(state, BaseModel) else dict(state)
+                return dict(shown)
+            return _observed(self._made.step(self._action_of(data)))
+        except ValidationError as error:
+            raise RefusedStep("VALIDATION_ERROR", _faults(error.errors())) from error
+        except Exception as error:
+            raise RefusedStep("EXECUTION_ERROR", str(error)) from error
+
+    def end(self) -> None:
+        close: Callable[[], None] | None = getattr(self._made, "close", None)
+        if close is not None and not self._ended:
+            self._ended = True
+            close()
+
+    def _action_of(self, data: Mapping[str, Any]) -> BaseModel:
+        if self._action.__name__ in _GENERAL:
+            from openenv.core.env_server.serialization import deserialize_action
+
+            action: BaseModel = deserialize_action(dict(data), self._action)
+            return action
+        return self._action.model_validate(dict(data))
+
+
+def _action_class(made: Any) -> type[BaseModel]:
+    """What `step` is annotated to take."""
+    try:
+        hints = get_type_hints(made.step)
+        taken = hints[next(iter(inspect.signature(made.step).parameters))]
+        if inspect.isclass(taken) and issubclass(taken, BaseModel):
+            return taken
+    except (NameError, AttributeError, KeyError, StopIteration, TypeError):
+        pass
+    raise UserError(
+        "does not say what its step takes",
+        where=type(made).__name__,
+        remedy="annotate it, `def step(self, action: MyAction)`, or serve the environment and give --url",
+    )
+
+
+def _observed(observation: BaseModel) -> dict[str, Any]:
+    """An observation as OpenEnv sends it."""
+    shown = observation.model_dump(mode="json", exclude={"reward", "done", "metadata"})
+    reward, done = getattr(observation, "reward", None), getattr(observation, "done", False)
+    return {"observation": shown, "reward": reward, "done": done}
+
+
+def taken(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the arguments that `function` has a parameter for."""
+    parameters = inspect.signature(function).parameters
+    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
+        return dict(given)
+    return {key: value for key, value in given.items() if key in parameters}
+
+
+def _faults(errors: Any) -> str:
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors[:3])
+
+
+class MethodSession:
+    """An episode in an object of a TRL environment class: its public methods, but for `reset` and `get_reward`, are
+    tools, as for `GRPOTrainer(environment_factory=…)`. Answers have the texts that TRL shows."""
+
+    def __init__(self, made: Any) -> None:
+        self._made, kind = made, type(made)
+        functions = dict(inspect.getmembers(kind, predicate=inspect.isfunction))
+        if "reset" not in functions:
+            raise UserError("has no method reset", where=kind.__name__, remedy="TRL asks for one")
+        self._methods = {
+            name: function
+            for name, function in functions.items()
+            if name not in ("reset", "get_reward") and not name.startswith("_")
+        }
+        self._checkers: dict[str, Checker] = {}
+        self._scored = "get_reward" in functions
+
+    def earned(self) -> float:
+        return float(_waited(self._made.get_reward())) if self._scored else 0.0
+
+    def tools(self) -> list[dict[str, Any]]:
+        return [_record(name, function) for name, function in sorted(self._methods.items())]
+
+    def begin(self, arguments: Mapping[str, Any]) -> str:
+        try:
+            shown = _waited(self._made.reset(**taken(self._made.reset, arguments)))
+        except Exception as error:
+            raise ValueError(f"reset is refused: {error}") from error
+        return "" if shown is None else _texts(shown)
+
+    def call(self, name: str, arguments: dict[str, Any]) -> Result:
+        function = self._methods.get(name)
+        if function is None:
+            return _failed(f"Tool {name} not found.", "unknown_tool")
+        if name not in self._checkers:
+            self._checkers[name] = Checker(closed(_record(name, function)["inputSchema"]))
+        if what := self._checkers[name].fault(arguments):
+            return _failed(what, "bad_arguments")
+        try:
+            given = _waited(function(self._made, **arguments))
+        except Exception as error:  # noqa: BLE001 - as TRL: whatever a tool raises is what the policy is told
+            return _failed(str(error), "tool")
+        try:
+            value = orjson.loads(canonical(given))
+        except ValueError:
+            value = None
+        return Result(_texts(given), value if isinstance(value, (dict, list)) else None)
+
+    def state(self) -> dict[str, Any]:
+        shown = {}
+        for name, value in vars(self._made).items():
+            if not name.startswith("_"):
+                try:
+                    shown[name] = orjson.loads(canonical(value))
+                except ValueError:  # no JSON: cannot be compared
+                    continue
+        return shown
+
+    def end(self) -> None:  # TRL has no word for it
+        pass
+
+
+def _waited(given: Any) -> Any:
+    """The value of an asynchronous method too."""
+    if not inspect.iscoroutine(given):
+        return given
+    return asyncio.run_coroutine_threadsafe(given, _loop(os.getpid())).result()
+
+
+def _failed(text: str, kind: str) -> Result:
+    return Result(str({"error": text}), None, kind)
+
+
+def _texts(given: Any) -> str:
+    """As TRL shows it: blocks of content one by one, all else by `str`."""
+    if isinstance(given, list) and all(isinstance(each, Mapping) and "type" in each for each in given):
+        return "\n".join(str(each.get("text", f"[{each['type']}]")) for each in given)
+    return str(given)
+
+
+def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    """A method as a tool: its annotations, and its docstring in Google's style, which TRL asks for."""
+    about, described = _docstring(inspect.getdoc(function) or name)
+    hints = get_type_hints(function, include_extras=True)
+    properties: dict[str, Any] = {}
+    required = []
+    for each in list(inspect.signature(function).parameters.values())[1:]:
+        try:
+            schema = TypeAdapter(hints[each.name]).json_schema()
+        except (KeyError, PydanticSchemaGenerationError):
+            remedy = f"write for instance `{each.name}: int`"
+            raise UserError(
+                f"{each.name!r} has no type with a JSON form", where=f"tool {name}", remedy=remedy
+            ) from None
+        properties[each.name] = {**schema, **({"description": described[each.name]} if each.name in described else {})}
+        if each.default is inspect.Parameter.empty:
+            required.append(each.name)
+        elif each.default is not None:
+            properties[each.name]["default"] = each.default
+    schema = {"type": "object", "properties": properties, "required": required}
+    return {"name": name, "description": about, "inputSchema": schema}
+
+
+def _docstring(text: str) -> tuple[str, dict[str, str]]:
+    """What a docstring says of the whole, and under "Args:" of each parameter (`name: …` or `name (type): …`)."""
+    about, _, rest = text.partition("\nArgs:\n")
+    about = about.partition("\nReturns:")[0]
+    described: dict[str, str] = {}
+    name = ""
+    for line in rest.splitlines():
+        if not line.strip():
+            continue
+        if not line.startswith(" "):
+            break
+        head, colon, tail = line.strip().partition(":")
+        word = head.partition(" ")[0]
+        if colon and word.isidentifier() and len(line) - len(line.lstrip()) <= 4:
+            name, described[word] = word, tail.strip()
+        elif name:
+            described[name] += f" {line.strip()}"
+    return " ".join(about.split()), described

@@ -1,0 +1,209 @@
+"""The environment over OpenEnv's sessions. Of its worlds only calls can be asked; `replayed` adds the rest.
+
+The state of a world is {"reset": {argument: value}}, what its `reset` is given, beside what `rods.environments.replay`
+keeps. A server takes so many sessions, and an object that does not say that others may live beside it is alone: then
+the world that was called longest ago makes room, and comes back by its calls when it is called again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any, NoReturn
+
+from rods.calls import Call
+from rods.environments.base import Features, Parameter, Result, Tool
+from rods.environments.replay import Lost, Replayed
+from rods.errors import InfrastructureError, Unsupported
+from worlds.openenv.description import ENDING, OpenEnvDescription
+from worlds.openenv.sessions import Full, Session, alone, session
+from worlds.pinned import tool_of
+
+RESET = "reset"  # the key of a state
+IDLE = 0.05  # seconds since the last call of a world in another thread before it makes room: it may be between two
+_PAUSE = 0.02  # seconds between two tries to get a session
+REWARDED = Tool(
+    "rewarded",
+    "checks",
+    "Whether the environment has given rewards of so much in all, or says that the episode is worth so much.",
+    (Parameter("at_least", {"type": "number"}, "The least."),),
+    bounded=True,
+    result={"type": "boolean"},
+    reads=True,
+)
+
+
+def replayed(inner: OpenEnvironment) -> Replayed:
+    described = inner.described
+    probes = described.probe_calls()
+    if probes is None and described.compared:
+        probes = ()
+    return Replayed(inner, reads=described.reads, probes=probes, minted=described.minted)
+
+
+def introduced(given: OpenEnvDescription) -> tuple[OpenEnvDescription, str]:
+    """`given` with the tools of the environment, and where nothing says what is compared, everything that it shows of
+    its state; and what it shows first. Raises UserError, InfrastructureError."""
+    made = session(given)
+    try:
+        tools = made.tools()
+        try:
+            first = made.begin(given.reset)
+        except ValueError as error:
+            raise InfrastructureError(str(error)) from error
+        compared = given.compared or sorted(made.state())
+    finally:
+        made.end()
+    return given.model_copy(update={"tools": tools, "compared": compared}), first
+
+
+class OpenEnvironment:
+    """The environment called `name`, before it is made one that can be copied. Reaches nothing until it is needed."""
+
+    def __init__(self, name: str, described: OpenEnvDescription) -> None:
+        self.name, self.described, self.hash = name, described, described.hash()
+        waits = bool(described.url)
+        self.features = Features(described.deterministic, snapshot=False, fork=False, state_visible=False, waits=waits)
+        group = PurePosixPath(name.removesuffix(ENDING)).name
+        self._tools = {record["name"]: tool_of(record, group) for record in described.offered()}
+        self._checks = {} if REWARDED.name in self._tools else {REWARDED.name: REWARDED}
+        self._alone: bool | None = None  # not known before it is needed
+        self._worlds: OrderedDict[int, weakref.ref[OpenEnvWorld]] = OrderedDict()  # the one called last is the last
+        self._order = threading.Lock()  # held for a moment
+        self._opening = threading.Lock()  # held while a session is got
+        self._held = False  # the tools were seen to be the pinned ones
+
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def checks(self) -> Mapping[str, Tool]:
+        return self._checks
+
+    def reset(self, state: Mapping[str, Any] | None) -> OpenEnvWorld:
+        """Raises ValueError for an illegal state, UserError where other tools are listed than those pinned,
+        InfrastructureError."""
+        given = dict(state or {})
+        arguments = given.pop(RESET, {})
+        if given:
+            raise ValueError(
+                f"the state of an OpenEnv environment has {RESET!r} and 'calls', not {next(iter(given))!r}"
+            )
+        if not isinstance(arguments, Mapping):
+            raise ValueError(f"{RESET!r} of a state maps names of arguments to values")
+        with self._opening:
+            if self._alone is None:
+                self._alone = alone(self.described)
+            world = OpenEnvWorld(self, self._begun({**self.described.reset, **arguments}))
+        self.called(world)
+        return world
+
+    def called(self, world: OpenEnvWorld) -> None:
+        """Notes that `world` is the one called last."""
+        with self._order:
+            self._worlds[id(world)] = weakref.ref(world)
+            self._worlds.move_to_end(id(world))
+
+    def close(self) -> None:
+        for world in self._living():
+            world.leave(wait=True)
+
+    def _begun(self, arguments: Mapping[str, Any]) -> Session:
+        until = time.monotonic() + self.described.seconds
+        while True:
+            try:
+                if self._alone and self._living():
+                    raise Full("another object of its class lives")
+                made = session(self.described)
+                try:
+                    if not self._held:
+                        self.described.hold(self.name, made.tools())
+                        self._held = True
+                    made.begin(arguments)
+                except BaseException:
+                    made.end()
+                    raise
+                return made
+            except Full as full:
+                if not any(world.leave() for world in self._living()):
+                    if time.monotonic() > until:
+                        what = f"{self.name}: {full}; none of the worlds here makes room"
+                        raise InfrastructureError(what) from full
+                    time.sleep(_PAUSE)
+
+    def _living(self) -> list[OpenEnvWorld]:
+        """Worlds that have a session, the one called longest ago first."""
+        with self._order:
+            worlds = {key: each() for key, each in self._worlds.items()}
+            for key, world in worlds.items():
+                if world is None or not world.lives:
+                    del self._worlds[key]
+        return [world for world in worlds.values() if world is not None and world.lives]
+
+
+class OpenEnvWorld:
+    """One session. Ends with the object."""
+
+    def __init__(self, environment: OpenEnvironment, made: Session) -> None:
+        self._environment, self._session, self.lives = environment, made, True
+        self._lock = threading.Lock()
+        self._last = (threading.get_ident(), time.monotonic())  # who called it, and when
+        weakref.finalize(self, made.end).atexit = False
+
+    def call(self, call: Call) -> Result:
+        """Raises InfrastructureError where no answer comes, Lost where it has made room."""
+        with self._lock:
+            self._used()
+            if call.name in self._environment.checks():
+                return self._checked(call)
+            if call.name in self._environment.described.without:
+                return Result(f"Error: there is no tool {call.name!r}", None, "unknown_tool")
+            try:
+                return self._session.call(call.name, dict(call.arguments))
+            finally:
+                self._last = threading.get_ident(), time.monotonic()
+
+    def look(self) -> dict[str, Any]:
+        """What is compared of its state."""
+        with self._lock:
+            self._used()
+            shown = self._session.state()
+        return {key: shown.get(key) for key in self._environment.described.compared}
+
+    def leave(self, wait: bool = False) -> bool:
+        """Ends the session, unless it is in use. Whether it has ended."""
+        if not self._lock.acquire(blocking=wait):
+            return False
+        try:
+            thread, at = self._last
+            if not wait and thread != threading.get_ident() and time.monotonic() < at + IDLE:
+                return False
+            self.lives = False
+            self._session.end()
+            return True
+        finally:
+            self._lock.release()
+
+    def _used(self) -> None:
+        if not self.lives:
+            raise Lost(f"a world of {self._environment.name} has made room for another")
+        self._environment.called(self)
+
+    def _checked(self, call: Call) -> Result:
+        least = call.arguments.get("at_least")
+        if set(call.arguments) != {"at_least"} or isinstance(least, bool) or not isinstance(least, (int, float)):
+            return Result("rewarded takes a number, at_least", None, "bad_arguments")
+        holds = self._session.earned() >= least
+        return Result("true" if holds else "false", holds)
+
+    def snapshot(self) -> NoReturn:
+        raise Unsupported("OpenEnv has no way to restore a state")
+
+    def fork(self) -> NoReturn:
+        raise Unsupported("OpenEnv has no way to copy an environment")
+
+    def same_state(self, other: object) -> NoReturn:
+        raise Unsupported("OpenEnv has no way to compare two environments")

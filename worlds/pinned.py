@@ -1,0 +1,130 @@
+"""What descriptions of worlds from outside have in common: a JSON file beside the tasks, the tools that are pinned in
+it, what is known about the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rods.calls import Call, parse_python_call
+from rods.environments.base import Parameter, Tool
+from rods.errors import UserError
+from rods.files import open_regular
+
+_DEPTH = 6  # of references that are written out in a parameter's schema
+
+
+class Pinned(BaseModel):
+    """What every description may say. `tools` are records of `name`, `description` and `inputSchema`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    page: ClassVar[str] = ""  # the guide that says what a description may hold
+
+    url: str = ""
+    deterministic: bool = True  # equal calls give equal results
+    reads: list[str] = Field(default_factory=list)  # tools that change nothing
+    probes: list[str] | None = None  # calls of these whose answers are the state; null: nothing shows it
+    compared: list[str] = Field(default_factory=list)  # what else is part of the state
+    minted: dict[str, str] = Field(default_factory=dict)  # kind: pattern with one group
+    without: list[str] = Field(default_factory=list)  # tools that are not offered
+    seconds: float = Field(30.0, gt=0)  # a call may take
+    server: dict[str, str] = Field(default_factory=dict)  # what it says of itself, for people
+    tools: list[dict[str, Any]] = Field(default_factory=list)  # pinned: as the server lists them
+
+    @classmethod
+    def read(cls, name: str) -> Self:
+        """The description in the file `name`. Raises UserError."""
+        where, remedy = f"environment {name!r}", f"`rods env add` writes it ({cls.page})"
+        try:
+            with open_regular(Path(name)) as file:
+                written = orjson.loads(file.read())
+        except OSError as error:
+            raise UserError(f"cannot be read ({error.strerror})", where=where, remedy=remedy) from None
+        except orjson.JSONDecodeError as error:
+            raise UserError(f"is no JSON ({error})", where=where, remedy=remedy) from None
+        return cls.of(name, written)
+
+    @classmethod
+    def of(cls, name: str, fields: Any) -> Self:
+        """The description `fields`, checked. Raises UserError."""
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            what = ": ".join([".".join(map(str, first["loc"])), first["msg"]][not first["loc"] :])
+            remedy = f"{cls.page} says what it may hold"
+            raise UserError(what, where=f"environment {name!r}", remedy=remedy) from None
+
+    def probe_calls(self) -> tuple[Call, ...] | None:
+        return None if self.probes is None else tuple(map(_call, self.probes))
+
+    def written(self) -> bytes:
+        return orjson.dumps(self.model_dump(exclude_defaults=True), option=orjson.OPT_INDENT_2) + b"\n"
+
+    def offered(self) -> list[dict[str, Any]]:
+        return [record for record in self.tools if record["name"] not in self.without]
+
+    def hold(self, name: str, listed: Iterable[Mapping[str, Any]]) -> None:
+        """Raises UserError where the environment `name` lists other tools than those that are pinned."""
+        listed = list(map(dict, listed))
+        if listed != self.tools:
+            raise UserError(
+                f"the server lists other tools than those that were pinned: {_difference(listed, self.tools)}",
+                where=f"environment {name!r}",
+                remedy="start the version that it was, or pin these (`rods env add --replace`) and renew the tasks "
+                "(`rods data rehash`)",
+            )
+
+
+def _call(text: str) -> Call:
+    """The call in `name(key=value)`; the name of a tool need be none of Python's."""
+    name, opened, rest = text.partition("(")
+    return Call(name.strip(), parse_python_call(f"probe{opened}{rest}", {}).arguments)
+
+
+def _difference(listed: Sequence[Mapping[str, Any]], pinned: Sequence[Mapping[str, Any]]) -> str:
+    now, then = ({record["name"]: record for record in tools} for tools in (listed, pinned))
+    new, lost = sorted(now.keys() - then.keys()), sorted(then.keys() - now.keys())
+    changed = sorted(name for name in now.keys() & then.keys() if now[name] != then[name])
+    told = [
+        f"{what} {', '.join(names)}" for what, names in (("new", new), ("gone", lost), ("changed", changed)) if names
+    ]
+    return "; ".join(told)
+
+
+def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """An input schema that refuses arguments it does not name, unless it says that there may be others."""
+    return {"additionalProperties": False, **schema}
+
+
+def tool_of(record: Mapping[str, Any], group: str) -> Tool:
+    """The tool that a server lists as `record`. It is not bounded: what can be killed need not be."""
+    schema = record["inputSchema"]
+    definitions, required = schema.get("$defs", {}), schema.get("required", [])
+    parameters = []
+    for name, given in schema.get("properties", {}).items():
+        plain = _written_out(given, definitions)
+        about, default = plain.pop("description", ""), plain.pop("default", None)
+        plain.pop("title", None)
+        parameters.append(Parameter(name, plain, about, name in required, default))
+    about = record.get("description") or record["name"]
+    return Tool(record["name"], group, about, tuple(parameters), bounded=False, result=record.get("outputSchema"))
+
+
+def _written_out(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> Any:
+    """A schema without references, as far as they do not go round in a circle."""
+    if isinstance(schema, list):
+        return [_written_out(each, definitions, depth) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        target = definitions.get(reference.removeprefix("#/$defs/")) if depth < _DEPTH else None
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        return {**_written_out(target or {}, definitions, depth + 1), **rest}
+    return {key: _written_out(value, definitions, depth) for key, value in schema.items() if key != "$schema"}
