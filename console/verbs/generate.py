@@ -19,6 +19,7 @@ def generate_worlds(
     *,
     worlds: Annotated[int, Parameter(help="How many worlds to draw.")] = 10,
     scenarios: Annotated[int, Parameter(help="How many scenarios to draw in each.")] = 20,
+    requests: Annotated[int, Parameter(help="How many requests a scenario has at most.")] = 4,
     held_out: Annotated[int, Parameter(help="How many of the worlds, the last ones, have their tasks held out.")] = 0,
     held_out_topics: Annotated[
         tuple[str, ...], Parameter(help="Topics whose worlds are held out as well.", negative=(), consume_multiple=True)
@@ -51,7 +52,7 @@ def generate_worlds(
     for number in range(worlds):
         apart = number >= worlds - held_out or draw_skeleton(random_seed, number).topic in held_out_topics
         split: Split = "test" if apart else "train"
-        grown = grow(folder, random_seed, number, scenarios, modes, split, sandbox)
+        grown = grow(folder, random_seed, number, scenarios, modes, split, sandbox, (1, requests))
         if not grown.report.ok:
             refused[grown.name] = [str(fault) for fault in grown.report.faults]
         tasks += grown.tasks

@@ -67,8 +67,8 @@ EXPECTED = {
     "env generate": (
         ["FOLDER"],
         [
-            *("--worlds", "--scenarios", "--held-out", "--held-out-topics", "--mode", "--random-seed"),
-            *("--lowest-tier", "--json"),
+            *("--worlds", "--scenarios", "--requests", "--held-out", "--held-out-topics", "--mode"),
+            *("--random-seed", "--lowest-tier", "--json"),
         ],
     ),
     "env write": (
