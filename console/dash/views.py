@@ -14,7 +14,7 @@ import numpy as np
 from console.dash.columns import Columns
 from console.dash.follower import INSIDE, PROCESSES, Follower
 from console.episodes import kept_episodes, kept_steps
-from console.events import LEVELS, Events, matches
+from console.events import GRAVE, Events, matches
 from console.runs import condition
 from console.task_history import task_history
 from evaluation.heldout import scored
@@ -25,7 +25,6 @@ from rods.rules.zones import ZONES
 POINTS = 2_000  # of a curve
 PAGE = 200  # rows of a list
 VERSIONS = 20  # of what the policy was shown, the latest
-GRAVE = LEVELS[2:]
 Query = Mapping[str, str]
 
 
