@@ -62,7 +62,7 @@ EXPECTED = {
     "env serve": (["NAME"], ["--port", "--sessions"]),
     "env generate": (
         ["FOLDER"],
-        ["--worlds", "--scenarios", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
+        ["--worlds", "--scenarios", "--requests", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
     ),
     "env write": (
         ["FOLDER"],
