@@ -144,7 +144,7 @@ def identity(values: Values) -> str:
 
 
 def measured(path: Path, condition: str, seed: int, values: Values) -> Line:
-    """Trains the run in `path` to its end (or goes on with it) and scores it."""
+    """Trains the run in `path` to its end (or goes on with it) and scores it; both start in the current folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     config = path.with_suffix(".toml")
     config.write_text(tomli_w.dumps(values), encoding="utf-8")

@@ -12,6 +12,8 @@ from buffers.run.runfolder import LOGS
 
 PROCESSES = ("trainer", "daemon")
 LEVELS = ("debug", "info", "warning", "error", "critical")
+GRAVE = LEVELS[2:]
+HEAD = ("timestamp", "process", "level", "event", "run")
 TAIL = 1 << 18  # bytes of a file that are read from its end
 Event = dict[str, Any]
 
@@ -59,3 +61,10 @@ def matches(event: Event, wanted: Mapping[str, str]) -> bool:
         and wanted.get("process") in (None, "", event.get("process"))
         and wanted.get("text", "").lower() in orjson.dumps(event).decode().lower()
     )
+
+
+def event_line(event: Event) -> str:
+    """For people: when, who, how grave, what, and its facts."""
+    facts = " ".join(f"{name}={orjson.dumps(value).decode()}" for name, value in event.items() if name not in HEAD)
+    when, who, grave = (str(event.get(name, "")) for name in HEAD[:3])
+    return f"{when[:19]}  {who:<7}  {grave:<8}  {event.get('event', '')}  {facts}".rstrip()

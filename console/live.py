@@ -75,7 +75,7 @@ class Panel(View):
         self._live = Live(console=self._console, refresh_per_second=4, transient=False)
 
     def show(self, now: ProgressSample) -> None:
-        self._live.update(_table(now))
+        self._live.update(panel(now))
 
     def say(self, text: str) -> None:
         self._live.console.print(f"  {plain(text)}", markup=False)
@@ -88,7 +88,8 @@ class Panel(View):
 COLOURS = {"too_hard": "red", "boundary": "blue", "mastered": "green", "truncated": "bright_black"}
 
 
-def _table(now: ProgressSample) -> Any:
+def panel(now: ProgressSample) -> Any:
+    """A small table of where a run stands, and a bar."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table

@@ -21,6 +21,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "new": ("new:new", "Create a run folder from a configuration."),
     "up": ("up:up", "Run trainer and daemon together until the run is finished, with live progress."),
     "status": ("status:status", "Say where a run stands, from its files alone."),
+    "watch": ("watch:watch", "Follow a run in the terminal, with keys; in lines where there is none."),
     "ls": ("runs:ls", "List runs: their state, steps, rewards and pools."),
     "compare": ("runs:compare", "Put runs beside each other, with their held-out scores."),
     "ctl": ("ctl:ctl", "Pause picking, set concurrency or budgets, while the processes work."),

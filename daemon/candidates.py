@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
-from daemon.authors.base import Defect, Judgement
+from daemon.authors.base import Author, Defect, Judgement
+from daemon.authors.drawn import DrawnAuthor
+from daemon.authors.scenarios import ScenarioAuthor
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.faults import ERROR_OF_VERDICT, Failure, verdict_of_gate
 from rods.gates.records import Checked, GateRejection
@@ -16,6 +18,7 @@ StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admis
 
 
 V = TypeVar("V", bound=AnyTask)
+AnyAuthor = Author | DrawnAuthor | ScenarioAuthor
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
     I plan → II execute (mend the state or replan) → III rewrite → IV gates, judge, one refinement → V adversarial
     form, gates and judge again → admission
 
-A drawn task (001) has no stages: its variant is drawn whole, the gates judge, and it is admitted.
+A drawn task (001) and a scenario of a generated world (003) have no stages: their variants are drawn whole, the gates
+judge, and they are admitted.
 
 An attempt ends with a candidate or with `Rejected`; the next one knows the errors so far and the functions that they
 named (`pipeline.feedback`), or nothing (blind retry). Whatever fails is reported with stage, type, evidence and what
@@ -22,7 +23,8 @@ from typing import Any, Generic, TypeVar
 
 from daemon.authors.base import Assignment, Author, Texts, in_thread
 from daemon.authors.drawn import DrawnAssignment, DrawnAuthor
-from daemon.candidates import FormedTask, Rejected, Rejection, StageName, V, VariantJob, plain, with_blanks
+from daemon.authors.scenarios import ScenarioAssignment, ScenarioAuthor
+from daemon.candidates import AnyAuthor, FormedTask, Rejected, Rejection, StageName, V, VariantJob, plain, with_blanks
 from rods.analysis.profile import Profile, distance, profile
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
@@ -36,6 +38,8 @@ from rods.gates.records import Checked
 from rods.llm import BudgetSpent
 from rods.simulation.generating import levels_of
 from rods.tasks import OpenTask, Task, TaskType
+from worlds.checking.scenarios import scenario_of
+from worlds.checking.variants import check_scenario
 
 PLAIN: tuple[TaskType, ...] = ("base", "long_context")  # what stage IV judges as it is; the others are made in stage V
 NOTHING = SimilarityIndex()
@@ -63,7 +67,7 @@ class Pipeline:
     async def write(
         self,
         job: VariantJob[V],
-        author: Author | DrawnAuthor,
+        author: AnyAuthor,
         environment: Environment,
         admit: Callable[[V], list[str]],
         reject: Callable[[Rejection], None],
@@ -76,7 +80,9 @@ class Pipeline:
         """
         if job.seed.type not in PLAIN and not self.config.pipeline.adversarial:
             return f"stage V is switched off, and a variant keeps its seed's type ({job.seed.type})"
-        kind: type[_Writing[Any, Any]] = _Drawing if isinstance(job.seed, OpenTask) else _Composing
+        kind: type[_Writing[Any, Any]] = _Composing
+        if isinstance(job.seed, OpenTask):
+            kind = _Drawing if scenario_of(job.seed) is None else _Growing
         outcome: V | str = await kind(self, job, author, environment, admit, reject).run()
         return outcome
 
@@ -168,30 +174,32 @@ class _Writing(Generic[V, A]):
                 self.blocked |= {error.function}
 
 
-class _Drawing(_Writing[OpenTask, DrawnAuthor]):
-    """The variant of a drawn task."""
+W = TypeVar("W", DrawnAuthor, ScenarioAuthor)
+
+
+class _Whole(_Writing[OpenTask, W]):
+    """A variant that is written in one step."""
+
+    async def _written(self, problem: str) -> OpenTask:
+        """The variant. `problem`: what was wrong with the attempt before. Raises ComposeError."""
+        raise NotImplementedError
+
+    def _checked(self, task: OpenTask, gates: Gates) -> Checked:
+        """What the gates say. Raises InfrastructureError."""
+        raise NotImplementedError
 
     async def _candidate(self) -> OpenTask:
-        job, settings, playing = self.job, self.config.pipeline, self.pipeline.playing
-        levels = levels_of(job.seed)
-        assert levels is not None, "only drawn tasks are picked"
-        assert playing is not None, "a run with drawn tasks says who plays them"
+        job = self.job
         self.stage = "plan"
-        problem = self.failures[-1].detail if self.failures else ""
-        given = DrawnAssignment(self.environment, job.seed, levels, self.key, settings.functions == "same", problem)
         try:
-            task = await self.author.draw(given)
+            task = await self._written(self.failures[-1].detail if self.failures else "")
         except ComposeError as error:
             raise Rejected.by("plan", error, {}) from error
         task = replace(task, split=job.seed.split, system=job.seed.system, id="")
         self.stage = "judge"
         gates = self.config.gates.model_copy(update={"duplicates": False})  # asked at admission
-        held_out = self.pipeline.held_out
         try:
-            checked = await in_thread(
-                self.pipeline.players,
-                lambda: check_drawn(self.environment, task, job.root, gates, playing, pool=NOTHING, held_out=held_out),
-            )
+            checked = await in_thread(self.pipeline.players, lambda: self._checked(task, gates))
         except UserError as error:
             raise error.__cause__ if isinstance(error.__cause__, BudgetSpent) else error from None
         if checked.rejections:
@@ -208,6 +216,33 @@ class _Drawing(_Writing[OpenTask, DrawnAuthor]):
             **({"results": results} if any(results) else {}),
         }
         return self._admitted(replace(task, provenance=provenance, id=""))
+
+
+class _Drawing(_Whole[DrawnAuthor]):
+    """The variant of a drawn task."""
+
+    async def _written(self, problem: str) -> OpenTask:
+        seed, same = self.job.seed, self.config.pipeline.functions == "same"
+        levels = levels_of(seed)
+        assert levels is not None, "only drawn tasks and scenarios are picked"
+        return await self.author.draw(DrawnAssignment(self.environment, seed, levels, self.key, same, problem))
+
+    def _checked(self, task: OpenTask, gates: Gates) -> Checked:
+        playing, held_out = self.pipeline.playing, self.pipeline.held_out
+        assert playing is not None, "a run with drawn tasks says who plays them"
+        return check_drawn(self.environment, task, self.job.root, gates, playing, pool=NOTHING, held_out=held_out)
+
+
+class _Growing(_Whole[ScenarioAuthor]):
+    """The variant of a scenario."""
+
+    async def _written(self, problem: str) -> OpenTask:
+        same = self.config.pipeline.functions == "same"
+        return await self.author.draw(ScenarioAssignment(self.environment, self.job.seed, self.key, same))
+
+    def _checked(self, task: OpenTask, gates: Gates) -> Checked:
+        held_out = self.pipeline.held_out
+        return check_scenario(self.environment, task, self.job.root, gates, pool=NOTHING, held_out=held_out)
 
 
 class _Composing(_Writing[Task, Author]):

@@ -160,7 +160,7 @@ async def rehearse_drawn(
     """The one question about a seed that was drawn."""
     asker, levels = _asker(config, structured=structured), levels_of(seed)
     if levels is None:
-        what = "it has no ground-truth calls and was not drawn, so nobody varies it"
+        what = "it has no ground-truth calls and was not drawn from tool documents, so no model is asked to vary it"
         raise UserError(what, where=f"task {seed.id}", remedy="name another seed")
     key = (config.random_seeds.daemon, "rehearsal", 0, 1)
     given = DrawnAssignment(environment, seed, levels, key, config.pipeline.functions == "same")

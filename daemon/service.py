@@ -22,8 +22,6 @@ from buffers.daemon_log import DaemonLog
 from buffers.playing import playing
 from buffers.run.run import Run
 from daemon import metrics
-from daemon.authors.base import Author
-from daemon.authors.drawn import DrawnAuthor
 from daemon.candidates import Rejection, VariantJob
 from daemon.feedback import Correcting
 from daemon.filling import BARREN, Filling, choose
@@ -37,7 +35,7 @@ from rods.composing.records import ComposeError
 from rods.episode.watchdog import Lanes
 from rods.gates import held_out_index
 from rods.rules.selection import Pick, select
-from rods.tasks import AnyTask, OpenTask
+from rods.tasks import AnyTask
 
 Admit = Callable[[AnyTask], list[str]]
 PLAYING = "daemon-players"  # whose log of calls the models that play witnesses have
@@ -303,7 +301,7 @@ class Service:
             return await self._staged(pick, index, seeds[pick.id], admit)
 
         known = Neighbours([*self.originals.values(), *generated], staging=False)
-        return Filling(picks, known, recorded, write, self.writers.workers, self.config.gates.duplicates)
+        return Filling(picks, known, recorded, write, self.workers, self.config.gates.duplicates)
 
     async def _write(self, waiting: Waiting, seed: AnyTask | None, admit: Admit) -> None:
         """Writes the variants of one pick that are not on record yet, then finishes it."""
@@ -356,11 +354,7 @@ class Service:
 
         try:
             environment = self.run.environments.load(seed.environment.name)
-            author: Author | DrawnAuthor
-            if isinstance(seed, OpenTask):
-                author = self.writers.drawer(pick.id, index)
-            else:
-                author = self.writers.author(environment, pick.id, index)
+            author = self.writers.author_of(seed, environment, pick.id, index)
             root = self.originals.get(seed.provenance.get("root", ""), seed)
             job = VariantJob(pick.id, index, seed, root, pick.why["generation"] + 1)
             return await self.pipeline.write(job, author, environment, admit, reject)

@@ -29,8 +29,8 @@ from rods.rules.curriculum import selects, stage_rules
 from rods.rules.selection import TaskFacts, signals
 from rods.rules.tracker import Window
 from rods.rules.zones import TaskSignal
-from rods.simulation.generating import varied
 from rods.tasks import AnyTask
+from worlds.checking.variants import varied
 
 BLOCK = 4 << 20  # bytes fetched at once, unless a single group is longer
 FRESH = 2.0  # seconds after which a file is opened although its size says that nothing has come: that makes a network

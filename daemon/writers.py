@@ -17,17 +17,20 @@ from buffers.control import UNLIMITED, Setter, Value
 from buffers.run.run import Run
 from buffers.usage import UsageLog
 from daemon.authors.base import Author
-from daemon.authors.drawn import DrawnAuthor, ModelDrawer, ProceduralDrawer
+from daemon.authors.drawn import ModelDrawer, ProceduralDrawer
 from daemon.authors.llm import LLMAuthor, prompt_hashes
 from daemon.authors.llm.asking import Asker
 from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
+from daemon.authors.scenarios import ProceduralScenarios
+from daemon.candidates import AnyAuthor
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
 from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.llm import Budget, Client
 from rods.rules.curriculum import writes
-from rods.tasks import OpenTask, Task
+from rods.tasks import AnyTask, OpenTask
+from worlds.checking.scenarios import scenario_of
 
 log = structlog.get_logger()
 
@@ -108,22 +111,22 @@ class Writers:
         """Whether all endpoints are known to be down: calls wait."""
         return self._client is not None and all(one["why"] for one in self._client.status())
 
-    def author(self, environment: Environment, pick: str, index: int) -> Author:
+    def author_of(self, seed: AnyTask, environment: Environment, pick: str, index: int) -> AnyAuthor:
         """Who writes variant `index` of `pick`. Raises ComposeError("no_prompts") where the procedural author is to
         write for an environment without a catalogue."""
-        if not self.by_model:
-            if environment.name not in self._procedural:
-                self._procedural[environment.name] = ProceduralAuthor.of(environment, self.threads)
-            return self._procedural[environment.name]
-        settings, duplicates = self.config.pipeline, self.config.gates.duplicates
-        asker = self._asker(f"{pick}#{index}", settings.answer_tries, pick, index)
-        return LLMAuthor(environment, asker, settings, self.threads, duplicates=duplicates)
+        if isinstance(seed, OpenTask):
+            if scenario_of(seed) is not None:
+                return ProceduralScenarios(self.threads)
+            return ModelDrawer(self._writing(pick, index)) if self.by_model else ProceduralDrawer(self.threads)
+        if self.by_model:
+            settings, duplicates = self.config.pipeline, self.config.gates.duplicates
+            return LLMAuthor(environment, self._writing(pick, index), settings, self.threads, duplicates=duplicates)
+        if environment.name not in self._procedural:
+            self._procedural[environment.name] = ProceduralAuthor.of(environment, self.threads)
+        return self._procedural[environment.name]
 
-    def drawer(self, pick: str, index: int) -> DrawnAuthor:
-        """Who writes variant `index` of `pick`, whose seed was drawn."""
-        if not self.by_model:
-            return ProceduralDrawer(self.threads)
-        return ModelDrawer(self._asker(f"{pick}#{index}", self.config.pipeline.answer_tries, pick, index))
+    def _writing(self, pick: str, index: int) -> Asker:
+        return self._asker(f"{pick}#{index}", self.config.pipeline.answer_tries, pick, index)
 
     def asker(self, failure: str) -> Asker:
         """Who asks about one text of feedback. An answer that cannot be read is not asked for again."""
@@ -153,10 +156,10 @@ class Writers:
         """Raises ComposeError where tasks of this environment cannot be composed."""
         if self.by_model:
             return dict(prompt_hashes(environment))
-        tasks = [task for task in self.run.tasks if task.environment.name == environment.name]
-        drawing = self.drawer("", 0).hashes if any(isinstance(task, OpenTask) for task in tasks) else {}
-        composing = self.author(environment, "", 0).hashes if any(isinstance(task, Task) for task in tasks) else {}
-        return {**drawing, **composing}
+        tasks = (task for task in self.run.tasks if task.environment.name == environment.name)
+        kinds = {(type(task), scenario_of(task) is None): task for task in tasks}
+        authors = [self.author_of(task, environment, "", 0) for task in kinds.values()]
+        return {name: hash for author in authors for name, hash in author.hashes.items()}
 
     def status(self) -> dict[str, Any]:
         """Fields of the heartbeat. Raises what stopped the log of calls (a full disk, for instance)."""

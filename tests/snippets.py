@@ -2,9 +2,10 @@
 
 A fence says what its block holds; of an indented block that is seen from the text:
 
-- `sh`: its commands run in order, in a folder that all blocks of a page share: what `rods init` makes, `my.toml`,
-  `mine.jsonl` (tasks), and the finished runs `runs/demo`, `runs/demo-1` and `runs/mine`;
-- `python`: runs there; `toml`: is read as a part of a configuration; `json`: is a task, or a group of `rods observe`;
+- `sh`: its commands run in order, in a folder that all blocks of a page share. It holds what `rods init` makes, and the
+  recorded run of `rods dash --example` as `runs/demo`, `runs/demo-1` and `runs/mine`, with its configuration as
+  `my.toml` and its tasks as `mine.jsonl`;
+- `python`: runs there; `toml`: is read as a part of a configuration; `json`: is a task;
 - `text`, `jsonl` and whatever else there is (drawings, outputs, trees of files): nothing runs, so it is declared.
 
 What does not run is declared in tests/snippets.toml, page by page: the first words of the command, or of the first line
@@ -48,9 +49,8 @@ PROGRAMS: dict[str, Callable[[list[str]], Any]] = {
     "rods-daemon": daemon.main.main,
     "rods-eval": evaluation.main.run,
 }
-SHELL = re.compile(
-    r"(?:[A-Z_]+=\S+ )*(?:rods|rods-\w+|make|cd|sh|git|jq|for|echo|python|accelerate|\S*vllm|sbatch|pip)\b "
-)
+PROGRAM = r"\.|rods|rods-\w+|make|cd|sh|git|jq|for|echo|python|accelerate|\S*vllm|sbatch|pip"
+SHELL = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:{PROGRAM})\s")
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 KEY = re.compile(r"\[*([a-z_]+(?:\.[a-z_]+)+)\]*(?: = .*)?")
 FILES = ("toml", "md", "py", "js", "json", "jsonl")  # `pool.jsonl` is a file, no key

@@ -6,18 +6,61 @@ import ast
 import re
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("rods", "worlds", "buffers", "daemon", "trainer", "evaluation", "console")
 
 
-def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", ".", str(tmp_path)]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` builds it: a warning is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", ".", str(folder)]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
-    assert 'href="troubleshooting.html"' in (tmp_path / "docs/index.html").read_text()  # opens from disk
-    assert "A typed function that the policy may call" in (tmp_path / "docs/python.html").read_text()
+    return folder
+
+
+class Places(HTMLParser):
+    """The ids of an HTML page, and what it points to."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        self.ids |= {given["id"] or ""} if "id" in given else set()
+        self.links += [given[name] or "" for name in ("href", "src") if name in given]
+
+
+def test_a_link_of_the_built_site_leads_to_a_file_and_a_place_in_it(site: Path) -> None:
+    pages = {page: Places(page) for page in site.rglob("*.html")}
+    assert len(pages) > 60
+    broken, outside = [], set()
+    for page, found in pages.items():
+        for link in found.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                outside |= {link} if parts.scheme != "data" else set()
+                continue
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            if not target.exists() or (parts.fragment and unquote(parts.fragment) not in pages[target].ids):
+                broken.append(f"{page.relative_to(site)}: {link}")
+    assert not broken
+    assert outside and not [link for link in outside if not re.fullmatch(r"https://[\w.-]+\.\w+(/\S*)?", link)]
+
+
+def test_the_site_opens_from_disk_and_has_the_modules(site: Path) -> None:
+    assert 'href="troubleshooting.html"' in (site / "docs/index.html").read_text()
+    assert "A typed function that the policy may call" in (site / "docs/python.html").read_text()
 
 
 def test_troubleshooting_explains_messages_that_exist() -> None:

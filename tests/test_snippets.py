@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 import shutil
@@ -10,23 +11,23 @@ from pathlib import Path
 import orjson
 import pytest
 
+from console.dash.example import unpacked
 from console.verbs.new import init
 from tests import snippets
-from tests.console.conftest import CONFIG, finished_run  # noqa: F401 (the run that the guides look at)
 from tests.snippets import ROOT
 
 USED: set[tuple[str, str]] = set()
 
 
 @pytest.fixture
-def scratch(tmp_path: Path, finished_run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: F811
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which a page's blocks run."""
     folder = tmp_path / "scratch"
     init(folder)
     for name in ("demo", "demo-1", "mine"):
-        shutil.copytree(finished_run, folder / "runs" / name)
-    (folder / "my.toml").write_text(CONFIG)
-    shutil.copy(finished_run / "tasks.jsonl", folder / "mine.jsonl")
+        unpacked(folder / "runs").rename(folder / "runs" / name)
+    shutil.copy(folder / "runs/mine/config.toml", folder / "my.toml")
+    shutil.copy(folder / "runs/mine/tasks.jsonl", folder / "mine.jsonl")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     return folder
 
@@ -34,7 +35,8 @@ def scratch(tmp_path: Path, finished_run: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("page", snippets.pages())
 def test_every_block_runs_or_is_declared(page: str, scratch: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    task = orjson.loads((scratch / "runs/demo/tasks.jsonl").read_bytes().splitlines()[0])["id"]
+    with gzip.open(scratch / "runs/demo/traces/step_00000001.a1.jsonl.gz") as kept:
+        task = orjson.loads(kept.readline())["task"]  # of this episodes can be looked at
     stand_ins = {"RUN": "runs/mine", "FILE": "my.toml", "3fa9": task, "TASK": task}
     folder = scratch
     for block in snippets.blocks(page, text):

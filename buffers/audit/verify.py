@@ -42,6 +42,8 @@ from rods.rules.difficulty import levels
 from rods.simulation.generating import Wanted
 from rods.simulation.verifying import unjudged
 from rods.tasks import AnyTask, OpenTask, Task
+from worlds.checking.scenarios import scenario_of
+from worlds.checking.variants import replayed_scenario
 from worlds.sources import generator
 
 __all__ = ["Findings", "verify"]
@@ -95,13 +97,16 @@ def verify(path: Path, replay: bool = False) -> Findings:
 
 
 def _variant_faults(run: Run, task: AnyTask, findings: Findings) -> Sequence[Reason]:
-    """What is wrong with an injected variant when its ground truth, or its witness conversation, is run again. A world
-    that somebody outside plays is not asked: it answers otherwise each time."""
+    """What is wrong with an injected variant when its ground truth, its scenario with all controls, or its witness
+    conversation, is run again. A world that somebody outside plays is not asked: it answers otherwise each time."""
     environment = run.environments.load(task.environment.name)
     if isinstance(task, Task):
         findings.count("variants replayed")
         return ground_truth_faults(environment, task)
     assert isinstance(task, OpenTask)
+    if scenario_of(task) is not None:
+        findings.count("variants replayed")
+        return replayed_scenario(environment, task)
     job = run.episode(task)
     if job.waits or not environment.features.deterministic:
         findings.count("variants that are not played again")

@@ -24,8 +24,8 @@ from rods.rules import order, retirement
 from rods.rules.curriculum import opening, selects, stage_rules
 from rods.rules.retirement import Decision
 from rods.rules.tracker import Standing, Tracker
-from rods.simulation.generating import varied
 from rods.tasks import AnyTask, TaskType
+from worlds.checking.variants import varied
 
 Reason = Literal["schema", "split", "unknown_environment", "duplicate", "near_duplicate", "contaminated"]
 
@@ -60,10 +60,12 @@ class Admission:
         """The variant, or why it is refused."""
         try:
             task = AnyTask.from_json(content)
+            sound = varied(task)
         except ValueError as error:
             return Refusal("schema", str(error))
-        if not varied(task):
-            return Refusal("schema", "it has no ground-truth calls and was not drawn: nothing says that it is sound")
+        if not sound:
+            what = "it has no ground-truth calls, was not drawn and has no witness: nothing says that it is sound"
+            return Refusal("schema", what)
         generation = task.provenance.get("generation")
         if not isinstance(generation, int) or generation < 1:
             return Refusal("schema", f"'provenance.generation' is {generation!r}; a variant's is at least 1")

@@ -19,6 +19,7 @@ def generate_worlds(
     *,
     worlds: Annotated[int, Parameter(help="How many worlds to draw.")] = 10,
     scenarios: Annotated[int, Parameter(help="How many scenarios to draw in each.")] = 20,
+    requests: Annotated[int, Parameter(help="How many requests a scenario has at most.")] = 4,
     held_out: Annotated[int, Parameter(help="How many of the worlds, the last ones, have their tasks held out.")] = 0,
     mode: Annotated[
         Literal["told", "asked", "both"], Parameter(help="Whether users say everything at once, are asked, or both.")
@@ -42,7 +43,7 @@ def generate_worlds(
     dropped: Counter[str] = Counter()
     for number in range(worlds):
         split: Split = "train" if number < worlds - held_out else "test"
-        grown = grow(folder, random_seed, number, scenarios, modes, split, sandbox)
+        grown = grow(folder, random_seed, number, scenarios, modes, split, sandbox, (1, requests))
         if not grown.report.ok:
             refused[grown.name] = [str(fault) for fault in grown.report.faults]
         tasks += grown.tasks

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
-import orjson
 from cyclopts import Parameter
 
 from buffers.run.run import Run
-from console.events import Event, Events, matches
+from console.events import Events, event_line, matches
 from console.output import RunFolder, print_json, print_lines
 from rods.commands import Json
 
@@ -21,7 +19,6 @@ Process = Annotated[Literal["trainer", "daemon"] | None, Parameter(help="Show th
 Text = Annotated[str, Parameter(help="Show events that contain this, in capitals or not.")]
 Follow = Annotated[bool, Parameter(negative="", help="Go on with what is said from now on, until Ctrl-C.")]
 SECONDS = 0.5  # between looks
-HEAD = ("timestamp", "process", "level", "event", "run")
 
 
 def log(
@@ -44,14 +41,7 @@ def log(
             for event in found:
                 print_json(event)
         else:
-            print_lines(_lines(found))
+            print_lines(map(event_line, found))
         if not follow:
             return
         time.sleep(SECONDS)
-
-
-def _lines(events: list[Event]) -> Iterator[str]:
-    for event in events:
-        facts = " ".join(f"{name}={orjson.dumps(value).decode()}" for name, value in event.items() if name not in HEAD)
-        when, who, grave = (str(event.get(name, "")) for name in HEAD[:3])
-        yield f"{when[:19]}  {who:<7}  {grave:<8}  {event.get('event', '')}  {facts}".rstrip()

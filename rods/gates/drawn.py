@@ -15,8 +15,9 @@ from dataclasses import dataclass, fields
 from rods.analysis.flows import Output
 from rods.analysis.says import Text, leaves
 from rods.analysis.schemas import Checker
+from rods.calls import Call
 from rods.config import Gates
-from rods.conversations import Persona, Rubric
+from rods.conversations import Persona, Rubric, Script
 from rods.environments.base import Environment, Result, Tool
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
@@ -93,7 +94,7 @@ def check_drawn(
             seen = results_of(trace)
         asked += [
             ("replay", failed(task, seen) if gates.replay else []),
-            ("grounding", ungrounded(environment.tools(), task, seen) if gates.grounding else []),
+            ("grounding", ungrounded(environment.tools(), task.user, task.goal_calls, seen) if gates.grounding else []),
         ]
         if gates.witness and not any(reasons for _, reasons in asked):
             asked.append(("witness", misjudged(environment.tools(), task, playing, trace)))
@@ -150,13 +151,15 @@ def failed(task: OpenTask, seen: Sequence[Result]) -> list[Reason]:
     return reasons
 
 
-def ungrounded(tools: Mapping[str, Tool], task: OpenTask, seen: Sequence[Result]) -> list[Reason]:
-    """The arguments whose values nobody can know: not said or known by the user, no default, and not in the results
-    `seen` of the calls before. That a document lists a value is not enough: nobody would know which one is meant."""
-    user = task.user
+def ungrounded(
+    tools: Mapping[str, Tool], user: Script | Persona, calls: Sequence[Call], seen: Sequence[Result]
+) -> list[Reason]:
+    """The arguments of `calls` whose values nobody can know: not said or known by the user, no default, and not in the
+    results `seen` of the calls before. That a document lists a value is not enough: nobody would know which one is
+    meant."""
     texts = (user.query, *user.further, *user.knows.values()) if isinstance(user, Persona) else user.texts
     heard, shown, reasons = Text.of(" | ".join(texts)), list[Output](), list[Reason]()
-    for index, call in enumerate(task.goal_calls):
+    for index, call in enumerate(calls):
         defaults = {each.name: each.default for each in tools[call.name].parameters if each.default is not None}
         for name, value in call.arguments.items():
             known = (

@@ -34,7 +34,7 @@ from rods.environments.base import Parameter, Tool
 from rods.errors import UserError
 from rods.rules.difficulty import Levels
 from rods.simulation.tools import SimulatedTool, ToolRepository
-from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split, Task
+from rods.tasks import AnyTask, EnvironmentRef, OpenTask, Split
 
 PHRASES = Path(__file__).parent / "phrases.toml"
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
@@ -179,11 +179,6 @@ def levels_of(task: AnyTask) -> Levels | None:
     if not task.goal.calls or not isinstance(kept, dict) or kept.keys() != {field.name for field in fields(Levels)}:
         return None
     return Levels(**kept) if all(type(kept[name]) is int for name in DIMENSIONS) else None
-
-
-def varied(task: AnyTask) -> bool:
-    """Whether variants can be written of `task`: it has a script with ground truth, or was drawn."""
-    return isinstance(task, Task) or levels_of(task) is not None
 
 
 def system_prompt(levels: Levels) -> str:

@@ -19,6 +19,7 @@ EXPECTED = {
     "up": (["RUN"], ["--config", "--json"]),
     "status": (["RUN"], ["--json"]),
     "inspect": (["RUN", "TASK"], ["--interface", "--episodes", "--step", "--json"]),
+    "watch": (["RUN"], ["--json"]),
     "ls": (["RUNS"], ["--json"]),
     "compare": (["RUNS"], ["--json"]),
     "ctl": (["RUN", "SETTING", "VALUE"], ["--endpoint", "--json"]),
@@ -61,7 +62,7 @@ EXPECTED = {
     "env serve": (["NAME"], ["--port", "--sessions"]),
     "env generate": (
         ["FOLDER"],
-        ["--worlds", "--scenarios", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
+        ["--worlds", "--scenarios", "--requests", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
     ),
     "env write": (
         ["FOLDER"],

@@ -57,4 +57,4 @@ def test_of_a_drawn_seed_the_one_question_is_shown(tmp_path: Path, capsys: pytes
     other = open_task(draw_task(shipped(), Levels(3, 2, 1, 0, 1, 1, 2), 1, 1, 1), reference(load("repository")))
     bare = make_run(tmp_path / "bare", {"training": {"batch_tasks": 1}}, [replace(other, provenance={})]).path
     assert run(["prompts", str(bare), other.id]) == 2
-    assert "was not drawn, so nobody varies it" in capsys.readouterr().err
+    assert "was not drawn from tool documents, so no model is asked to vary it" in capsys.readouterr().err

@@ -24,6 +24,9 @@ ROLES = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
 END, PAD = "<|end|>", "<|pad|>"
 # `key=`, then words with inner signs (9:00, a-b, notes.txt), then single signs and white space.
 PIECES = Regex(r" ?[A-Za-z_][A-Za-z_0-9]*=(?= |$)| ?\w(?:[\w:./'-]*\w)?| ?[^\w\s]|\s")
+# The same with identifiers cut into their words, and keys into letters and digits: worlds that were never shown have
+# tools of known words.
+PARTS = Regex(r" ?[A-Za-z_]+=(?= |$)| ?_?[A-Za-z]+|\d| ?[^\w\s]|_|\s")
 # Every message but a reply opens with its role and a space (the space belongs to its first word); a reply ends itself.
 TEMPLATE = (
     "{% for message in messages %}"
@@ -60,9 +63,10 @@ def fresh(tokenizer: Any, random_seed: int) -> Any:
         return LlamaForCausalLM(configuration(tokenizer))
 
 
-def build_tokenizer(texts: Iterable[str]) -> Any:
-    """The tokenizer whose words are the most frequent pieces of `texts` (a PreTrainedTokenizerFast)."""
-    splitter = pre_tokenizers.Split(PIECES, behavior="isolated")
+def build_tokenizer(texts: Iterable[str], pieces: Regex = PIECES, size: int = ENTRIES) -> Any:
+    """The tokenizer of at most `size` entries whose words are the most frequent of the `pieces` of `texts` (a
+    PreTrainedTokenizerFast)."""
+    splitter = pre_tokenizers.Split(pieces, behavior="isolated")
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(piece for piece, _ in splitter.pre_tokenize_str(text))
@@ -70,7 +74,7 @@ def build_tokenizer(texts: Iterable[str]) -> Any:
     entries += list(string.digits + string.punctuation)
     known = set(entries)
     words = sorted((word for word in counts if word not in known), key=lambda word: (-counts[word], word))
-    entries += words[: ENTRIES - len(entries)]
+    entries += words[: size - len(entries)]
     inner = Tokenizer(
         models.BPE(
             vocab={entry: index for index, entry in enumerate(entries)},

@@ -29,6 +29,7 @@ from rods.tasks import TASK_TYPES, TaskType
 from trainer import torch_settings
 from trainer.chat import Chat
 from trainer.nano import model as network
+from trainer.nano import worlds as generated
 from trainer.nano.teacher import Teacher
 from trainer.supervised import Progress, encode, fit, in_batches
 from worlds import desk
@@ -99,12 +100,14 @@ def cache() -> Path:
 def recipe(config: Config) -> str:
     """The content id of everything that shapes the weights. A few demonstrations stand for the generator of tasks, the
     teacher and the dialect."""
+    drawn = config.policy.warm_start == "generated"
     return content_id(
         {
             "demonstrations": [trace.as_json() for trace in next(_demonstrations(config, 8))],
             "environment": desk.environment().hash,
             "carelessness": config.policy.carelessness,
             **({"recoveries": config.policy.recoveries} if config.policy.recoveries else {}),
+            **({"generated": [generated.WORLDS, generated.EACH, generated.ENTRIES]} if drawn else {}),
             "steps": config.policy.warm_start_steps or STEPS,
             "random_seed": config.random_seeds.policy,
             "settings": [SEQUENCES, LEARNING_RATE, REST, WARM_UP, VOCABULARY_TASKS, network.ENTRIES, network.TEMPLATE],
@@ -117,6 +120,10 @@ def _demonstrations(config: Config, chunk: int) -> Iterator[list[Trace]]:
     """Endless demonstrations of fresh tasks, `chunk` at a time."""
     environment = desk.environment()
     dialect = dialects.load(config.policy.dialect)
+    if config.policy.warm_start == "generated":
+        seed, careless = config.random_seeds.policy, config.policy.carelessness
+        yield from generated.demonstrations(seed, dialect, careless, *((1, chunk) if chunk < CHUNK else ()))
+        return
     recoveries = config.policy.recoveries
     aids = [interfaces.load(stage, config.policy.dialect) for stage in AIDS] if recoveries else []
     teachers = [
@@ -150,9 +157,13 @@ def shown(config: Config) -> list[tuple[Size, tuple[TaskType, ...], float]]:
 def _trained(config: Config, progress: Progress | None) -> tuple[Chat, Any]:
     """Tokenizer and network after the supervised warm start."""
     demonstrations = _demonstrations(config, CHUNK)
-    first = [next(demonstrations) for _ in range(-(-VOCABULARY_TASKS // CHUNK))]
+    drawn = config.policy.warm_start == "generated"
+    first = [next(demonstrations) for _ in range(generated.CHUNKS if drawn else -(-VOCABULARY_TASKS // CHUNK))]
     messages = [message for traces in first for trace in traces for message in trace.messages]
-    tokenizer = network.build_tokenizer(("" if one.role == "assistant" else " ") + one.content for one in messages)
+    texts = (("" if one.role == "assistant" else " ") + one.content for one in messages)
+    tokenizer = (
+        network.build_tokenizer(texts, network.PARTS, generated.ENTRIES) if drawn else network.build_tokenizer(texts)
+    )
     chat = Chat(tokenizer, Path("nano"))
     trained = network.fresh(tokenizer, config.random_seeds.policy)
     optimizer = torch_settings.make_optimizer("muon", trained, LEARNING_RATE, REST)

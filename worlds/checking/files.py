@@ -30,9 +30,9 @@ from rods.gates import grounding, leaks, missing, requests
 from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
 from rods.gates.records import Reason
 from rods.gates.similarity import overlaps
-from rods.simulation.generating import varied
 from rods.tasks import FIELDS, OPEN_SCHEMA, SCHEMA, SPLITS, TASK_TYPES, AnyTask, OpenTask, Task, task_lines
 from worlds.checking.report import CheckReport, Fault
+from worlds.checking.variants import varied
 
 REQUIRED = ("schema", "environment", "type", "user", "goal", "tools")
 PLANS = 3  # searches for the plan of a variant
@@ -99,7 +99,9 @@ def check_file(path: Path, environments: Environments, *, variants: bool = False
 def _unplanned(environment: Environment, task: AnyTask) -> str:
     """Why the procedural author finds no plan of a variant of `task`, in `PLANS` searches; "" where it finds one."""
     if not isinstance(task, Task):
-        return "" if varied(task) else "it has no ground truth by turn, and was not drawn from tool documents"
+        return (
+            "" if varied(task) else "it has no ground truth by turn, no witness, and was not drawn from tool documents"
+        )
     why = ""
     for number in range(PLANS):
         rng = keyed_random(number, "data check", task.id)

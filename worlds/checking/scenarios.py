@@ -10,17 +10,20 @@ its reason.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rods.analysis.sampling import Sampler
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.environments.base import Environment, Instance, Result, checks
+from rods.conversations import Checks, Persona
+from rods.environments.base import Environment, Instance, Result, Tool, checks
 from rods.episode.goals import holds
 from rods.errors import InfrastructureError
 from rods.faults import NOT_EXECUTED
+from rods.tasks import AnyTask, OpenTask
 from worlds.checking.report import Fault
 
 WORD = re.compile(r"[^\W_]+")
@@ -54,6 +57,48 @@ class Scenario:
     guards: tuple[Call, ...] = ()
     brief: str = ""
     knows: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioProfile:
+    """What a variant of a scenario has like the root of its lineage: the tool groups of its witness, each with how many
+    of its calls only read and how many change something; how many checks and guards it has; and whether its user is
+    played, and then how many requests it makes later and about how many topics it has to be asked."""
+
+    groups: Mapping[str, tuple[int, int]]
+    checks: int
+    guards: int
+    asked: tuple[int, int] | None
+
+
+def profile(tools: Mapping[str, Tool], scenario: Scenario, *, asked: bool) -> ScenarioProfile:
+    """Raises KeyError for a call of the witness whose tool is not among `tools`."""
+    kinds = Counter((tools[each.call.name].group, bool(tools[each.call.name].reads)) for each in scenario.witness)
+    return ScenarioProfile(
+        {group: (kinds[group, True], kinds[group, False]) for group, _ in sorted(kinds)},
+        len(scenario.checks),
+        len(scenario.guards),
+        (len(scenario.requests) - 1, len(scenario.knows)) if asked else None,
+    )
+
+
+def scenario_of(task: AnyTask) -> Scenario | None:
+    """The scenario that a task was made of, from its goal and its provenance; None for a task without a witness. What
+    a scripted user asks for is one text then, whatever it consists of. Raises ValueError for a witness that cannot be
+    read."""
+    if not isinstance(task, OpenTask) or not isinstance(task.goal, Checks) or "witness" not in task.provenance:
+        return None
+    try:
+        witness = tuple(WitnessCall.from_json(each) for each in task.provenance["witness"])
+        guards = int(task.provenance.get("guards", 0))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"task {task.id} has a witness that cannot be read: {error!r}") from error
+    asked, first = task.goal.calls, len(task.goal.calls) - guards
+    scenario = Scenario(task.state or {}, task.texts, witness, asked[:first], asked[first:])
+    if isinstance(task.user, Persona):
+        requests = (task.user.query, *task.user.further)
+        scenario = replace(scenario, requests=requests, brief=task.user.query, knows=task.user.knows)
+    return scenario
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from worlds.checking.scenarios import Controlled, Scenario, control, reasons
 from worlds.checking.worlds import check_world
 from worlds.generated.assembly import assembled
 from worlds.generated.operations import plan
-from worlds.generated.scenarios import Mode, draw_scenario, task
+from worlds.generated.scenarios import REQUESTS, Mode, draw_scenario, task
 from worlds.generated.skeletons import Skeleton, draw_skeleton, draw_state
 
 CONFINED = Sandbox(workers=1, seconds=10.0)  # a busy machine's clock is no fault of a world
@@ -37,11 +37,15 @@ class Grown:
 
 
 def drawn(
-    skeleton: Skeleton, environment: Environment, random_seed: int, count: int
+    skeleton: Skeleton,
+    environment: Environment,
+    random_seed: int,
+    count: int,
+    requests: tuple[int, int] = REQUESTS,
 ) -> Iterator[tuple[int, Scenario, Controlled] | None]:
     """`count` scenarios with what their controls found; None for one that could not be drawn."""
     for number in range(count):
-        scenario = draw_scenario(skeleton, environment, random_seed, number)
+        scenario = draw_scenario(skeleton, environment, random_seed, number, requests)
         yield None if scenario is None else (number, scenario, control(environment, scenario, random_seed))
 
 
@@ -53,9 +57,11 @@ def grow(
     modes: Sequence[Mode] = ("told",),
     split: Split = "train",
     sandbox: Sandbox = CONFINED,
+    requests: tuple[int, int] = REQUESTS,
 ) -> Grown:
     """World `number` of a random seed, kept below `folder`, with the tasks of those of its `scenarios` that pass all
-    controls, in turn of the `modes`; none where the world itself fails one. Its code runs confined as `sandbox` says.
+    controls, in turn of the `modes`; none where the world itself fails one. Each has at least and at most so many
+    `requests`. The world's code runs confined as `sandbox` says.
     """
     skeleton = draw_skeleton(random_seed, number)
     name = addressed.keep(assembled(skeleton), folder)
@@ -66,7 +72,7 @@ def grow(
         if not grown.report.ok:
             return grown
         environment = environments.load(place)
-        for found in drawn(skeleton, environment, random_seed, scenarios):
+        for found in drawn(skeleton, environment, random_seed, scenarios, requests):
             if found is None:
                 grown.dropped["drawing"] += 1
             elif found[2].faults:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import random
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,9 +17,9 @@ from typing import Any, Literal
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.conversations import Checks, Persona, Script
-from rods.environments.base import Environment, reference
+from rods.environments.base import Environment, Instance, Tool, reference
 from rods.tasks import OpenTask, Split
-from worlds.checking.scenarios import Controlled, Scenario, WitnessCall
+from worlds.checking.scenarios import Controlled, Scenario, ScenarioProfile, WitnessCall, control, profile, reasons
 from worlds.generated.operations import Operation, documentation, operations
 from worlds.generated.skeletons import Kind, Skeleton, draw_state, one_of, words
 
@@ -26,6 +27,7 @@ Mode = Literal["told", "asked"]  # non-conversational and conversational (003 §
 REQUESTS = (1, 4)  # of a scenario, at least and at most
 GUARDS = (0, 2)
 TRIES = 40  # drawings of a request that the world accepts
+LIKE_TRIES = 150  # drawings of a scenario that is like another one
 # How often a kind of change is drawn; links carry the rules.
 WEIGHTS = {"set": 3, "move": 2, "add": 1, "remove": 1, "open": 4, "advance": 4}
 OPENERS = ("Please see to the following: ", "I need this done: ", "Here is what has to happen: ")
@@ -44,15 +46,68 @@ class _Request:
     details: Mapping[str, str]
 
 
-def draw_scenario(skeleton: Skeleton, environment: Environment, random_seed: int, number: int) -> Scenario | None:
-    """Scenario `number` of a random seed, before any control (`worlds.checking.scenarios`); None where the world
-    accepts too few of the changes that were tried."""
+def draw_scenario(
+    skeleton: Skeleton,
+    environment: Environment,
+    random_seed: int,
+    number: int,
+    requests: tuple[int, int] = REQUESTS,
+) -> Scenario | None:
+    """Scenario `number` of a random seed, with at least and at most so many `requests`, before any control
+    (`worlds.checking.scenarios`); None where the world accepts too few of the changes that were tried."""
     rng = keyed_random(random_seed, "scenario", skeleton.topic, number)
     drawing = _Drawing(skeleton, environment, draw_state(skeleton, random_seed, number), rng)
-    for _ in range(rng.randint(*REQUESTS)):
+    for _ in range(rng.randint(*requests)):
         if not drawing.request():
             return None
-    return drawing.scenario()
+    return drawing.scenario(GUARDS)
+
+
+def draw_like(
+    skeleton: Skeleton,
+    environment: Environment,
+    seed: Scenario,
+    mode: Mode,
+    random_seed: int,
+    *keys: str | int,
+    same: bool = False,
+) -> tuple[Scenario, Controlled]:
+    """A scenario with the profile of `seed`, and what its controls found. It changes things by other tools, where in
+    `LIKE_TRIES` draws there was such a one; with `same`: by the same. Raises LookupError, which says what was in the
+    way."""
+    tools = environment.tools()
+    wanted, changed = profile(tools, seed, asked=mode == "asked"), _changes(tools, seed)
+    met, spare = Counter[str](), None
+    for number in range(LIKE_TRIES):
+        rng = keyed_random(random_seed, "scenario", skeleton.topic, *keys, number)
+        drawing = _Drawing(skeleton, environment, draw_state(skeleton, random_seed, *keys, number), rng, wanted)
+        if not all(drawing.request() for _ in range(changed.total())):
+            met["the world accepted too few changes"] += 1
+            continue
+        found = drawing.scenario((wanted.guards, wanted.guards))
+        if profile(tools, found, asked=mode == "asked") != wanted:
+            met["another profile"] += 1
+            continue
+        alike = _changes(tools, found) == changed
+        if alike != same and (same or spare is not None):
+            met["other tools" if same else "the same tools"] += 1
+            continue
+        controlled = control(environment, found)
+        if controlled.faults:
+            met[next(reasons(controlled))] += 1
+        elif alike == same:
+            return found, controlled
+        else:
+            spare = found, controlled
+    if spare is None:
+        told = ", ".join(f"{count} {what}" for what, count in met.most_common())
+        raise LookupError(f"none of {LIKE_TRIES} scenarios drawn in its world has its profile and passes: {told}")
+    return spare
+
+
+def _changes(tools: Mapping[str, Tool], scenario: Scenario) -> Counter[str]:
+    """The tools with which its witness changes something."""
+    return Counter(each.call.name for each in scenario.witness if not tools[each.call.name].reads)
 
 
 def task(
@@ -95,8 +150,18 @@ def task(
 
 
 class _Drawing:
-    def __init__(self, skeleton: Skeleton, environment: Environment, state: dict[str, Any], rng: random.Random) -> None:
-        self.skeleton, self.rng, self.state = skeleton, rng, state
+    """A scenario while it is drawn; one that may not come to more than the profile `like` has."""
+
+    def __init__(
+        self,
+        skeleton: Skeleton,
+        environment: Environment,
+        state: dict[str, Any],
+        rng: random.Random,
+        like: ScenarioProfile | None = None,
+    ) -> None:
+        self.skeleton, self.rng, self.state, self.like = skeleton, rng, state, like
+        self.tools = environment.tools()
         self.instance = environment.reset(copy.deepcopy(state))
         self.operations = operations(skeleton)
         self.now: dict[str, Any] = self.instance.snapshot()
@@ -114,6 +179,8 @@ class _Drawing:
         for _ in range(TRIES):
             role = self.rng.choices(roles, [WEIGHTS[each] for each in roles])[0]
             operation = self.rng.choice([each for each in changes if each.role == role])
+            if self.like and not self._left(self.like, operation):
+                continue
             arguments = self._arguments(operation)
             if arguments is None:
                 continue
@@ -122,13 +189,37 @@ class _Drawing:
             if (key, about) in self.touched or (role == "remove" and any(key == other for other, _ in self.touched)):
                 continue
             before = self.now
+            kept = self._kept() if self.like else None
             result = self.instance.call(Call(operation.name, arguments))
             if result.error is not None:
                 continue
             self.now = self.instance.snapshot()
             self._accepted(operation, arguments, result.value, before)
-            return True
+            if self.like is None or kept is None or self._fits(self.like):
+                return True
+            self.now, (self.instance, self.witness, self.shown, self.requests, self.touched) = before, kept
         return False
+
+    def _kept(self) -> tuple[Instance, list[WitnessCall], dict[str, int], list[_Request], set[tuple[str, str]]]:
+        """What a change alters, as it is before."""
+        return self.instance.fork(), list(self.witness), dict(self.shown), list(self.requests), set(self.touched)
+
+    def _left(self, like: ScenarioProfile, operation: Operation) -> bool:
+        """Whether the profile has another change in the operation's group."""
+        group = self.tools[operation.name].group
+        made = sum(self.tools[each.call.name].group == group for each in self.witness if not self._reads(each))
+        return made < like.groups.get(group, (0, 0))[1]
+
+    def _fits(self, like: ScenarioProfile) -> bool:
+        """Whether there are at most as many calls of each kind and checks as in the profile."""
+        made = Counter((self.tools[each.call.name].group, self._reads(each)) for each in self.witness)
+        within = all(
+            count <= like.groups.get(group, (0, 0))[0 if reads else 1] for (group, reads), count in made.items()
+        )
+        return within and len(self._checks()) <= like.checks
+
+    def _reads(self, each: WitnessCall) -> bool:
+        return bool(self.tools[each.call.name].reads)
 
     def _arguments(self, operation: Operation) -> dict[str, Any] | None:
         arguments: dict[str, Any] = {}
@@ -236,19 +327,22 @@ class _Drawing:
         known = {name: f"The {name} should be {value}." for name, value in details.items()}
         return _sentence(text), _sentence(brief), known
 
-    def scenario(self) -> Scenario:
+    def scenario(self, guards: tuple[int, int]) -> Scenario:
         """What was drawn, with the checks of what it came to."""
-        checks = [check for each in self.requests for check in self._aims(each)]
         first = self.requests[0]
         return Scenario(
             state=self.state,
             requests=tuple(each.text for each in self.requests),
             witness=tuple(self.witness),
-            checks=tuple(check for at, check in enumerate(checks) if check not in checks[:at]),
-            guards=tuple(self._guards()),
+            checks=tuple(self._checks()),
+            guards=tuple(self._guards(guards)),
             brief=first.brief,
             knows=first.details,
         )
+
+    def _checks(self) -> list[Call]:
+        found = [check for each in self.requests for check in self._aims(each)]
+        return [check for at, check in enumerate(found) if check not in found[:at]]
 
     def _aims(self, request: _Request) -> list[Call]:
         """What is true of the final state through this request."""
@@ -278,7 +372,7 @@ class _Drawing:
         aims = [*known, *(Call(f"{noun}_{name}_is", {**name_of, name: entry[name]}) for name in names)]
         return aims if role == "set" else [*aims, *at]
 
-    def _guards(self) -> list[Call]:
+    def _guards(self, many: tuple[int, int]) -> list[Call]:
         """Of what is to stay as it is: attributes of others that a tool could change, and how many of a kind there
         are."""
         found = []
@@ -290,7 +384,7 @@ class _Drawing:
             count = len(self.state[table])
             if count == len(self.now[table]) and self.state[table].keys() == self.now[table].keys():
                 found.append(Call(f"{noun}_count_is", {"count": count}))
-        wanted = self.rng.randint(*GUARDS)
+        wanted = self.rng.randint(*many)
         return self.rng.sample(found, min(wanted, len(found)))
 
     def _is_bystander(self, kind: Kind, key: str) -> bool:

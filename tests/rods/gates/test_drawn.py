@@ -23,9 +23,10 @@ from rods.gates.drawn import Playing, check_drawn, replayed_drawn, ungrounded
 from rods.gates.witness import results_of, witness
 from rods.players import Players
 from rods.rules.difficulty import Levels
-from rods.simulation.generating import DrawnTask, draw_task, open_task, varied
+from rods.simulation.generating import DrawnTask, draw_task, open_task
 from rods.tasks import OpenTask
 from tests.environments import ENVIRONMENTS
+from worlds.checking.variants import varied
 from worlds.repository import shipped
 
 WORLD = ENVIRONMENTS.load("repository")
@@ -189,8 +190,10 @@ def test_what_an_earlier_call_returns_is_known() -> None:
     first, second = made.goal_calls
     name = next(iter(second.arguments))
     taken = replace(made, goal=Rubric(made.goal.criteria, (first, Call(second.name, {name: "ZX-4711-Q"}))), id="")
-    assert ungrounded(tools, taken, ()) and ungrounded(tools, taken, (Result("{}", {}),))
-    assert ungrounded(tools, taken, (Result("", {"found": {"id": "ZX-4711-Q"}}),)) == []
+    assert ungrounded(tools, taken.user, taken.goal_calls, ()) and ungrounded(
+        tools, taken.user, taken.goal_calls, (Result("{}", {}),)
+    )
+    assert ungrounded(tools, taken.user, taken.goal_calls, (Result("", {"found": {"id": "ZX-4711-Q"}}),)) == []
 
 
 def test_calls_that_break_a_document_or_are_too_large_are_refused() -> None:

@@ -247,7 +247,9 @@ def test_tasks_that_are_judged_at_the_end_are_looked_over(tmp_path):
     check(tmp_path, sound, rubric, drawn.as_json())
     report = check_file(tmp_path / "tasks.jsonl", ENVIRONMENTS, variants=True)
     assert report.ok and report.facts["variable"] == 1 and report.facts["training"] == 3
-    assert "line 2 cannot be varied: it has no ground truth by turn, and was not drawn" in " ".join(report.notes)
+    assert "line 2 cannot be varied: it has no ground truth by turn, no witness, and was not drawn" in " ".join(
+        report.notes
+    )
     report = check(
         tmp_path,
         {**sound, "goal": {"checks": [{"name": "bill_is_torn"}]}},

@@ -1,0 +1,89 @@
+"""Do variants pay in generated worlds? nano on scenarios of worlds drawn by chance, scored in worlds that it never saw.
+
+Claim: with RODS, GRPO gains more held-out progress than the same steps on the originals alone. Anchor: the condition
+*static tasks* of experiments/worlds/conditions.toml: the same worlds, originals, steps, rollouts and draws, and no
+variants.
+Command: `python -m bench.nano_worlds` (both conditions, ten random seeds, two runs at a time), with the options of
+`python -m bench.nano_loop`, whose runs it makes.
+
+Every random seed has worlds of its own (`rods env generate`): those that are trained in, and as many whose scenarios
+are held out. All runs begin with one warm-started policy, which has seen other worlds of the same topics. Differences
+are paired by random seed, with intervals of 95 % (Student's t).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from bench.nano_loop import ROOT, RUNS, Line, Study, Values, by_condition, main, measured, signed
+from console.verbs.generate import generate_worlds
+from evaluation.scoring import estimate
+
+WORLDS, HELD_OUT, SCENARIOS = 12, 6, 8  # of one random seed; held-out ones among them; scenarios drawn in each
+REQUESTS = 2  # of a scenario, at most
+DRAWING = threading.Lock()
+
+
+class WorldStudy(Study):
+    """One whose random seeds have worlds, too: their tasks are those of one file a seed."""
+
+    def configuration(self, name: str, seed: int, more: Mapping[str, Values] | None = None) -> Values:
+        values = super().configuration(name, seed, more)
+        return {**values, "data": {**values["data"], "tasks": f"tasks-{seed}.jsonl"}}
+
+
+STUDY = WorldStudy(ROOT / "experiments" / "worlds", "nano_worlds")
+
+
+def measured_in_worlds(path: Path, condition: str, seed: int, values: Values) -> Line:
+    """As `measured`, after the worlds of this random seed were drawn."""
+    folder = Path.cwd()
+    with DRAWING:
+        if not (tasks := folder / values["data"]["tasks"]).exists():
+            generate_worlds(
+                folder, worlds=WORLDS, scenarios=SCENARIOS, requests=REQUESTS, held_out=HELD_OUT, random_seed=seed
+            )
+            (folder / "tasks.jsonl").rename(tasks)
+    return measured(folder / path.name, condition, seed, values)
+
+
+def table(lines: Sequence[Line], study: Study) -> Iterator[str]:
+    """Held-out progress at start and end, and what the gain comes from, as Markdown."""
+    if not lines:
+        return
+    by_name = by_condition(lines)
+    columns = ["condition", "seeds", "start", "end", "gained", "RODS over it", "groups that vary"]
+    columns += ["variants written", "injected", "retired"]
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'---|' * len(columns)}"
+    for name in study.conditions:
+        if not (mine := by_name.get(name)):
+            continue
+        anchor, every = by_name.get(study.anchor, {}), list(mine.values())
+        over = [
+            anchor[seed]["end"]["all"] - line["end"]["all"] for seed, line in sorted(mine.items()) if seed in anchor
+        ]
+        cells = [
+            name,
+            str(len(every)),
+            *(f"{_mean(line[which]['all'] for line in every):.3f}" for which in ("start", "end")),
+            signed(estimate([line["end"]["all"] - line["start"]["all"] for line in every])),
+            signed(estimate(over)) if over and name != study.anchor else "",
+            f"{_mean(line['varied'] for line in every):.0%}",
+            *(f"{_mean(line['variants'][what] for line in every):.0f}" for what in ("accepted", "injected", "retired")),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _mean(values: Iterator[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
+
+
+if __name__ == "__main__":
+    (RUNS / "nano_worlds").mkdir(parents=True, exist_ok=True)
+    os.chdir(RUNS / "nano_worlds")  # a generated world is looked for from the current folder
+    main(STUDY, table, quick=("RODS", "static tasks"), train=measured_in_worlds)

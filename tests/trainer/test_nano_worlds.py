@@ -1,0 +1,55 @@
+"""nano's teacher in generated worlds: well-formed conversations whose carelessness is what it says."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from rods import dialects
+from rods.config import parse_config
+from tests.worlds.generated.seeds import drawn
+from trainer.nano import model
+from trainer.nano.warm_start import recipe
+from trainer.nano.worlds import careless, demonstrations
+from worlds.checking.scenarios import scenario_of
+
+
+def test_a_careful_teacher_earns_everything_and_a_careless_one_less() -> None:
+    earned = {}
+    for carelessness in (0.0, 1.0):
+        traces = next(demonstrations(3, dialects.load("compact"), carelessness, worlds=1, each=8))
+        assert traces and {trace.end for trace in traces} == {"finished"}
+        earned[carelessness] = sum(trace.resolved == trace.expected for trace in traces) / len(traces)
+    assert earned == {0.0: 1.0, 1.0: 0.0}
+
+
+def test_a_skipped_look_up_passes_the_label_and_is_refused(tmp_path: Path) -> None:
+    with drawn(tmp_path) as (environment, tasks):
+        refused = 0
+        for number, task in enumerate(tasks):
+            scenario = scenario_of(task)
+            assert scenario is not None
+            instance = environment.reset(task.state)
+            calls = careless(environment, scenario, 1.0, random.Random(number))
+            assert all(not environment.tools()[call.name].reads for call in calls)
+            results = [instance.call(call) for call in calls]
+            refused += sum(result.error == "tool" for result in results)
+        assert refused
+
+
+def test_a_world_that_was_never_shown_has_tools_of_known_words() -> None:
+    tokenizer = model.build_tokenizer([" find_book title= set_loan_days"], model.PARTS, model.ENTRIES)
+    tokens = tokenizer.tokenize(" find_loan loan= B12")
+    assert (
+        tokens[:2] == [" find", "_loan"]
+        and tokenizer.decode(tokenizer(" find_loan K9")["input_ids"]) == " find_loan K9"
+    )
+
+
+def test_where_the_warm_start_is_belongs_to_its_recipe() -> None:
+    plain, there = (parse_config({"policy": {"warm_start": where}}, where="test") for where in ("desk", "generated"))
+    assert recipe(plain) != recipe(there)
+    with pytest.raises(Exception, match="has no demonstrations of recoveries"):
+        parse_config({"policy": {"warm_start": "generated", "recoveries": 0.5}}, where="test")

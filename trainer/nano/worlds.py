@@ -1,0 +1,142 @@
+"""The careless teacher in generated worlds: demonstrations of scenarios that are drawn by chance, in worlds that no run
+has.
+
+A scenario's witness does one request after the other: look-ups, then the change that they are for. In `carelessness`
+of the requests the teacher is careless, in one of two ways: it skips the look-ups and passes the label in place of the
+key, which the world refuses, or it leaves the request out. A request whose change needs no look-up can only be left
+out, and what takes a key from a call that failed is left out with it. Everything is told at once; nobody is asked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rods.calls import Call
+from rods.canonical import keyed_random
+from rods.config import Sandbox
+from rods.dialects.base import Dialect
+from rods.environments import addressed
+from rods.environments.base import Environment, Result
+from rods.environments.loading import Environments
+from rods.episode.drivers import Job, run_lockstep
+from rods.episode.engine import NeedText, Reply, Trace
+from rods.episode.goals import goal_of
+from rods.tasks import OpenTask
+from worlds.checking.scenarios import Controlled, Scenario, WitnessCall
+from worlds.generated.assembly import assembled
+from worlds.generated.scenarios import draw_scenario, task
+from worlds.generated.skeletons import draw_skeleton
+
+WORLDS = 60  # that are demonstrated
+EACH = 160  # scenarios drawn in each
+TOGETHER = 4  # worlds whose demonstrations are mixed
+CHUNKS = WORLDS // TOGETHER
+ENTRIES = 1600  # of the tokenizer: all words of all topics
+REQUESTS = (1, 2)  # of a scenario
+DONE = "done"
+CONFINED = Sandbox(workers=1, seconds=10.0)
+
+
+def demonstrations(
+    random_seed: int, dialect: Dialect, carelessness: float, worlds: int = WORLDS, each: int = EACH
+) -> Iterator[list[Trace]]:
+    """Endless demonstrations, those of some worlds at a time; after `worlds` worlds the same come again."""
+    fresh = keyed_random(random_seed, "warm start worlds").getrandbits(60)
+    kept: list[list[Trace]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for first in range(0, worlds, TOGETHER):
+            numbers = range(first, min(first + TOGETHER, worlds))
+            traces = [_in_world(Path(folder), fresh, number, dialect, carelessness, each) for number in numbers]
+            kept.append(list(itertools.chain.from_iterable(traces)))
+            yield kept[-1]
+    yield from itertools.cycle(kept)
+
+
+def _in_world(
+    folder: Path, random_seed: int, number: int, dialect: Dialect, carelessness: float, each: int
+) -> list[Trace]:
+    skeleton = draw_skeleton(random_seed, number)
+    name = addressed.keep(assembled(skeleton), folder)
+    rng = keyed_random(random_seed, "teacher", number)
+    with Environments(CONFINED) as environments:
+        environment = environments.load(f"{folder}/{name}")
+        drawn = (draw_scenario(skeleton, environment, random_seed, scenario, REQUESTS) for scenario in range(each))
+        scenarios = [scenario for scenario in drawn if scenario is not None]
+        tasks = [task(skeleton, environment, scenario, Controlled(())) for scenario in scenarios]
+        plans = [
+            [dialect.write([call]) for call in careless(environment, scenario, carelessness, rng)]
+            for scenario in scenarios
+        ]
+        return _shown(environment, tasks, plans, dialect)
+
+
+def _shown(
+    environment: Environment, tasks: Sequence[OpenTask], plans: Sequence[list[str]], dialect: Dialect
+) -> list[Trace]:
+    """One episode a task: its plan's replies, then the end."""
+    left = [iter([*plan, dialect.answer(DONE)]) for plan in plans]
+
+    def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
+        return [Reply(next(left[job])) for job, _ in waiting]
+
+    return run_lockstep([Job(one, environment, dialect, goal_of(environment, one)) for one in tasks], complete)
+
+
+def careless(environment: Environment, scenario: Scenario, carelessness: float, rng: random.Random) -> list[Call]:
+    """The calls of the teacher, as they went in the scenario's own world."""
+    instance = environment.reset(dict(scenario.state))
+    results: dict[int, Result] = {}
+    made: list[Call] = []
+
+    def make(number: int, call: Call) -> None:
+        made.append(call)
+        results[number] = instance.call(call)
+
+    for request in _requests(environment, scenario.witness):
+        flawed, change = rng.random() < carelessness, request[-1]
+        if flawed and (len(request) == 1 or rng.random() < 0.5):
+            continue
+        for number in request[:-1] if not flawed else ():
+            if (call := _taken(scenario.witness[number], results)) is not None:
+                make(number, call)
+        wanted = scenario.witness[change]
+        if flawed:
+            unread = {name: _label(scenario, source) for name, source in wanted.takes.items() if source in request}
+            known = {name: source for name, source in wanted.takes.items() if source not in request}
+            wanted = WitnessCall(Call(wanted.call.name, {**wanted.call.arguments, **unread}), known)
+        if (call := _taken(wanted, results)) is not None:
+            make(change, call)
+    return made
+
+
+def _requests(environment: Environment, witness: Sequence[WitnessCall]) -> Iterator[list[int]]:
+    """The numbers of the calls of each request: its look-ups, and last its change."""
+    tools, request = environment.tools(), list[int]()
+    for number, each in enumerate(witness):
+        request.append(number)
+        if not tools[each.call.name].reads:
+            yield request
+            request = []
+
+
+def _label(scenario: Scenario, number: int) -> str:
+    """What the user calls the thing that look-up `number` begins with."""
+    while takes := scenario.witness[number].takes:
+        number = next(iter(takes.values()))
+    return str(next(iter(scenario.witness[number].call.arguments.values())))
+
+
+def _taken(wanted: WitnessCall, results: dict[int, Result]) -> Call | None:
+    """The call with the keys that the calls before have really shown; None where one of them was not made, or
+    failed."""
+    arguments = dict(wanted.call.arguments)
+    for name, source in wanted.takes.items():
+        if source not in results or results[source].error is not None:
+            return None
+        if isinstance(results[source].value, str):  # else it is one of several keys that were shown
+            arguments[name] = results[source].value
+    return Call(wanted.call.name, arguments)
