@@ -31,7 +31,7 @@ from worlds.written.writing import find_topics, placed, with_checks
 TEXTS = ["Lend me the book about clouds until friday.", "Move my appointment with the vet to monday.", "Rhyme on blue."]
 STAGES = sorted(path.stem for path in FOLDER.glob("*.txt") if path.stem.startswith(("topic_", "world_", "scenario_")))
 BRIEF = Writing(rounds=4, tries=2, corrections=1, witness_tries=1, witness_calls=4)
-TOKENS = {"world_plan": 1_600, "world_state": 700, "scenario_state": 900, "topic_filter": 120, "world_tester": 160}
+SHORT = {"topic_filter": 60, "topic_inference": 120, "world_tester": 100, "scenario_solver": 100}  # tokens
 SANDBOX = Sandbox(workers=1, seconds=20.0)
 
 
@@ -82,7 +82,7 @@ def asked(folder: Path) -> dict[str, tuple[int, int]]:
 async def test_a_small_model_goes_through_every_stage_beside_the_stub(
     served: Endpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = WriterRoles(**{stage: Role(reason=60, tokens=TOKENS.get(stage, 400)) for stage in STAGES})
+    small = WriterRoles(**{stage: Role(reason=60, tokens=SHORT.get(stage, 400)) for stage in STAGES})
     with (
         Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub,
         WritingRecord(tmp_path / "stub") as record,
