@@ -15,7 +15,7 @@ WORKER_STALLED = 60.0  # by the clock: a worker that has not had that CPU time b
 RUNAWAY_CALL = 3.0  # `rods env check` kills a process whose call goes on. Above SLOW_CALL
 
 # Worker processes of environments.
-WORKER_START = 20.0  # until a new process answers its opening request: a cold interpreter on a busy machine
+WORKER_START = 60.0  # until a new process answers its opening request: a cold interpreter on a busy machine
 SERVER_START = 60.0  # the same for an MCP server, whose packages are somebody else's. Below HANGS
 WORLD_REMADE = 60.0  # more for a request whose world must be made anew first: start, state, calls, in all
 

@@ -26,6 +26,7 @@ from buffers.run import runfolder
 from buffers.run.heartbeat import ProcessLocation
 from rods import dialects
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
+from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
@@ -137,8 +138,12 @@ class Run:
             raise RefusedError(why, where=str(self.path), remedy="start the same command again")
 
     def check_environments(self) -> None:
-        """Raises RefusedError when an installed environment is not the version that the run was created with."""
+        """Raises RefusedError when an installed environment is not the version that the run was created with. The file
+        of a generated world is looked at, and no process started: its address covers all that it is."""
         for name, recorded in self.manifest["environments"].items():
+            if addressed.address_of(name) is not None:
+                addressed.source_of(name, self.environments.folders)
+                continue
             installed = self.environments.load(name).hash
             if installed != recorded:
                 raise RefusedError(

@@ -74,6 +74,8 @@ class Sandbox(Section):
     environments: tuple[str, ...] = ()  # names such as "package.module:factory" or "file.py:factory"
     lowest_tier: Literal["limits", "landlock", "bubblewrap"] = "landlock"  # a machine that cannot do so much is refused
     workers: int = Field(2, ge=1)  # processes an environment; each has a second one waiting behind it
+    # processes of all environments together, those that wait among them: whoever was asked the longest ago leaves
+    processes: int = Field(32, ge=1)
     seconds: float = Field(1.0, gt=0)  # a call may take
     memory_bytes: int = Field(512 << 20, ge=64 << 20)  # address space of a process
     readable: tuple[str, ...] = ()  # more files and folders that they may read; packages are among them anyway

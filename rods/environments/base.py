@@ -169,20 +169,19 @@ def reference(environment: Environment) -> EnvironmentRef:
 
 
 T = TypeVar("T")
-_KEPT = 8  # environments whose derived values are kept
+_DERIVED = "_derived_values"  # the attribute that holds them
 
 
 def kept(derive: Callable[[Environment], T]) -> Callable[[Environment], T]:
-    """A decorator for pure functions of an environment: the value is computed once an object, and kept for the last few
-    objects. By identity and not by name: a confined environment has the name of the one that it confines."""
-    found: dict[int, tuple[Environment, T]] = {}  # by identity; the object is held, so that its id stays its own
+    """A decorator for pure functions of an environment: the value is computed once an object, and lives in it and as
+    long. Not by name: a confined environment has the name of the one that it confines. An object without a `__dict__`
+    keeps nothing."""
 
     @wraps(derive)
     def derived(environment: Environment) -> T:
-        if id(environment) not in found:
-            if len(found) >= _KEPT:
-                found.clear()
-            found[id(environment)] = environment, derive(environment)
-        return found[id(environment)][1]
+        values: dict[Any, T] = getattr(environment, "__dict__", {}).setdefault(_DERIVED, {})
+        if derive not in values:
+            values[derive] = derive(environment)
+        return values[derive]
 
     return derived

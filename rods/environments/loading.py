@@ -15,6 +15,7 @@ from rods.functions import made_by, named_function
 
 if TYPE_CHECKING:
     from rods.config import Sandbox
+    from rods.environments.workers.pool import Pool, Spares
 
 BUILT_IN = ("desk", "bfcl", "repository")  # "NAME" is short for "worlds.NAME:environment"
 # what makes an environment of the files that its name leads to, by how the name ends
@@ -30,13 +31,16 @@ class Environments:
 
     Those that `sandbox` names, and generated ones (`addressed`), run in confined worker processes (docs/sandbox.md),
     the others in this process. The files of generated ones are looked for below `folders`, then from the current one.
-    Two objects with different settings can be used side by side. As a context manager it ends their processes;
-    otherwise they end with this process.
+    There are no more processes at a time than `sandbox` says: the environment that was asked the longest ago gives up
+    its own, and is the same when it comes back. Two objects with different settings can be used side by side. As a
+    context manager it ends their processes; otherwise they end with this process.
     """
 
     def __init__(self, sandbox: Sandbox | None = None, *folders: Path) -> None:
         self.folders: tuple[Path, ...] = folders
         self._sandbox = sandbox
+        self._spares: Spares | None = None  # for generated worlds, whichever is needed next
+        self._pool: Pool | None = None
         self._made: dict[str, Environment] = {}
 
     def load(self, name: str) -> Environment:
@@ -85,6 +89,7 @@ class Environments:
 
     def _confine(self, name: str, factory: str, sandbox: Sandbox, source: str | None = None) -> Environment:
         from rods.environments.sandbox.confined import confined
+        from rods.environments.workers.pool import Pool, Spares
 
         if name == "bfcl":
             raise UserError(
@@ -94,6 +99,9 @@ class Environments:
             )
         if source is None and (file := factory.rpartition(":")[0]).endswith(".py"):
             factory = str(Path(file).absolute()) + factory.removeprefix(file)  # the process starts elsewhere
+        if self._pool is None:
+            self._pool = Pool(sandbox.processes)
+            self._spares = Spares(sandbox.workers, self._pool, ahead=True)
         return confined(
             factory,
             source=None if source is None else addressed.text_of(source),
@@ -102,4 +110,5 @@ class Environments:
             seconds=sandbox.seconds,
             memory=sandbox.memory_bytes,
             readable=sandbox.readable,
+            spares=Spares(sandbox.workers, self._pool) if source is None else self._spares,
         )

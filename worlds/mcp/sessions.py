@@ -42,6 +42,7 @@ except ImportError:
 
 _FROZEN = Path(__file__).parent / "frozen"  # what freezes clock and chance in processes of Python and Node
 _THREADS = 8  # that start and end sessions
+_WAITING = 16  # servers that wait at most, of all pools of this process together
 _PAUSE = 0.5  # seconds from taking a session to starting another, which takes half a second of a processor
 _SAID = 500  # last characters of a server's complaint
 __all__ = ["Answer", "Pool", "Refusal", "Session", "end_all"]
@@ -199,7 +200,8 @@ class Session:
 
 
 class Pool:
-    """Sessions of one server that are started and wait, `server.warm` of them; one that is taken is replaced."""
+    """Sessions of one server that are started and wait, `server.warm` of them; one that is taken is replaced. Where too
+    many wait in all pools together, those end whose server was taken the longest ago."""
 
     def __init__(self, server: Description) -> None:
         self.server = server
@@ -207,6 +209,7 @@ class Pool:
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._closed = False
+        self._used = 0.0
         _pools.add(self)
 
     def take(self) -> Session:
@@ -215,6 +218,7 @@ class Pool:
             if self._owner != os.getpid():  # a forked copy: these are its parent's
                 self._waiting.clear()
                 self._owner = os.getpid()
+            self._used = time.monotonic()
             session = self._waiting.popleft() if self._waiting else Session(self.server)
         session.wait()
         if self.server.warm:
@@ -233,6 +237,17 @@ class Pool:
         with self._lock:
             while not self._closed and len(self._waiting) < self.server.warm:
                 self._waiting.append(Session(self.server))
+        others = sorted((pool for pool in list(_pools) if pool is not self), key=lambda pool: pool._used)
+        for pool in others:
+            while sum(len(each._waiting) for each in (self, *others)) > _WAITING and pool._end_one():
+                pass
+
+    def _end_one(self) -> bool:
+        with self._lock:
+            if not self._waiting:
+                return False
+            self._waiting.pop().end()
+            return True
 
     def close(self) -> None:
         with self._lock:

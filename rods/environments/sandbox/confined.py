@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 from rods.deadlines import SLOW_CALL
 from rods.environments.sandbox.environment import Sandboxed
 from rods.environments.workers import confining, seccomp
+from rods.environments.workers.pool import Spares
 from rods.environments.workers.worker import Confinement
 from rods.errors import UserError
 
@@ -42,6 +43,7 @@ def confined(
     seconds: float = SLOW_CALL,
     memory: int = 512 << 20,
     readable: Sequence[str] = (),
+    spares: Spares | None = None,
     tier: Tier | None = None,
 ) -> Sandboxed:
     """The environment made by `factory` ("package.module:function"), locked in as well as this machine can, or just
@@ -57,7 +59,7 @@ def confined(
             remedy=f"install bubblewrap, or accept that the code can do what this user can: lowest_tier = {tier!r}",
         )
     kept_in = confinement(factory if source is None else None, tier, readable)
-    return Sandboxed(factory, kept_in, source=source, workers=workers, seconds=seconds, memory=memory)
+    return Sandboxed(factory, kept_in, source=source, workers=workers, seconds=seconds, memory=memory, spares=spares)
 
 
 def confinement(factory: str | None, tier: Tier, readable: Sequence[str] = ()) -> Confinement:

@@ -21,8 +21,9 @@ from rods.calls import Call
 from rods.deadlines import SLOW_CALL, WORLD_REMADE
 from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.sandbox.host import REFUSAL, TARGET, of, tool_from_json
+from rods.environments.workers.pool import Spares
 from rods.environments.workers.serving import dumps
-from rods.environments.workers.worker import Confinement, Overrun, Replaced, Spares, Worker
+from rods.environments.workers.worker import Confinement, Overrun, Replaced, Worker
 from rods.errors import InfrastructureError, RodsError, Unsupported
 from rods.faults import CALL_ERRORS
 
@@ -45,9 +46,10 @@ class Sandboxed:
     """The environment made by `factory` ("package.module:function"; "file.py:function", perhaps with the file's text as
     `source`), in `workers` processes.
 
-    `seconds` a request may take, `memory` bytes of address space a process, `reply_bytes` of JSON in an answer. As many
-    processes again wait to replace lost ones. Raises InfrastructureError when they do not start, with what the factory
-    raised.
+    `seconds` a request may take, `memory` bytes of address space a process, `reply_bytes` of JSON in an answer.
+    `spares` (by default as many again) wait to replace lost processes: with the environment loaded, or with a `source`
+    ready to load any, so that several environments may share them. Raises InfrastructureError when they do not start,
+    with what the factory raised.
     """
 
     def __init__(
@@ -60,9 +62,11 @@ class Sandboxed:
         seconds: float = SLOW_CALL,
         memory: int = 512 << 20,
         reply_bytes: int = 4 << 20,
+        spares: Spares | None = None,
     ) -> None:
         self.factory = factory
-        self._spares = Spares(workers)
+        self._spares = spares or Spares(workers)
+        load: list[Any] = [[], "load", factory, source]
         self._cells = [
             _Cell(
                 Worker(
@@ -70,7 +74,8 @@ class Sandboxed:
                     seconds=seconds,
                     memory=memory,
                     reply_bytes=reply_bytes,
-                    opening=[[], "load", factory, source],
+                    opening=load if source is None else [[], "prepare"],
+                    loading=None if source is None else load,
                     confinement=confinement,
                     spares=self._spares,
                 ),
@@ -131,13 +136,16 @@ class _Cell:
         self.repeatable = True
         self.lacking: frozenset[str] = frozenset()  # requests that the environment declares it cannot answer
         self.gone: list[int] = []
+        self.living: set[int] = set()  # worlds that were made, and may be among the `gone`
         self.numbers = itertools.count()
+        worker.held = self._held
 
     def ask(self, generation: int, until: float, *request: Any, seconds: float | None = None) -> Any:
         """Raises Replaced, Unsupported, StateRefused (a refused state), or InfrastructureError for anything else."""
         gone: list[int] = []
         while self.gone:
             gone.append(self.gone.pop())
+        self.living.difference_update(gone)
         do = request[0]
         try:
             answer = self.worker.call([gone, *request], generation=generation, seconds=seconds, until=until)
@@ -150,6 +158,10 @@ class _Cell:
         if type(answer) is list and len(answer) == 1 and type(answer[0]) is str and len(answer[0]) <= REFUSAL:
             raise self._refusal(do, answer[0])
         raise self.disbelieve(do)
+
+    def _held(self) -> bool:
+        """Whether a world would be lost with the process."""
+        return not self.repeatable and not self.living.issubset(self.gone)
 
     def _refusal(self, do: str, text: str) -> RodsError:
         """An honest `host` refuses nothing else than the first two; but its process is that of foreign code."""
@@ -197,6 +209,7 @@ class ConfinedWorld:
         with self._cell.worker.turn:
             self._ask("fork", self._number, fresh._number)
             fresh._generation = self._generation
+            self._cell.living.add(fresh._number)
         return fresh
 
     def same_state(self, other: Instance) -> bool:
@@ -239,6 +252,7 @@ class ConfinedWorld:
             patience = min(cell.worker.seconds * (1 + len(self._calls)), WORLD_REMADE)
             cell.ask(generation, until, "replay", self._number, self._calls, seconds=patience)
         self._generation = generation
+        cell.living.add(self._number)
 
 
 def _is_failure(text: str, error: Any) -> bool:

@@ -1,13 +1,14 @@
 """Inside a confined worker: one environment and the worlds made of it, each known by a number.
 
-Requests are lists: ["load", "package.module:factory", text of its file or null], ["reset", world, state], ["call",
-world, tool, arguments], ["replay", world, [[tool, arguments], …]], ["fork", world, new], ["same", world, other],
-["snapshot", world], each with the numbers of worlds that are no longer referenced in front. A refusal that belongs to
-the environment's contract comes back as [text], which no answer but a call's looks like.
+Requests are lists: ["prepare"], ["load", "package.module:factory", text of its file or null], ["reset", world, state],
+["call", world, tool, arguments], ["replay", world, [[tool, arguments], …]], ["fork", world, new], ["same", world,
+other], ["snapshot", world], each with the numbers of worlds that are no longer referenced in front. A refusal that
+belongs to the environment's contract comes back as [text], which no answer but a call's looks like.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import orjson
@@ -88,7 +89,13 @@ def _snapshot(world: int) -> dict[str, Any]:
     return _worlds[world].snapshot()
 
 
+def _prepare() -> None:
+    """Imports what generated worlds are made of, before any of them is known."""
+    importlib.import_module("rods.environments.typed")
+
+
 _ANSWERS: dict[str, Any] = {
+    "prepare": _prepare,
     "load": _load,
     "reset": _reset,
     "replay": _replay,

@@ -112,7 +112,8 @@ class Child:
                 end.close()
         self.owner = os.getpid()
         self.ready = False
-        self.opened: Any = None  # the answer to the opening request
+        self.opened: Any = None  # the answer to the opening request, or to what it was to load
+        self.loaded = False
         self._cpu = order.cpu
         self._patience = 0.0
         self._number = 0  # of the request whose reply comes next
@@ -134,6 +135,18 @@ class Child:
         self.ready = True
         if self.process.stderr is not None:
             self.process.stderr.close()
+
+    def load(self, request: bytes, seconds: float) -> None:
+        """A second opening request, to one that is ready. Raises InfrastructureError; it has ended then."""
+        try:
+            status, value = self._ask(request, seconds, _OPENING_BYTES)
+        except (Overrun, Gone) as error:
+            self.kill()
+            raise InfrastructureError(f"the worker process did not start: {error}") from error
+        if status != "ok":
+            self.kill()
+            raise InfrastructureError(f"the worker process did not start: {value}")
+        self.opened, self.loaded = value, True
 
     def ask(self, request: bytes, seconds: float, reply_bytes: int) -> tuple[str, Any]:
         if not self._cpu:

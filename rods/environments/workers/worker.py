@@ -18,12 +18,12 @@ import math
 import os
 import threading
 import time
-from collections import deque
-from concurrent.futures import Future
+from collections.abc import Callable
 from typing import Any
 
 from rods.deadlines import WORKER_CALL, WORKER_START
-from rods.environments.workers.child import Child, Confinement, Gone, Order, Overrun, start, start_soon
+from rods.environments.workers.child import Child, Confinement, Gone, Order, Overrun
+from rods.environments.workers.pool import Spares
 from rods.environments.workers.serving import dumps
 from rods.errors import InfrastructureError, RodsError
 
@@ -34,57 +34,17 @@ class Replaced(RodsError):
     """The child that a request was meant for has ended, and its state with it. The request was not made."""
 
 
-class Spares:
-    """Keeps `count` children started and waiting for the workers that share them, all of one order: starting one takes
-    tens of milliseconds, taking one that waits takes none. With as many as there are workers, all of these may be
-    replaced at the same time, or one of them so many times in a row. Safe to share between threads; after a fork the
-    new process begins with none."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self._waiting: deque[Future[Child]] = deque()
-        self._owner = os.getpid()
-        self._lock = threading.Lock()
-
-    def take(self, order: Order) -> Child:
-        """The one that has waited the longest, or a new one. Raises InfrastructureError when none can be started."""
-        with self._lock:
-            self._forget_those_of_another_process()
-            while self._waiting:
-                child = self._waiting.popleft().result()
-                if child.process.poll() is None:
-                    return child
-        return start(order)
-
-    def fill(self, order: Order) -> None:
-        """Starts what is missing, without waiting for it."""
-        with self._lock:
-            self._forget_those_of_another_process()
-            while len(self._waiting) < self.count:
-                self._waiting.append(start_soon(order))
-
-    def close(self) -> None:
-        with self._lock:
-            self._forget_those_of_another_process()
-            while self._waiting:
-                with contextlib.suppress(InfrastructureError):
-                    self._waiting.popleft().result().kill()
-
-    def _forget_those_of_another_process(self) -> None:
-        if self._owner != os.getpid():
-            self._waiting.clear()
-            self._owner = os.getpid()
-
-
 class Worker:
     """One child process that runs `target` ("package.module:function", JSON to JSON).
 
     `seconds` a request may take, `memory` bytes of address space, `reply_bytes` of JSON in the reply. `opening` is a
-    first request to every child. With `cpu` the seconds are the child's CPU time: on a busy machine a request takes as
-    long as it takes, up to `deadlines.WORKER_STALLED` by the clock; then the machine is at fault. `spares` are children
-    that wait to replace it, shared with other workers of the same order; without them a replacement has to be started.
-    Safe to share between threads: requests wait for each other, and who holds `turn` may make several in a row. After a
-    fork each process starts a child of its own. `generation` counts the children.
+    first request to every child, while it waits or is started; `loading` one more when this worker takes it. With `cpu`
+    the seconds are the child's CPU time: on a busy machine a request takes as long as it takes, up to
+    `deadlines.WORKER_STALLED` by the clock; then the machine is at fault. `spares` are children that wait to replace
+    it, shared with other workers of the same order; without them a replacement has to be started. Their pool may take
+    the child of a worker that rests (`leave`), unless that is `held`. Safe to share between threads: requests wait for
+    each other, and who holds `turn` may make several in a row. After a fork each process starts a child of its own.
+    `generation` counts the children.
     """
 
     def __init__(
@@ -95,6 +55,7 @@ class Worker:
         memory: int = 1 << 30,
         reply_bytes: int = 1 << 20,
         opening: Any = None,
+        loading: Any = None,
         confinement: Confinement | None = None,
         spares: Spares | None = None,
         cpu: bool = False,
@@ -102,6 +63,9 @@ class Worker:
         self.seconds, self.reply_bytes = seconds, reply_bytes
         self._spares = spares or Spares(0)
         self._order = Order(target, seconds, memory, reply_bytes, opening, confinement, cpu)
+        self._loading = None if loading is None else dumps(loading)
+        self.held: Callable[[], bool] = lambda: False  # whether what the child knows would be lost with it
+        self.used = 0.0
         self.generation = 0
         self.turn = threading.RLock()
         self._child: Child | None = None
@@ -120,7 +84,7 @@ class Worker:
             for _ in range(3):
                 child = self._child
                 if child is None or not child.ready or child.owner != os.getpid():
-                    child = self._ready_child(_at_most(WORKER_START, until))
+                    child = self._ready_child(until)
                 if generation is not None and generation != self.generation:
                     raise Replaced("the worker process was replaced")
                 patience = _at_most(seconds or self.seconds, until)
@@ -134,6 +98,8 @@ class Worker:
                 except (Overrun, InfrastructureError):
                     self._replace(child)
                     raise
+                finally:
+                    self.used = time.monotonic()
                 break
             else:
                 raise InfrastructureError("worker processes end as soon as they are started")
@@ -150,9 +116,23 @@ class Worker:
     def open(self) -> Any:
         """Starts the child now, so that the first request does not pay for it. The answer to the opening request."""
         with self.turn:
-            return self._ready_child(WORKER_START).opened
+            return self._ready_child(math.inf).opened
 
     warm = open
+
+    def leave(self) -> bool:
+        """Ends its child, unless it is at work or `held`: the next request takes another one."""
+        if not self.turn.acquire(blocking=False):
+            return False
+        try:
+            child = self._child
+            if child is None or child.owner != os.getpid() or self.held():
+                return False
+            self.close()
+            self.generation += 1
+            return True
+        finally:
+            self.turn.release()
 
     @property
     def pid(self) -> int | None:
@@ -169,14 +149,18 @@ class Worker:
         self._child = None
         self.generation += 1
         with contextlib.suppress(InfrastructureError):  # without waiting for it: the next request finds it warm
-            self._child = self._spares.take(self._order)
+            self._child = self._spares.take(self._order, time.monotonic())
 
-    def _ready_child(self, seconds: float) -> Child:
+    def _ready_child(self, until: float) -> Child:
         child = self._child
         if child is None or child.owner != os.getpid() or (not child.ready and child.process.poll() is not None):
-            child = self._child = self._spares.take(self._order)
+            child = self._child = self._spares.take(self._order, until)
             self.generation += 1
-        child.wait_until_ready(seconds)
+        self._spares.pool.occupied(self)
+        child.wait_until_ready(_at_most(WORKER_START, until))
+        if self._loading is not None and not child.loaded:
+            child.load(self._loading, _at_most(WORKER_START, until))
+        self.used = time.monotonic()
         self._spares.fill(self._order)
         return child
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,11 @@ def test_what_is_derived_from_an_environment_is_kept_for_the_object() -> None:
 
     one, other = (Environments().load(TOY + "environment") for _ in range(2))
     assert [count(one), count(one), count(other), count(one)] == [1, 1, 2, 1]
-    for _ in range(20):  # many others: the oldest are dropped
-        count(Environments().load(TOY + "environment"))
-    assert count(one) > 3
+    many = [Environments().load(TOY + "environment") for _ in range(300)]
+    assert [count(each) for each in many] == [*range(3, 303)] and [count(each) for each in many] == [*range(3, 303)]
+    assert count(one) == 1
+    gone = weakref.ref(other)
+    asked.clear()
+    del other
+    gc.collect()
+    assert gone() is None  # with what was derived of it

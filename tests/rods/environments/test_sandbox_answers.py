@@ -18,7 +18,7 @@ from rods.environments.base import Result
 from rods.environments.sandbox import environment as module
 from rods.environments.sandbox.confined import confined
 from rods.environments.sandbox.environment import ConfinedWorld, Sandboxed
-from rods.environments.workers import worker
+from rods.environments.workers import pool
 from rods.environments.workers.child import Child, Confinement, Order
 from rods.environments.workers.serving import HEADER
 from rods.errors import InfrastructureError, Unsupported
@@ -186,8 +186,8 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Line:
         future.set_result(FuzzedChild(made))
         return future
 
-    monkeypatch.setattr(worker, "start", lambda order: FuzzedChild(made))
-    monkeypatch.setattr(worker, "start_soon", soon)
+    monkeypatch.setattr(pool, "start", lambda order: FuzzedChild(made))
+    monkeypatch.setattr(pool, "start_soon", soon)
     return made
 
 

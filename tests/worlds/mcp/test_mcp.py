@@ -188,6 +188,22 @@ def test_a_changed_tool_list_is_refused(described: Path) -> None:
         Environments().load(str(changed))
 
 
+def test_servers_that_wait_for_a_world_unused_longest_end_first(described: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("worlds.mcp.sessions._WAITING", 1)
+    found = orjson.loads(described.read_bytes())
+    names = [described.with_name(f"warm{number}.json") for number in range(2)]
+    before = set(_servers())
+    for name in names:
+        name.write_bytes(orjson.dumps({**found, "warm": 1}))
+    with Environments() as environments:
+        one, other = (environments.load(str(name)) for name in names)
+        for each in (one, other):
+            each.inner.warm()
+        _await(lambda: len(set(_servers()) - before) == 1)
+        assert not one.inner._pool._waiting and other.inner._pool._waiting
+        assert one.reset(None).call(Call("read_marks", {})).error is None  # it comes back
+
+
 def test_two_connections_to_one_address_give_equal_verdicts_with_other_handles(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
