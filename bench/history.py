@@ -34,7 +34,7 @@ from buffers.run.runfolder import OBSERVATIONS, POOL, SEEDS, expanded_segment
 from buffers.trainer_log import TrainerLog
 from daemon.watching import Watch
 from rods.canonical import keyed_random
-from rods.config import parse_config
+from rods.config import Operation, parse_config
 from rods.observations import Group, Rollout
 from rods.rules.order import batch, order_hash, slots, steps_per_epoch
 from rods.tasks import AnyTask
@@ -42,6 +42,7 @@ from worlds import desk
 
 ORIGINALS, LIVE, COHORT, REVIVABLE = 100, 300, 100, 40  # tasks; the last three are variants
 BATCH, ROLLOUTS = 32, 4
+PART = Operation().log_part_bytes
 LEFT = 1_500  # bytes that a variant which has left may leave in memory (docs/decisions/history.md)
 RUNS = Path(__file__).parent.parent / "runs"  # a real disk, as a user's run has
 
@@ -151,7 +152,8 @@ class _Log:
     """One log being written."""
 
     def __init__(self, path: Path) -> None:
-        self.file, self.seq = path.open("wb"), 0
+        self.path, self.seq, self._first = path, 0, 1
+        self.file = path.open("wb")
 
     def put(self, kind: str, **fields: Any) -> int:
         self.seq += 1
@@ -162,6 +164,13 @@ class _Log:
         made: Record = record(kind, **fields)
         self.seq += 1
         self.file.write(line(self.seq, {"id": made["id"], "kind": kind, "first": first, **made}))
+
+    def cut(self) -> None:
+        """Closes a part that is full, as `buffers.log.writer` does; no group is open."""
+        if self.file.tell() >= PART:
+            self.file.close()
+            self.path.rename(self.path.with_name(f"{self.path.stem}.{self._first:012d}.jsonl"))
+            self.file, self._first = self.path.open("wb"), self.seq + 1
 
 
 class History:
@@ -214,6 +223,7 @@ class History:
             retests=[],
             order=order_hash(visited),
         )
+        self.pool.cut()
         steps = steps_per_epoch(len(visited), BATCH)
         for index in range(round(self.passes * steps)):
             self._observe(epoch, [slot.task_id for slot in batch(visited, BATCH, index % steps)])
@@ -228,6 +238,7 @@ class History:
             self.observations.put("group", attempt=1, step=self.step, index=index, **group.as_json())
         closing = {"epoch": epoch, "groups": len(tasks), "policy_step": self.step - 1, "digest": f"{self.step:020x}"}
         self.observations.close_group(first, "step", attempt=1, step=self.step, **closing, time=0.0)
+        self.observations.cut()
 
     def _expand(self, epoch: int) -> None:
         """A cohort of variants, each like no other: a template's words with a number of their own."""
@@ -245,6 +256,7 @@ class History:
             seq = log.put("expanded", **pick, index=0, rank=0, task=task.as_json(), time=0.0)
             ended = {"accepted": [task.id], "discarded": 0, "dropped_stale": None, "why": None}
             self.seeds.put("finished", **pick, task=seed, **ended, time=0.0)
+            self.seeds.cut()
             self.staged.append((task.id, seq))
         self.written = log.seq
         log.file.close()

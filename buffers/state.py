@@ -22,15 +22,18 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from buffers.folds.drawn import DrawnTasks
 from buffers.folds.observations import ClosedStep, Lineage, Observations, known_starts
 from buffers.folds.pool import Member, Pool, initial, live_merges, merges
+from buffers.folds.snapshots import Snapshot, Snapshots
 from buffers.folds.staging import Staging
 from buffers.log.records import Record
 from buffers.log.tail import Tail, read
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, POOL
+from rods.canonical import content_id
 from rods.config import Component
 from rods.errors import CorruptLogError
 from rods.rules.curriculum import opening, stage_rules
@@ -67,19 +70,28 @@ class RunState:
     pool: Pool
     staging: Staging
     merged: int  # live merges that the last look has met
+    _tail: Tail  # of pool.jsonl
+    _snapshot: int  # the seq up to which closed parts of it need not be read again
 
     def __init__(
-        self, run: Run, *, strict: bool = False, every_step: bool = True, keep_snapshots: bool = False
+        self,
+        run: Run,
+        *,
+        strict: bool = False,
+        every_step: bool = True,
+        recent: int = 0,
+        keep_snapshots: bool = False,
     ) -> None:
-        """`strict`: as for `read_state`. `every_step`: whether `steps` is to yield them from the first on.
-        `keep_snapshots`: for the owner of the observations."""
+        """`strict`: as for `read_state`. `every_step`: whether `steps` is to yield them from the first on; without it,
+        at least so many `recent` ones. `keep_snapshots`: for the owner of the observations."""
         self.run = run
-        self.observations = Observations(run, strict=strict, every_step=every_step, keep=keep_snapshots)
+        self.observations = Observations(run, strict=strict, every_step=every_step, recent=recent, keep=keep_snapshots)
         self.fixed: dict[int, int] = {}  # epoch number → the expanded_seq that its first closed record fixed
         self.feedback_fixed: dict[int, Record] = {}  # and what it said of feedback, where it did
         self.admitted_fixed: dict[int, int] = {}  # and how far it had read admissions
         self.drawn = DrawnTasks(run.path)  # read only when one of them is asked for
-        self._strict = strict
+        self._strict, self._every_step, self._keep = strict, every_step, keep_snapshots
+        self._snapshots = Snapshots(run.path / POOL, content_id([*run.training]))
         self._given = {task.id: task for task in run.tasks}
         self._attempt = 0  # the latest when pool.jsonl was last read
         self._ahead = False
@@ -176,6 +188,10 @@ class RunState:
             self._begin_pool()
         self.merged = 0
         for group in merges(self._tail.records()):
+            if self._tail.closed > self._snapshot:  # up to there, all is folded
+                self._snapshot = self._tail.closed
+                if self._keep:
+                    self._snapshots.write(self._snapshot, self._pool_state())
             closing = group[-1]
             self.fixed.setdefault(closing["epoch"], closing["expanded_seq"])
             self.admitted_fixed.setdefault(closing["epoch"], closing.get("admissions", 0))
@@ -192,7 +208,7 @@ class RunState:
                     self.staging.decide(record["expanded"])
                 self._variants.pop(record.get("task", ""), None)
             self.merged += 1
-        self.staging.poll(self.pool.decided)
+        self.staging.poll(self.pool.decided, 0 if self._every_step else self.pool.waiting)
 
     def task(self, task_id: str) -> AnyTask:
         """A given task, a variant that was injected, or one that was drawn for a step. Raises KeyError for any other
@@ -283,10 +299,31 @@ class RunState:
         return attempt != self._attempt and not all(keeps(one.attempt, one.step) for one in self.pool.epochs)
 
     def _begin_pool(self) -> None:
-        self.pool = Pool(initial(self.run))
         # Never strict: the daemon may be writing, and what has not arrived will.
         self.staging = Staging(self.run.path)
         self.merged = 0
-        self._tail = Tail(self.run.path / POOL, strict=self._strict)
         self._ahead = False
+        for snapshot in self._snapshots.newest() if not self._every_step else ():
+            if self._begin_pool_behind(snapshot):
+                break
+        else:
+            self.pool = Pool(initial(self.run))
+            self._snapshot = 0
+            self._tail = Tail(self.run.path / POOL, strict=self._strict)
         self._variants: dict[str, AnyTask] = {}  # active ones that were asked for
+
+    def _begin_pool_behind(self, snapshot: Snapshot) -> bool:
+        """False when a later start has dropped epochs that the snapshot holds."""
+        state = snapshot.state
+        pool = Pool.load(state["pool"])
+        if not all(self.observations.lineage.keeps(one.attempt, one.step) for one in pool.epochs):
+            return False
+        self.pool, self.fixed, self.feedback_fixed = pool, dict(state["fixed"]), dict(state["feedback_fixed"])
+        self._snapshot = snapshot.seq
+        self._tail = Tail(self.run.path / POOL, strict=self._strict, after=snapshot.seq, skip=snapshot.parts)
+        return True
+
+    def _pool_state(self) -> Any:
+        """What a snapshot of the pool keeps, as JSON can say it."""
+        fixed, feedback = [*self.fixed.items()], [*self.feedback_fixed.items()]
+        return {"pool": self.pool.state(), "fixed": fixed, "feedback_fixed": feedback}

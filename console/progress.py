@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -22,11 +23,12 @@ from buffers.run.heartbeat import judge, local_time, read_heartbeat
 from buffers.run.locks import owner
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, REJECTED, SEEDS
-from buffers.state import ClosedStep, RunState, Tail
+from buffers.state import ClosedStep, RunState
 from console.versions import InterfaceVersion, InterfaceVersions
 from rods.observations import Dynamics, Group, Update, dynamics, label_counts
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 
+CHUNK = 200  # records that are taken at once
 RECENT = 10  # steps that the running mean of the reward covers
 EXAMPLE = 300  # characters of a failure that are shown
 BARREN = 5  # finished picks in a row without a variant that a person is told of
@@ -107,23 +109,18 @@ class Failures:
 
 
 class Progress:
-    """Follows one run. `step` is the last live step of the last poll. `see` is called with each live step as it is
-    read, and the moments of its groups' progress; after a start that dropped steps with those that follow the ones
-    left."""
+    """Follows one run. `step` is the last live step of the last poll."""
 
-    def __init__(
-        self, path: Path, see: Callable[[ClosedStep, list[Moments | None]], None] = lambda step, moments: None
-    ) -> None:
-        self._see = see
+    def __init__(self, path: Path) -> None:
         self.run = Run.open(path)
-        self.state = RunState(self.run)
+        self._versions = InterfaceVersions(self.run.config)
+        self.state = RunState(self.run, every_step=self._versions.evolves, recent=RECENT)
         self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
         self.asked = Asked(path)
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
         self._dynamics: deque[Dynamics] = deque(maxlen=RECENT)
         self._updates: deque[tuple[int, Update]] = deque(maxlen=RECENT)  # by step
-        self.versions = InterfaceVersions(self.run.config)
         self._outcomes: Counter[str] = Counter()
         self._discards: Counter[str] = Counter()
         self._picked = self._accepted = self._considered = 0
@@ -138,8 +135,9 @@ class Progress:
     def step(self) -> int:
         return self.state.last_step
 
-    def poll(self, *, finished: bool = False) -> ProgressSample:
-        """Reads what is new. `finished` marks the last poll of all."""
+    def poll(self, *, finished: bool = False, daemon: bool = True) -> ProgressSample:
+        """Reads what is new; of what the `daemon` has written only if that is asked for (`daemon_news` gives it in
+        pieces). `finished` marks the last poll of all."""
         state, steps = self.state, 0
         rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         latest: deque[ClosedStep] = deque(maxlen=RECENT)
@@ -147,18 +145,17 @@ class Progress:
         for step in state.steps():
             steps += 1
             latest.append(step)
-            self.versions.add(step, state.shown)
+            self._versions.add(step, state.shown)
             updates |= self._update()
             found = [progress_moments(record) for record in step.records]
             if (reward := step_reward(found)) is not None:
                 rewards.append((step.step, reward))
-            self._see(step, found)
         if state.rewound:
             self._rewards.clear()
             self._labels.clear()
             self._dynamics.clear()
             self._clock.clear()
-            self.versions.forget(state.last_step)
+            self._versions.forget(state.last_step)
             updates = {}
         self._rewards += rewards
         for step in latest:
@@ -171,7 +168,9 @@ class Progress:
             self._zones = state.zones()
         if steps:
             self._clock.append((time.monotonic(), self.step))
-        self._follow_daemon()
+        if daemon:
+            for take, records in self.daemon_news():
+                take(records)
         self.asked.poll()
         counts = state.pool.totals
         generated = len(state.pool.generated)
@@ -188,7 +187,7 @@ class Progress:
             replies=played.replies_a_turn,
             entropy=_mean(one.entropy for _, one in self._updates),
             gradient_norm=_mean(one.gradient_norm for _, one in self._updates),
-            interface=self.versions.found[-1] if self.versions.evolves and self.versions.found else None,
+            interface=self._versions.found[-1] if self._versions.evolves and self._versions.found else None,
             difficulty=state.difficulty.as_json() if self.run.config.source.drawn else None,
             zones=self._zones,
             originals=len(state.active) - generated,
@@ -208,14 +207,6 @@ class Progress:
             finished=finished,
             seconds_per_step=self._pace(),
         )
-
-    def tails(self) -> list[Tail]:
-        """All logs that are followed."""
-        return [*self.state.tails(), self._seeds, self._rejected, self.asked.tail]
-
-    def resume(self) -> None:
-        """Begins to measure the pace anew: for who goes on in another process."""
-        self._clock.clear()
 
     def positions(self) -> dict[str, int]:
         """The attempt, and the seq up to which each log was read."""
@@ -292,8 +283,15 @@ class Progress:
         update = self.state.update
         return {update["step"]: Update.from_json(update)} if update else {}
 
-    def _follow_daemon(self) -> None:
-        for record in self._seeds.records():
+    def daemon_news(self) -> Iterator[tuple[Callable[[list[Record]], None], list[Record]]]:
+        """What the daemon has written since the last look, in pieces, and what takes them."""
+        for tail, take in ((self._seeds, self._take_seeds), (self._rejected, self._take_rejected)):
+            records = tail.records()
+            while some := list(islice(records, CHUNK)):
+                yield take, some
+
+    def _take_seeds(self, records: list[Record]) -> None:
+        for record in records:
             if record["kind"] == "picked":
                 self._picked += 1
             elif record["kind"] == "considered":
@@ -307,7 +305,9 @@ class Progress:
                     self._barren = 0 if record.get("accepted") else self._barren + 1
         if not self._barren:
             self._failed.clear()
-        for record in self._rejected.records():
+
+    def _take_rejected(self, records: list[Record]) -> None:
+        for record in records:
             kind = self.failures.setdefault((record["stage"], record["error"]), Failures())
             kind.count, kind.latest = kind.count + 1, record["seq"]
             failure = f"{record['stage']}: {record['error']}"

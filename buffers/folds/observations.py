@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Container, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import orjson
 
 from buffers.folds.snapshots import Snapshot, Snapshots
-from buffers.log.parts import segments
+from buffers.log.parts import last_record, segments
 from buffers.log.records import Record, is_record
 from buffers.log.tail import BLOCK, Tail
 from buffers.run.run import Run
@@ -111,12 +112,15 @@ class Observations:
     tail: Tail
     _digests: bytearray  # of the live steps, one behind the other
 
-    def __init__(self, run: Run, *, strict: bool = False, every_step: bool = True, keep: bool = False) -> None:
+    def __init__(
+        self, run: Run, *, strict: bool = False, every_step: bool = True, recent: int = 0, keep: bool = False
+    ) -> None:
         """`strict`: damage is an error in every form (buffers.log.tail.Tail). `every_step`: whether `steps` is to yield
-        them from the first on; without it, a fold begins behind the latest snapshot. `keep`: write snapshots, for the
-        owner of the log."""
+        them from the first on; without it, a fold begins behind the latest snapshot that so many `recent` steps follow.
+        `keep`: write snapshots, for the owner of the log."""
         self.path = run.path / OBSERVATIONS
         self._config, self._strict, self._every_step, self._keep = run.config, strict, every_step, keep
+        self._recent = recent
         evolves = run.config.curriculum.model_dump(include={"evolve_steps", "evolve_above", "evolve_below"})
         key = [run.config.zones.model_dump(), run.config.selection.boundary, evolves]
         if run.config.source.drawn:
@@ -209,11 +213,11 @@ class Observations:
         self.tail = Tail(self.path, strict=self._strict)
 
     def _begin_behind(self, snapshot: Snapshot) -> bool:
-        """False when a later start has dropped steps that the snapshot holds."""
+        """False when a later start has dropped steps that the snapshot holds, and when too few follow it."""
         lineage, last_step, digests, tracker, evolution, mined, difficulty = snapshot.state
         before = Lineage.from_json(lineage)
         known = known_starts(self.path, Lineage.from_json(lineage), snapshot.parts)
-        if known.limit(before.attempt) < last_step:
+        if known.limit(before.attempt) < last_step or self._written() - last_step < self._recent:
             return False
         self.lineage, self.last_step, self._digests = known, last_step, bytearray.fromhex(digests)
         self.snapshot = snapshot.seq
@@ -223,6 +227,15 @@ class Observations:
         self.difficulty.load(difficulty)
         self.tail = Tail(self.path, strict=self._strict, after=snapshot.seq, skip=snapshot.parts)
         return True
+
+    def _written(self) -> float:
+        """The step that the last record of the live part names; infinite where nobody asks for `recent` steps."""
+        if not self._recent:
+            return math.inf
+        with suppress(FileNotFoundError):
+            if (found := last_record(self.path)[0]) is not None:
+                return float(found.get("step") or found.get("from_step") or 0)
+        return 0.0
 
     def state(self) -> Any:
         """What a snapshot keeps, as JSON can say it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any, NamedTuple
 
 from buffers.folds.observations import Lineage
@@ -75,6 +75,39 @@ class Pool:
         other.injected, other.decided, other.epochs = dict(self.injected), set(self.decided), list(self.epochs)
         other.latest, other.totals = self.latest, self.totals.copy()
         return other
+
+    def state(self) -> Any:
+        """The whole state as JSON, for `load`."""
+        gone = [[*astuple(one.member), one.rule, one.epoch, one.step] for one in self.revivable.values()]
+        return {
+            "active": [astuple(member) for member in self.active.values()],
+            "revivable": gone,
+            "injected": self.injected,
+            "refused": sorted(self.decided.difference(self.injected.values())),
+            "epochs": [list(one) for one in self.epochs],
+            "latest": self.latest,
+            "totals": self.totals,
+        }
+
+    @staticmethod
+    def load(state: Any) -> Pool:
+        """The pool whose `state` it was."""
+        pool = Pool(Member(*values) for values in state["active"])
+        for *values, rule, epoch, step in state["revivable"]:
+            pool.revivable[values[0]] = Retired(Member(*values), rule, epoch, step)
+        pool.injected = state["injected"]
+        pool.decided = {*state["injected"].values(), *state["refused"]}
+        pool.epochs = [Opened(*values) for values in state["epochs"]]
+        pool.latest, pool.totals = state["latest"], Counter(state["totals"])
+        return pool
+
+    @property
+    def waiting(self) -> int:
+        """The lowest seq of the expanded log about which merges may not have decided."""
+        if self.latest is None:
+            return 1
+        deferred = self.latest["deferred"]
+        return int(deferred["first"] if deferred["count"] else self.latest["expanded_seq"] + 1)
 
     @property
     def generated(self) -> list[Member]:

@@ -24,7 +24,7 @@ from buffers.run.runfolder import SNAPSHOTS
 from rods.errors import RodsError, UserError
 from rods.files import read_regular
 
-VERSION = 5  # of what the folds keep: another version is read anew
+VERSION = 6  # of what the folds keep: another version is read anew
 KEPT = 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ class Staging:
         self.tail = Tail(self.path, strict=strict)
         self._log = Lookup(self.path)
         self._waiting: dict[int, Candidate] = {}
+        self._begun = False
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -52,8 +54,13 @@ class Staging:
         """The highest seq below which no seq is missing among those read."""
         return self.tail.seq
 
-    def poll(self, decided: Container[int] = ()) -> None:
-        """Reads on. `decided`: seqs that do not wait any more."""
+    def poll(self, decided: Container[int] = (), waiting: int = 0) -> None:
+        """Reads on. `decided`: seqs that do not wait any more, all below `waiting` among them, of which none is read
+        by a first look."""
+        if waiting and not self._begun:
+            with suppress(FileNotFoundError):  # being renamed
+                self.tail.begin_before(waiting)
+        self._begun = True
         for record in self.tail.records():
             if record["seq"] not in decided:
                 self._waiting[record["seq"]] = self._candidate(record)

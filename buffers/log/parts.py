@@ -8,7 +8,6 @@ import re
 from bisect import bisect_right
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 from buffers.log.records import LOST, Record, parsed
 from rods.files import open_regular
@@ -24,8 +23,9 @@ def segments(path: Path, since: str = "") -> list[Path]:
     after years."""
     stem = re.escape(path.name.removesuffix(".jsonl")).replace(r"\*", r"(\d{4,})")
     pattern = re.compile(rf"{stem}(?:\.(?P<first>\d{{12}}))?\.jsonl")
+    begins = path.name.partition("*")[0].removesuffix(".jsonl")  # a folder may hold thousands of files of another log
     with os.scandir(path.parent) as entries:
-        names = [entry.name for entry in entries]
+        names = [entry.name for entry in entries if entry.name.startswith(begins)]
     epochs = "*" in path.name
     earliest = int(match.group(1)) if epochs and (match := pattern.fullmatch(since)) else 0
     found = []
@@ -41,20 +41,6 @@ def first_seq(path: Path) -> int | None:
     with open_regular(path) as file:
         first = file.readline()
     return int(parsed(first[:-1], path, 0)["seq"]) if first.endswith(b"\n") else None
-
-
-def line_before(file: BinaryIO, offset: int) -> bytes:
-    """The line that ends at `offset`, without its newline; empty where none does."""
-    reach = 1 << 16
-    while True:
-        start = max(0, offset - reach)
-        file.seek(start)
-        data = file.read(offset - start)
-        if len(data) < offset - start or not data.endswith(b"\n"):
-            return b""
-        if (begin := data.rfind(b"\n", 0, -1) + 1) or not start:
-            return data[begin:-1]
-        reach *= 4
 
 
 def last_record(part: Path) -> tuple[Record | None, int]:

@@ -15,7 +15,7 @@ from zlib import crc32
 
 import orjson
 
-from buffers.log.parts import LOOKS, line_before, segments
+from buffers.log.parts import LOOKS, first_seq, segments
 from buffers.log.records import (
     CLOSED_BY,
     CLOSING,
@@ -25,7 +25,6 @@ from buffers.log.records import (
     Damage,
     Record,
     check_newline,
-    is_record,
     parsed,
 )
 from rods.files import open_regular
@@ -106,13 +105,28 @@ class Tail:
         """Begins behind the record `after`, with which the parts named in `skip` end (buffers.folds.snapshots)."""
         self.path, self.strict, self.raw = path, strict, raw
         self.files = Disk()
-        self.seq = after  # the last record before the position
-        self._skip = skip
         self._part: Path | None = None  # where the position lies
         self._offset = 0  # bytes of that part that are done
-        self._before = after  # the last record before that part
         self._inode = 0
+        self.begin_behind(after, skip)
+
+    def begin_behind(self, after: int, skip: Container[str]) -> None:
+        """Begins there after all: for who has read nothing yet."""
+        assert self._part is None
+        self.seq = after  # the last record before the position
+        self._skip = skip
+        self._before = after  # the last record before that part
         self._seen = after  # the last whole record seen, perhaps of a group that is still open
+
+    def begin_before(self, seq: int) -> None:
+        """The same at the part that holds the record `seq`, or at the last one there is: what stands in earlier ones is
+        not looked at."""
+        skip = segments(self.path)
+        while skip:
+            part = skip.pop()
+            if (first := first_seq(part)) is not None and first <= seq:
+                self.begin_behind(first - 1, {earlier.name for earlier in skip})
+                return
 
     def poll(self) -> list[Record]:
         """What has come to count since the last poll, in order; often nothing."""
@@ -157,24 +171,6 @@ class Tail:
     def closed(self) -> int:
         """The last record of the closed parts, once the position has come to the live part; 0 before."""
         return self._before if self._part == self.path else 0
-
-    def passed(self) -> list[Path]:
-        """The closed parts that lie whole behind the position."""
-        parts = segments(self.path) if self._part is not None else []
-        here = (index for index, part in enumerate(parts) if self.files.inode(part) == self._inode)
-        return parts[: next(here, 0)]
-
-    def stands(self) -> bool:
-        """Whether the last record before the position is still there, for who has kept a tail while nobody read."""
-        if self._part is None:
-            return True
-        for part in self._remaining(self.files)[:1]:
-            with self.files.open(part) as (file, inode):
-                if inode == self._inode and self._offset:
-                    text = line_before(file, self._offset)
-                    return is_record(text) and orjson.loads(text)["seq"] == self.seq
-                return inode == self._inode
-        return False
 
     def _remaining(self, files: Disk) -> list[Path]:
         """The log's parts from the one on that holds the position; none while that one is being renamed."""

@@ -41,15 +41,9 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
         ending = f"?{urlencode(texts)}" if texts else ""
         return f"/api/{run}/{view}{ending}", registry.answer(name, view, texts)
 
-    for view in (
-        "status",
-        "positions",
-        "steps",
-        "funnel",
-        "models",
-        "compare",
-        "logs",
-    ):  # the first waits for all to be read
+    with registry.follower(name).whole():
+        pass
+    for view in ("status", "positions", "steps", "funnel", "models", "compare", "logs"):
         yield asked(view)
     yield (latest := asked("boundary"))
     stride = -(-latest[1]["last"] // STOPS) or 1

@@ -1,6 +1,8 @@
-"""Follows one run for the page: `Progress` and, beside it, the history in columns.
+"""Follows one run for the page: where it stands, and its history in columns.
 
-Reads on when it is asked to (`refresh`), writes nothing, takes no lock of the run. All else here is read by the views.
+Where it stands is `Progress`, which opens behind the snapshots that the run's processes keep. The history is read from
+the beginning of the logs, in a thread of its own; until that is done `whole` waits, and `fresh` has what was read so
+far. Reads on when it is asked to, writes nothing, takes no lock of the run. All else here is read by the views.
 """
 
 from __future__ import annotations
@@ -8,65 +10,46 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buffers.log.records import Record
 from buffers.run.heartbeat import read_heartbeat
-from buffers.run.runfolder import EXPANDED, POOL, usage
+from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, usage
 from buffers.state import ClosedStep, RunState, Tail
 from buffers.usage import Spent, callers
 from console.dash.columns import Columns, Latest, Spread
-from console.dash.keeping import keep, kept, stand
-from console.progress import Progress, ProgressSample, step_reward
+from console.progress import CHUNK, Progress, ProgressSample, progress_moments, step_reward
+from console.versions import InterfaceVersions
 from rods.errors import RodsError
 from rods.faults import LABELS
 from rods.observations import FORMAT_REWARDS, Group
+from rods.rules.difficulty import Difficulty
+from rods.rules.evolution import Evolution
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of
 
 FRESH = 0.5  # seconds for which what was read is fresh
 LISTED = 5.0  # seconds between looks for another process that asks models
-SHOWN = 1.0  # seconds after which it is said how far the first look is
-WORTH = 2.0  # seconds of reading that are worth keeping
+SHORT = 0.5  # seconds that are waited for a history, before it is said how much of it was read
 DECISIONS = ("injected", "retired", "revived")  # what moves a task into the pool or out of it
 INSIDE = (0, 2)  # those after which it is in
 PROCESSES = ("trainer", "daemon")
+News = Iterator[tuple[Callable[[list[Record]], None], list[Record]]]  # records, and what takes them
 
 
 class Follower:
-    """One run, from its folder. `lock` guards everything; views hold it through `fresh`."""
+    """One run, from its folder. `lock` guards everything; views hold it through `fresh` or `whole`."""
 
     def __init__(self, path: Path) -> None:
         """Raises UserError where `path` is no run folder."""
         self.path = path
         self.lock = threading.RLock()
-        self._spent = 0.0  # seconds of reading since it was kept
-        self._reader: threading.Thread | None = None
         self._begin()
-
-    @staticmethod
-    def open(path: Path) -> Follower:
-        """As it was kept of the run at `path`, if it was; else one that has read nothing. Raises as the constructor."""
-        found = kept(path)
-        return found if isinstance(found, Follower) and stand(found.tails()) else Follower(path)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("lock", "_reader")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.lock, self._reader, self._spent = threading.RLock(), None, 0.0
-        self._read = self._listed = float("-inf")
-        self.progress.resume()
-
-    def tails(self) -> list[Tail]:
-        """All logs that are followed."""
-        return [*self.progress.tails(), self._pool, self._expanded, *self._usages.values()]
 
     def _begin(self) -> None:
         """Everything as before the first look."""
@@ -90,16 +73,22 @@ class Follower:
         self.refused: dict[int, tuple[int, str]] = {}  # seq of a variant in the expanded log → step and rule
         self.spent: dict[tuple[str, str, str], Spent] = {}  # calls of models, by process, endpoint and stage
         self.latency: dict[tuple[str, str, str], Spread] = {}  # of the same
-        self.progress = Progress(self.path, self._see)
+        self.progress = Progress(self.path)
         self.run = self.progress.run
+        self.versions = InterfaceVersions(self.run.config)
+        self._evolution = Evolution(self.run.config.curriculum)
+        self._difficulty = Difficulty(self.run.config.difficulty)
         self.originals = len(self.run.training)
         for task_id in self.run.training:
             self.number(task_id)
-        self._pool, self._expanded = self.state.follow(POOL), self.state.follow(EXPANDED)
+        self._observed, self._pool, self._expanded = map(self.state.follow, (OBSERVATIONS, POOL, EXPANDED))
         self._usages: dict[str, Tail] = {}  # by process
         self._listed = float("-inf")
         self._read = float("-inf")
         self.sample: ProgressSample | None = None
+        self.complete = False  # whether the history was read up to what was there when that began
+        self._trouble: RodsError | None = None  # that ended it
+        self._reader: threading.Thread | None = None
 
     @property
     def state(self) -> RunState:
@@ -111,44 +100,52 @@ class Follower:
 
     @contextmanager
     def fresh(self) -> Iterator[ProgressSample]:
-        """Holds the lock, with everything read. Raises CorruptLogError for a damaged log."""
+        """Holds the lock, with where the run stands, and as much of its history as was read. Raises CorruptLogError for
+        a damaged log."""
         with self.lock:
             if self.sample is None or time.monotonic() - self._read > FRESH:
                 self.look()
             assert self.sample is not None
             yield self.sample
 
+    @contextmanager
+    def whole(self) -> Iterator[ProgressSample]:
+        """The same with all of the history, which is waited for."""
+        while True:
+            with self.fresh() as sample:
+                if self._trouble is not None:
+                    raise self._trouble
+                if self.complete:
+                    yield sample
+                    return
+                reader = self._reader
+            assert reader is not None
+            reader.join()
+
     def look(self) -> None:
-        """Reads what is new, and keeps what was read, where that took long enough. Raises as `fresh`."""
+        """Reads what is new. Raises as `fresh`."""
         with self.lock:
-            began = time.thread_time()
             self.sample = self._refresh()
-            self._spent += time.thread_time() - began
             self._read = time.monotonic()
-            if self._spent > WORTH:
-                keep(self.path, self, self.tails())
-                self._spent = 0.0
 
     def positions(self) -> dict[str, int]:
         """What the stream carries: the attempt, the seq read of each log, the counters of the heartbeats. While the
-        first look takes long, instead of these `reading`, the last step that was read."""
-        if self.sample is None:
-            if self._reader is None:
-                self._reader = threading.Thread(target=self._first, daemon=True)
-                self._reader.start()
-            self._reader.join(SHOWN)
-            if self._reader.is_alive():
-                return {"reading": self.state.last_step}
+        history is being read, `reading`: how many percent of it were."""
         with self.fresh():
+            reader = self._reader
+        if reader is not None:
+            reader.join(SHORT)
+        with self.fresh():
+            if self._trouble is not None:
+                raise self._trouble
             found = self.progress.positions()
-            found |= {"pool": self._pool.seq, "expanded": self._expanded.seq}
             found["usage"] = sum(log.seq for log in self._usages.values())
+            if not self.complete:
+                there = sum(tail.seq for tail in self.state.tails())
+                done = self._observed.seq + self._pool.seq + self._expanded.seq
+                found["reading"] = min(99, 100 * done // max(1, there))
         beats = {name: read_heartbeat(self.path, name).get("counter", 0) for name in PROCESSES}
         return {**found, **beats}
-
-    def _first(self) -> None:
-        with suppress(RodsError), self.fresh():  # who asks next is told what is wrong
-            pass
 
     def number(self, task_id: str) -> int:
         """The task's number in the columns; the originals have the first."""
@@ -179,32 +176,80 @@ class Follower:
         return np.flatnonzero(active)
 
     def _refresh(self) -> ProgressSample:
-        sample = self.progress.poll()
+        sample = self.progress.poll(daemon=self.complete)
         if self.state.rewound:  # rare; so what stands here is what a reader who comes now would find
             self._begin()
-            sample = self.progress.poll()
-        self._update()
-        _, pool, expanded = self.state.tails()
-        if pool.seq != self._pool.seq:
-            for record in self._pool.records():
-                if self.state.observations.lineage.keeps(record["attempt"], record["step"]):
-                    self._decide(record)
-        if expanded.seq != self._expanded.seq:  # a log of many files, which are listed at each look
-            for record in self._expanded.records():
-                self._stage(record)
+            sample = self.progress.poll(daemon=False)
+        if self.complete:
+            for take, records in self._news():
+                take(records)
+        elif self._reader is None:
+            self._reader = threading.Thread(target=self._catch_up, args=(self._news(),), daemon=True)
+            self._reader.start()
+        return sample
+
+    def _catch_up(self, news: News) -> None:
+        """Takes the history in pieces, between which others may ask."""
+        trouble: RodsError | None = None
+        try:
+            for take, records in news:
+                with self.lock:
+                    if self._reader is not threading.current_thread():  # begun anew
+                        return
+                    take(records)
+        except RodsError as error:
+            trouble = error
+        with self.lock:
+            if self._reader is threading.current_thread():
+                self._reader, self._trouble, self.complete = None, trouble, trouble is None
+                self._read = float("-inf")  # the sample knows nothing of what was read
+
+    def _news(self) -> News:
+        """What is new in the logs, for whom."""
+        observed, pool, expanded = (tail.seq for tail in self.state.tails())
         if time.monotonic() - self._listed > LISTED:
             self._listed = time.monotonic()
             for process in callers(self.path):
                 self._usages.setdefault(process, self.state.follow(usage(process)))
-        for process, log in self._usages.items():
-            for call in log.records():
-                key = process, call["backbone"], call["stage"]
-                self.spent.setdefault(key, Spent()).add(call)
-                self.latency.setdefault(key, Spread()).add(call["seconds"])
-        return sample
+        return self._pieces(
+            self._observed if observed != self._observed.seq else None,
+            self._pool if pool != self._pool.seq else None,
+            self._expanded if expanded != self._expanded.seq else None,  # a log of many files, listed at each look
+            list(self._usages.values()),
+            None if self.complete else self.progress,
+        )
 
-    def _see(self, step: ClosedStep, progress: list[Moments | None]) -> None:
-        self._update()
+    def _pieces(
+        self,
+        observed: Tail | None,
+        pool: Tail | None,
+        expanded: Tail | None,
+        usages: list[Tail],
+        daemon: Progress | None,
+    ) -> News:
+        if daemon is not None:
+            yield from daemon.daemon_news()
+        if observed is not None:
+            yield from ((self._observe, block) for block in observed.blocks())
+        for tail, take in ((pool, self._decide), (expanded, self._stage), *((log, self._spend) for log in usages)):
+            if tail is not None:
+                records = tail.records()
+                while some := list(islice(records, CHUNK)):
+                    yield take, some
+
+    def _observe(self, block: list[Record]) -> None:
+        """Takes a block of observations (buffers.log.tail): its live steps and updates."""
+        keeps = self.state.observations.lineage.keeps
+        for index, record in enumerate(block):
+            if record["kind"] == "update" and keeps(record["attempt"], record["step"]):
+                values = (record.get(name, float("nan")) for name in ("entropy", "gradient_norm"))
+                self.updates.append(record["seq"], record["step"], *values)
+            elif record["kind"] == "step" and keeps(record["attempt"], record["step"]):
+                groups = block[index - (record["seq"] - record["first"]) : index]
+                self._see(ClosedStep(record, [one for one in groups if one["kind"] == "group"]))
+
+    def _see(self, step: ClosedStep) -> None:
+        progress = [progress_moments(record) for record in step.records]
         zones = [0] * len(ZONES)
         for record, known in zip(step.records, progress, strict=True):
             if (found := self._measured(record, known)) is None:
@@ -216,22 +261,17 @@ class Follower:
             self.groups.append(record["seq"], step.step, task, *moments, zone)
         reward = step_reward(progress)
         shown = float("nan") if reward is None else reward
-        faced = self.state.difficulty.faced
+        self._evolution.apply(step.records)
+        self.versions.add(step, self._evolution.shown)
+        self._difficulty.apply(step.step, step.records)
+        faced = self._difficulty.faced
         drawn = faced.difficulty if faced is not None and faced.step == step.step else float("nan")
         self.steps.append(step.record["seq"], step.step, step.epoch, shown, *zones, drawn, step.record["time"])
-
         told = Counter(
             label for record in step.records for one in record["rollouts"] for label in one.get("labels", ())
         )
         if told:
             self.labels.append(step.record["seq"], step.step, *(told[label] for label in LABELS))
-
-    def _update(self) -> None:
-        """Takes the latest update that was read, if it is new."""
-        found = self.state.update
-        if found is not None and (not len(self.updates) or found["step"] > self.updates["step"][-1]):
-            values = (found.get(name, float("nan")) for name in ("entropy", "gradient_norm"))
-            self.updates.append(found["seq"], found["step"], *values)
 
     def _measured(self, record: Record, progress: Moments | None) -> tuple[Moments, int] | None:
         """Moments and zone (an index of ZONES) of a group's record; None where it counts for no zone. `progress`: the
@@ -248,7 +288,12 @@ class Follower:
             moments = signal.moments
         return None if moments is None else (moments, ZONES.index(zone_of(moments.mean, config.zones)))
 
-    def _decide(self, record: Record) -> None:
+    def _decide(self, records: list[Record]) -> None:
+        for record in records:
+            if self.state.observations.lineage.keeps(record["attempt"], record["step"]):
+                self._decided(record)
+
+    def _decided(self, record: Record) -> None:
         if record["kind"] == "epoch":
             counts = record["counts"]
             numbers = record["epoch"], record["step"], record["stage"], counts["originals"], counts["generated"]
@@ -263,11 +308,18 @@ class Follower:
         self.newest_decision[task] = len(self.decisions)
         self.decisions.append(record["seq"], record["step"], task, kind, self.rules.index(rule))
 
-    def _stage(self, record: Record) -> None:
-        content: Any = record["task"]
-        if not isinstance(content, dict) or not isinstance(content.get("id"), str):
-            return  # a merge refuses it with its reason
-        seed, task = self.number(str(record["pick"]).partition("-")[2]), self.number(content["id"])
-        generation = content.get("provenance", {}).get("generation", 1)
-        self.newest_variant[task] = len(self.variants)
-        self.variants.append(record["seq"], record["step"], task, seed, generation)
+    def _stage(self, records: list[Record]) -> None:
+        for record in records:
+            content = record["task"]
+            if not isinstance(content, dict) or not isinstance(content.get("id"), str):
+                continue  # a merge refuses it with its reason
+            seed, task = self.number(str(record["pick"]).partition("-")[2]), self.number(content["id"])
+            generation = content.get("provenance", {}).get("generation", 1)
+            self.newest_variant[task] = len(self.variants)
+            self.variants.append(record["seq"], record["step"], task, seed, generation)
+
+    def _spend(self, records: list[Record]) -> None:
+        for call in records:
+            key = call["process"], call["backbone"], call["stage"]
+            self.spent.setdefault(key, Spent()).add(call)
+            self.latency.setdefault(key, Spread()).add(call["seconds"])

@@ -70,7 +70,7 @@ class Registry:
             raise UserError("there is no such run", where=name, remedy="choose another")
         with self._lock:
             if folder not in self._followers:
-                self._followers[folder] = Follower.open(folder)
+                self._followers[folder] = Follower(folder)
             return self._followers[folder]
 
     def answer(self, name: str, view: str, query: Mapping[str, str]) -> Any:

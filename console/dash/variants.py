@@ -27,7 +27,7 @@ MOST_NODES = 300  # of a lineage
 
 def pool(one: Follower, query: Query) -> dict[str, Any]:
     """A page of the variants, the latest first: where each came from and what became of it. `state` filters."""
-    with one.fresh():
+    with one.whole():
         table, states = one.variants, _states(one)
         counts = dict(zip(*(plain_list(found) for found in np.unique(states, return_counts=True)), strict=True))
         wanted = np.flatnonzero(states == query["state"]) if query.get("state") else np.arange(len(table))
@@ -97,7 +97,7 @@ def _refusal(one: Follower, seq: int) -> list[dict[str, Any]]:
 def funnel(one: Follower, query: Query) -> dict[str, Any]:
     """From picked seeds to variants in the pool: how many are left after each stage, and what took the others, with
     the latest example of each way to fail."""
-    with one.fresh() as now:
+    with one.whole() as now:
         failures = [(stage, error, kind.count, kind.latest) for (stage, error), kind in one.progress.failures.items()]
         decided = Counter(
             (DECISIONS[kind], one.rules[rule])
@@ -128,7 +128,7 @@ def funnel(one: Follower, query: Query) -> dict[str, Any]:
 
 def lineage(one: Follower, query: Query) -> dict[str, Any]:
     """All that comes from the root of a task, at most `MOST_NODES` of it: the way to the task, then the latest."""
-    with one.fresh():
+    with one.whole():
         number = _number(one, query)
         rows, table = one.newest_variant.rows(len(one.ids)), one.variants
         line = [number]
@@ -157,7 +157,7 @@ def _hangs(node: dict[str, Any], kept: dict[int, None], one: Follower) -> bool:
 
 def pair(one: Follower, query: Query) -> dict[str, Any]:
     """A task beside its seed: both contents, and the profiles of their calls where they have any."""
-    with one.fresh():
+    with one.whole():
         number = _number(one, query)
         row = int(one.newest_variant.rows(len(one.ids))[number])
         numbers = [number] if row < 0 else [number, int(one.variants["seed"][row])]

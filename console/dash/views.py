@@ -23,6 +23,7 @@ from rods.faults import LABELS
 from rods.rules.zones import ZONES
 
 POINTS = 2_000  # of a curve
+DAEMONS = ("picked", "considered", "accepted", "rejected")  # figures that only all of the daemon's logs give
 PAGE = 200  # rows of a list
 VERSIONS = 20  # of what the policy was shown, the latest
 Query = Mapping[str, str]
@@ -33,7 +34,9 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
     with one.fresh() as now:
         values = now.as_json()
         del values["seconds_per_step"], values["finished"]
-        notes, versions = one.progress.notes(), one.progress.versions.found[-VERSIONS:]
+        if not one.complete:
+            values |= dict.fromkeys(DAEMONS)  # what is not known yet
+        notes, versions = one.progress.notes(), one.versions.found[-VERSIONS:]
         asked = one.progress.asked.words()
     processes = {name: one.progress.process(name) for name in PROCESSES}
     zones = one.run.config.zones
@@ -54,8 +57,9 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
 
 def steps(one: Follower, query: Query) -> dict[str, Any]:
     """A row a live step behind the cursor `after` (observations.jsonl), thinned where there are more than `POINTS`; so
-    updates and labels, some of which may have been told before. `merged`: how many epochs the reader knows."""
-    with one.fresh():
+    updates and labels, some of which may have been told before. `merged`: how many epochs the reader knows. `whole`:
+    answers once all of the history was read."""
+    with one.whole() if query.get("whole") else one.fresh():
         start, reset = _start(one, one.steps, query)
         behind = one.steps["seq"][start - 1] if start else 0
         known = -1 if reset else whole(query, "merged", 0) - 1
@@ -82,7 +86,7 @@ def groups(one: Follower, query: Query) -> dict[str, Any]:
     """What the dots of the boundary move by: a row a group of the pool behind the cursor `after` (observations.jsonl);
     and behind the seq `decided` of pool.jsonl who has `left` the pool, and the dots of who `came`. More than `POINTS`
     groups are a `reset`: ask for the boundary anew."""
-    with one.fresh():
+    with one.whole():
         start, reset = _start(one, one.groups, query)
         decided = one.decisions.behind("seq", whole(query, "decided", 0))
         behind = reset or max(len(one.groups) - start, len(one.decisions) - decided) > POINTS
@@ -103,7 +107,7 @@ def groups(one: Follower, query: Query) -> dict[str, Any]:
 
 def boundary(one: Follower, query: Query) -> dict[str, Any]:
     """Each active task's latest group up to `step` (default: the last), and the pool as it was then."""
-    with one.fresh():
+    with one.whole():
         last = one.state.last_step
         step = min(whole(query, "step", last), last)
         active = one.active_at(step)
@@ -123,7 +127,7 @@ def boundary(one: Follower, query: Query) -> dict[str, Any]:
 def task(one: Follower, query: Query) -> dict[str, Any]:
     """Everything on record about one task (`rods inspect`), its lineage with its conversations, and its groups."""
     found = task_history(one.path, query.get("task", ""))
-    with one.fresh():
+    with one.whole():
         number = one.number(found.task.id)
         rows = np.flatnonzero(one.groups["task"] == number)[-POINTS:]
         series = {name: plain_list(one.groups[name][rows]) for name in ("step", "mean", "variance")}
@@ -133,7 +137,7 @@ def task(one: Follower, query: Query) -> dict[str, Any]:
 def episodes(one: Follower, query: Query) -> dict[str, Any]:
     """The kept traces of a task: those of `step`, by default of the latest that has any; and all steps that have."""
     task_id = query.get("task", "")
-    with one.fresh():
+    with one.whole():
         files = kept_steps(one.path, one.state.live)
         rows = np.flatnonzero(one.groups["task"] == one.numbers.get(task_id, -1))
         kept = [number for number in np.unique(one.groups["step"][rows]).tolist() if number in files]
@@ -144,7 +148,7 @@ def episodes(one: Follower, query: Query) -> dict[str, Any]:
 def models(one: Follower, query: Query) -> dict[str, Any]:
     """Calls of language models by process, endpoint and stage (usage.*.jsonl): how many, tokens, seconds; and what the
     daemon's heartbeat says of its endpoints and its budget."""
-    with one.fresh():
+    with one.whole():
         calls = [
             {
                 **dict(zip(("process", "endpoint", "stage"), key, strict=True)),

@@ -33,7 +33,7 @@ UrlFile = Annotated[
 
 def stub_endpoint(*, environment: Named = None, port: Port = 0, url_file: UrlFile = None) -> None:
     """Play every role of a language model, by rule, until Ctrl-C, to try things without one: of the author of variants,
-    and of simulated tools, users and verifiers.
+    of simulated tools, users and verifiers, and of models that write worlds.
 
     Prints the endpoint as the configuration wants it.
     """

@@ -135,31 +135,47 @@ class Tracker:
         self._current: dict[str, _Row] = {}  # task → the window of its latest group with a zone
         self._progress = self._current if reward == "progress" else {}  # task → that of the same group's progress
         self._last: dict[str, int] = {}  # task → step of its latest closed group, counted or not
+        self._zones: dict[str, Zone | None] = {}  # of tasks whose zone was asked for since then
         self._memory = bytearray(64 * zones.window * SIZE)  # of all windows, as rings of entries
 
     def state(self) -> Any:
-        """The whole state as JSON, for `load`."""
-        rows = [[*row.key, row.counted, row.step, row.truncated] for row in self._rows.values()]
+        """The whole state as JSON, for `load`: columns, since a long run has many rows."""
+        numbers = {key: number for number, key in enumerate(self._rows)}
+        kinds = {key[1:]: None for key in self._rows}
+        places = {kind: number for number, kind in enumerate(kinds)}
+        tasks = {task: number for number, task in enumerate(self._current)}
         size = self.zones.window * SIZE
         rings = [self._memory[row.start * SIZE : row.start * SIZE + size] for row in self._rows.values()]
+        rows = self._rows.values()
         return {
-            "rows": rows,
-            "current": {task: row.key for task, row in self._current.items()},
-            "progress": {task: row.key for task, row in self._progress.items()},
-            "last": self._last,
+            "tasks": [row.key[0] for row in rows],
+            "kinds": list(kinds),
+            "kind": [places[row.key[1:]] for row in rows],
+            "counted": [row.counted for row in rows],
+            "step": [row.step for row in rows],
+            "truncated": [row.truncated for row in rows],
+            "current": [numbers[row.key] for row in self._current.values()],
+            "progress": [numbers[row.key] for row in self._progress.values() if self._progress is not self._current],
+            "last": [tasks.get(task, task) for task in self._last],  # a task by its place in `current`, if it has one
+            "last_step": list(self._last.values()),
             "memory": base64.b64encode(b"".join(rings)).decode(),
         }
 
     def load(self, state: Any) -> None:
         """Replaces the whole state by what `state` returned for a tracker with the same rules."""
-        self._rows, self._lineages = {}, {}
-        for number, (task, kind, lineage, counted, step, truncated) in enumerate(state["rows"]):
-            row = self._rows[task, kind, lineage] = _Row((task, kind, lineage), number * self.zones.window)
+        self._rows, self._zones = {}, {}
+        self._lineages = {lineage: None for _, lineage in state["kinds"]}
+        columns = (state[name] for name in ("tasks", "kind", "counted", "step", "truncated"))
+        for number, (task, kind, counted, step, truncated) in enumerate(zip(*columns, strict=True)):
+            key = task, *state["kinds"][kind]
+            row = self._rows[key] = _Row(key, number * self.zones.window)
             row.counted, row.step, row.truncated = counted, step, truncated
-            self._lineages[lineage] = None
-        for known, keys in ((self._current, state["current"]), (self._progress, state["progress"])):
-            known.update((task, self._rows[tuple(key)]) for task, key in keys.items())
-        self._last = dict(state["last"])
+        rows = list(self._rows.values())
+        for known, numbers in ((self._current, state["current"]), (self._progress, state["progress"])):
+            known.update((rows[number].key[0], rows[number]) for number in numbers)
+        tasks = list(self._current)
+        named = (tasks[each] if isinstance(each, int) else each for each in state["last"])
+        self._last = dict(zip(named, state["last_step"], strict=True))
         memory = base64.b64decode(state["memory"])
         self._memory = bytearray(memory + bytes(max(0, len(self._memory) - len(memory))))
 
@@ -186,8 +202,10 @@ class Tracker:
 
     def zone(self, task: str) -> Zone | None:
         """The same window's zone."""
-        row = self._current.get(task)
-        return None if row is None else self._zone(row, self._entries(row))
+        if task not in self._zones:
+            row = self._current.get(task)
+            self._zones[task] = None if row is None else self._zone(row, self._entries(row))
+        return self._zones[task]
 
     def windows(self, task: str | None = None) -> Iterator[Window]:
         """All windows, in the order in which they were opened; of one task or of all."""
@@ -221,6 +239,7 @@ class Tracker:
         """Written for speed: a start folds the whole history."""
         task, step, rollouts = record["task"], record["step"], record["rollouts"]
         self._last[task] = step
+        self._zones.pop(task, None)
         if record.get("head"):
             return
         kind = record["reward"]["kind"]

@@ -22,7 +22,7 @@ export function view(root, { run, rest, names }) {
 
   async function load() {
     const runs = [...chosen].slice(0, COLOURS.length);
-    const [curves, scores] = await Promise.all(["steps", "compare"].map((what) => Promise.all(runs.map((name) => ask(path(name, what))))));
+    const [curves, scores] = await Promise.all(["steps", "compare"].map((what) => Promise.all(runs.map((name) => ask(path(name, what, { whole: 1 }))))));
     const every = [...new Set(curves.flatMap((one) => one.columns.step))].sort((a, b) => a - b);
     const drawn = chart({ title: "Reward", unit: "mean progress of a step's tasks, 0 to 1", range: [0, 1], source: "observations.jsonl of each run",
       series: runs.map((name, index) => ({ label: name, colour: COLOURS[index] })) });

@@ -29,6 +29,7 @@ export function view(root, { run }) {
   }
 
   return {
+    grows: true,
     async update() {
       await load();
     },

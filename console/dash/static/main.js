@@ -43,16 +43,18 @@ async function show() {
   async function hear(positions) {
     if (busy) return void (again = positions);
     busy = true;
-    const moved = new Set(Object.keys(positions).filter((key) => positions[key] !== last[key]));
+    const moved = new Set(Object.keys({ ...last, ...positions }).filter((key) => positions[key] !== last[key]));
     try {
       if (positions.error) throw new Error([positions.where, positions.error].filter(Boolean).join(": ") + (positions.remedy ? ` → ${positions.remedy}` : ""));
       if (positions.reading != null) {
-        pulse.textContent = `reading the logs: ${positions.reading.toLocaleString("en")} steps so far`;
-        return;
+        pulse.textContent = `history: ${positions.reading} %`;
+        pulse.title = "how much of the logs was read, since this page was started";
+        if (!mine.grows) return void trouble.replaceChildren(el("p", { class: "faint" }, `The run's history is being read: ${positions.reading} %`));
       }
       await mine.update(moved, positions);
       last = positions;
       trouble.replaceChildren();
+      if (positions.reading != null) return;
       pulse.textContent = exported ? "an export" : `attempt ${positions.attempt}, record ${positions.observations}`;
       pulse.title = "the run's attempt and the last record of observations.jsonl that was read";
     } catch (error) {

@@ -82,9 +82,10 @@ export function view(root, { run }) {
   }
 
   return {
+    grows: true, // shows what there is while the history is being read
     async update(moved) {
       const waiting = [figures()];
-      if (moved.has("attempt") || moved.has("observations") || moved.has("pool")) waiting.push(curves());
+      if (moved.has("reading") || moved.has("attempt") || moved.has("observations") || moved.has("pool")) waiting.push(curves());
       await Promise.all(waiting);
     },
   };

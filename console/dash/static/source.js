@@ -17,7 +17,7 @@ export function path(run, view, parameters = {}) {
 /** The answer to a path; throws an Error that says what to do. */
 export async function ask(address) {
   if (exported) {
-    const whole = address.replace(/[?&]after=[^&]*/, "");
+    const whole = address.replace(/[?&](after|whole)=[^&]*/, "");
     if (whole in answers) return answers[whole];
     throw new Error("This is not in the export → open the run with `rods dash`");
   }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +20,8 @@ from buffers.run.creation import create_run
 from buffers.run.run import Run
 from buffers.run.runfolder import OBSERVATIONS, POOL, REJECTED, usage
 from buffers.state import RunState, read_state
-from console.dash import follower, keeping
+from buffers.trainer_log import TrainerLog
+from console.dash import follower
 from console.dash.example import unpacked
 from console.dash.export import export_page
 from console.dash.follower import Follower
@@ -33,8 +35,10 @@ from tests.console.test_verbs import said_json
 
 
 def ask(path: Path, view: str, **query: object) -> Any:
-    """The answer of a server that has just been started."""
+    """The answer of a server that has just been started, once it has read the history."""
     registry = Registry([path])
+    with registry.follower("latest").whole():
+        pass
     return json.loads(json.dumps(registry.answer("latest", view, {key: str(value) for key, value in query.items()})))
 
 
@@ -104,7 +108,7 @@ def test_updates_and_labels_are_those_on_record(run_copy: Path) -> None:
     said: dict[int, Any] = {}
     with closing(LogWriter(log)) as writer:
         registry = Registry([run_copy])
-        cursor = registry.answer("latest", "steps", {})["cursor"]
+        cursor = registry.answer("latest", "steps", {"whole": "1"})["cursor"]
         update = record("update", attempt=1, step=14, time=1.0, entropy=0.25, gradient_norm=1.5)
         writer.append([update])
     registry.follower("latest").look()
@@ -123,12 +127,12 @@ def test_updates_and_labels_are_those_on_record(run_copy: Path) -> None:
 
 def test_a_rewind_resets_every_cursor_and_takes_back_its_steps(run_copy: Path) -> None:
     registry = Registry([run_copy])
-    before = registry.answer("latest", "steps", {})
+    before = registry.answer("latest", "steps", {"whole": "1"})
     followed = registry.follower("latest")
     done = rods("observe", run_copy, "--from-step", "9")
     assert done.returncode == 0, done.stderr
     followed.look()
-    after = registry.answer("latest", "steps", {"after": before["cursor"]})
+    after = registry.answer("latest", "steps", {"after": before["cursor"], "whole": "1"})
     assert after["reset"]
     assert after["columns"]["step"] == list(range(1, 10))
     assert max(after["epochs"]["step"]) <= 9
@@ -252,55 +256,56 @@ def test_runs_are_found_below_a_folder_and_told_apart(finished_run: Path, tmp_pa
         Registry([tmp_path / "missing"])
 
 
-def test_what_was_read_is_kept_and_believed_while_the_logs_go_on(
-    run_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_where_a_run_stands_is_told_before_its_history_was_read(
+    run_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(follower, "WORTH", -1.0)
-    assert Follower.open(run_copy).sample is None
-    before = {view: ask(run_copy, view) for view in ("status", "steps", "boundary", "pool")}
-    assert Follower.open(run_copy).sample is not None
-    assert {view: ask(run_copy, view) for view in before} == before
-    done = rods("observe", run_copy, "--from-step", "9")
-    assert done.returncode == 0, done.stderr
-    kept = {view: ask(run_copy, view) for view in before}
-    shutil.rmtree(tmp_path / "cache")
-    assert {view: ask(run_copy, view) for view in before} == kept
+    """Behind snapshots, while the history is being read; and the rest once it was."""
+    cut(run_copy / OBSERVATIONS)
+    cut(run_copy / POOL)
+    TrainerLog(Run.open(run_copy)).close()  # keeps snapshots
+    told = ask(run_copy, "status")
+    monkeypatch.setattr(follower, "SHORT", 0.0)
+    go = threading.Event()
+    read_on = Follower._catch_up
+    monkeypatch.setattr(Follower, "_catch_up", lambda one, news: [go.wait(), read_on(one, news)])
+    registry = Registry([run_copy])
+    first = registry.answer("latest", "status", {})
+    unknown = ("picked", "considered", "accepted", "rejected", "outcomes", "discards", "versions", "notes")
+    assert {name: first[name] for name in first if name not in unknown} == {
+        name: told[name] for name in told if name not in unknown
+    }
+    assert first["picked"] is None and told["picked"] > 0
+    assert registry.answer("latest", "positions", {})["reading"] == 0
+    assert registry.answer("latest", "steps", {})["columns"]["step"] == []
+    go.set()
+    assert registry.answer("latest", "steps", {"whole": "1"})["columns"]["step"] == list(range(1, 15))
+    assert "reading" not in registry.answer("latest", "positions", {})
+    assert json.loads(json.dumps(registry.answer("latest", "status", {}))) == told
 
 
-@pytest.mark.parametrize("change", ["code", "closed part", "live part", "kept file", "manifest"])
-def test_what_was_kept_of_something_else_is_not_believed(
-    change: str, run_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(follower, "WORTH", -1.0)
-    ask(run_copy, "status")
-    assert Follower.open(run_copy).sample is not None
-    if change == "code":
-        monkeypatch.setattr(keeping, "_code", lambda: "another")
-    elif change == "closed part":
-        os.utime(min(run_copy.glob("expanded_epoch_*.jsonl")), ns=(1, 1))
-    elif change == "live part":  # of the same length
-        log = run_copy / OBSERVATIONS
-        lines = log.read_bytes().splitlines(keepends=True)
-        log.write_bytes(b"".join([*lines[:-1], lines[-1].replace(b'"epoch":', b'"epocH":')]))
-    elif change == "manifest":
-        (run_copy / "manifest.json").write_bytes((run_copy / "manifest.json").read_bytes() + b" ")
-    else:
-        file = next((tmp_path / "cache" / "page").iterdir())
-        data = file.read_bytes()
-        file.write_bytes(data[: len(data) // 2] + b"?" + data[len(data) // 2 + 1 :])
-    assert Follower.open(run_copy).sample is None
+def cut(log: Path) -> None:
+    """Closes the live part in the middle, between two groups."""
+    lines = log.read_bytes().splitlines(keepends=True)
+    middle = next(
+        place for place in range(len(lines) // 2, len(lines)) if json.loads(lines[place])["kind"] in ("step", "epoch")
+    )
+    log.with_name(f"{log.stem}.{1:012d}.jsonl").write_bytes(b"".join(lines[: middle + 1]))
+    log.write_bytes(b"".join(lines[middle + 1 :]))
 
 
-def test_a_first_look_that_takes_long_says_how_far_it_is(finished_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "SHOWN", 0.05)
-    one = Follower(finished_run)
-    with one.lock:  # its reader waits
-        assert one.positions() == {"reading": 0}
-    while "reading" in (found := one.positions()):
-        pass
-    assert found["attempt"] == 1
+def test_damage_of_the_past_is_told(run_copy: Path) -> None:
+    """Behind snapshots, so that only who reads the history meets it."""
+    cut(run_copy / OBSERVATIONS)
+    TrainerLog(Run.open(run_copy)).close()
+    part = run_copy / "observations.000000000001.jsonl"
+    before = part.stat()
+    part.write_bytes(part.read_bytes().replace(b'"step":3,', b'"step":4,', 1))
+    os.utime(part, ns=(before.st_atime_ns, before.st_mtime_ns))
+    registry = Registry([run_copy])
+    for view in ("steps", "pool", "positions"):
+        with pytest.raises(RodsError, match=r"observations\.000000000001\.jsonl"):
+            registry.follower("latest").look()
+            registry.answer("latest", view, {"whole": "1"})
 
 
 def test_the_example_is_a_whole_run_that_names_no_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

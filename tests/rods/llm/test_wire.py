@@ -129,3 +129,25 @@ def test_a_prompt_that_does_not_fit_is_known_by_the_words_or_the_kind_of_the_err
 )
 def test_another_refusal_is_not_taken_for_a_prompt_that_does_not_fit(reply: bytes) -> None:
     assert not wire.no_room(reply)
+
+
+def test_texts_are_sent_as_they_are_and_their_embeddings_read() -> None:
+    assert body(texts=[f"a{HALF}", "b"]) == {"model": "m", "input": ["a�", "b"]}
+    assert wire.path(Request("test", texts=["a"])) == "/embeddings"
+    reply = {"data": [{"embedding": [1, 0.5]}, {"embedding": [0, 2]}], "usage": {"prompt_tokens": 7}}
+    found = wire.decode_embeddings(json.dumps(reply).encode(), SENT, 2, 0.1)
+    assert (found.embeddings, found.tokens_in, found.finish) == (((1.0, 0.5), (0.0, 2.0)), 7, "stop")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, [], [{"embedding": [1.0]}], [{"embedding": []}] * 2, [{"embedding": ["1"]}] * 2, [{}, {}], [[1.0]] * 2],
+)
+def test_a_reply_without_an_embedding_for_each_text_is_no_answer(data: Any) -> None:
+    with pytest.raises(NotAnAnswer, match="an embedding for each text"):
+        wire.decode_embeddings(json.dumps({"data": data}).encode(), SENT, 2, 0.1)
+
+
+def test_an_embedding_of_numbers_that_are_none_is_no_answer() -> None:
+    with pytest.raises(NotAnAnswer):
+        wire.decode_embeddings(b'{"data": [{"embedding": [NaN, 1.0]}]}', SENT, 1, 0.1)

@@ -56,13 +56,13 @@ def careless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked: dict[str, Any] = {"topics": folder / "topics.txt", "scenarios": 4, "mode": "both"}
     with Stub(Script(answer=f"{ROLES}:careless"), bodies=folder / "bodies.jsonl") as stub:
         with pytest.raises(BudgetSpent):
-            write_worlds(folder, config=configured(folder, stub, "rounds = 20", "requests = 60"), **asked)
+            write_worlds(folder, config=configured(folder, stub, "rounds = 6", "requests = 60"), **asked)
         assert not (folder / "tasks.jsonl").exists()
         with (folder / NAME).open("ab") as file:
             file.write(b'{"kind":"asked","key":"cut o')  # as a crash leaves it
-        assert write_worlds(folder, config=configured(folder, stub, "rounds = 20"), **asked) == 0
+        assert write_worlds(folder, config=configured(folder, stub, "rounds = 6"), **asked) == 0
         before = stub.counts()["requests"]
-        assert write_worlds(folder, config=configured(folder, stub, "rounds = 20"), **asked) == 0
+        assert write_worlds(folder, config=configured(folder, stub, "rounds = 6"), **asked) == 0
         assert stub.counts()["requests"] == before  # nothing is left to be asked
     return folder
 
@@ -83,15 +83,15 @@ def test_a_world_goes_back_to_its_model_with_the_controls_that_refused_it(carele
 def test_no_question_that_was_answered_is_asked_twice_after_an_interruption(careless: Path) -> None:
     every = questions(careless / "bodies.jsonl")
     repeated = [text for text, times in every.items() if times > 1]
-    # Only what was in flight when the budget ended; a solver's later tries ask the same on purpose.
-    assert len(repeated) <= 8 and sum(every.values()) > 100
+    # Only what was in flight when the budget ended, the tools of a world at most.
+    assert len(repeated) <= 24 and sum(every.values()) > 90 and max(every.values()) == 2
 
 
 def test_repeated_topics_are_dropped_and_costs_are_on_record(careless: Path) -> None:
     (topic,) = [each for each in recorded(careless) if each["kind"] == "dropped" and each["what"] == "topic"]
     assert topic["reasons"] == ["repeated"] and topic["of"] == TOPIC
     with WritingRecord(careless) as record:
-        assert record.requests > 100 and record.tokens > 10_000 and len(record.finished) == 1
+        assert record.requests > 90 and record.tokens > 10_000 and len(record.finished) == 1
         with pytest.raises(UserError, match="another process"), WritingRecord(careless):
             pass
 
@@ -141,7 +141,7 @@ def test_checks_that_change_the_state_never_end_or_always_hold_are_dropped_by_na
     async def write(stub: Stub) -> WrittenWorld:
         async with Client([Endpoint(model="stub", urls=(stub.url,))]) as client:
             operation = Operation(writing=Writing(rounds=0, tries=2, witness_tries=1))
-            order = WorldOrder(5, sandbox=Sandbox(workers=1, seconds=3.0))
+            order = WorldOrder(5, sandbox=Sandbox(workers=1, seconds=2.0))
             return await write_world(Authors(client, record, operation), TOPIC, "train", tmp_path, order)
 
     with Stub(Script(answer=f"{ROLES}:hostile_checker")) as stub, WritingRecord(tmp_path) as record:
