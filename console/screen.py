@@ -65,12 +65,11 @@ class Reading(threading.Thread):
         if (tab, size, at) == self._seen:
             return
         self._seen = tab, size, at
+        told = views.status(self.one, {})
+        self.title = f"{self.one.path.name}   {told['condition']}   step {told['step']} of {told['steps']}"
         if "reading" in at:
-            content: list[RenderableType] = [Text(f"reading the run for the first time: step {at['reading']}")]
-        else:
-            told = views.status(self.one, {})
-            self.title = f"{self.one.path.name}   {told['condition']}   step {told['step']} of {told['steps']}"
-            content = list(_VIEWS[TABS[tab]](self.one, told, size))
+            self.title += f"   reading its history, {at['reading']} %"
+        content = list(_VIEWS[TABS[tab]](self.one, told, size))
         if tab == self.tab:
             self.content = content
             self.changed += 1

@@ -13,11 +13,10 @@ from cyclopts import Parameter
 from buffers.state import ClosedStep
 from console.events import GRAVE, Events, event_line
 from console.output import print_json
-from console.progress import Progress, step_reward
+from console.progress import Progress
 from console.runs import condition, find_runs
 from rods.commands import Json
 from rods.errors import UserError, plain
-from rods.rules.zones import Moments
 
 SECONDS = 0.5  # between looks
 DUMB = ("", "dumb", "unknown")
@@ -39,7 +38,7 @@ def watch(run: Watched = None, /, *, as_json: Json = False) -> None:
     from console import screen
     from console.dash.follower import Follower
 
-    screen.watch(Follower.open(path))
+    screen.watch(Follower(path))
 
 
 def _latest() -> Path:
@@ -88,9 +87,8 @@ class _Lines:
                 if event.get("level") in GRAVE:
                     self._say("log", event_line(event), **{"log": event})
 
-    def _see(self, step: ClosedStep, progress: list[Moments | None]) -> None:
+    def _see(self, step: ClosedStep, reward: float | None) -> None:
         if self._steps is not None:
-            reward = step_reward(progress)
             shown = "–" if reward is None else f"{reward:.3f}"
             self._steps.append({"step": step.step, "epoch": step.epoch, "reward": reward, "shown": shown})
 
