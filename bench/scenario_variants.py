@@ -25,7 +25,7 @@ from daemon.pipeline import Pipeline
 from rods.config import Config
 from rods.environments.loading import Environments
 from rods.gates import held_out_index
-from rods.tasks import OpenTask
+from rods.tasks import OpenTask, Split
 from worlds.generated.growing import CONFINED, grow
 
 FULL, QUICK = (24, 8), (3, 4)  # worlds, of which every third is held out; scenarios drawn in each
@@ -42,7 +42,7 @@ def measure(quick: bool, seed: str = "") -> list[Figure]:
             os.chdir(folder)  # a generated world is looked for from the current folder
             tasks: list[OpenTask] = []
             for number in range(count):
-                split = "test" if number % 3 == 2 else "train"
+                split: Split = "test" if number % 3 == 2 else "train"
                 tasks += grow(Path(), random_seed, number, each, ("told", "asked"), split).tasks
             return asyncio.run(_written(tasks, f"{count} worlds, random seed {random_seed}"))
         finally:
