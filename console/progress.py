@@ -109,9 +109,14 @@ class Failures:
 
 
 class Progress:
-    """Follows one run. `step` is the last live step of the last poll."""
+    """Follows one run. `step` is the last live step of the last poll. `see` is called with each live step that is read,
+    the last ten at least, and the moments of its groups' progress; after a start that dropped steps with those that
+    follow the ones left."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, see: Callable[[ClosedStep, list[Moments | None]], None] = lambda step, moments: None
+    ) -> None:
+        self._see = see
         self.run = Run.open(path)
         self._versions = InterfaceVersions(self.run.config)
         self.state = RunState(self.run, every_step=self._versions.evolves, recent=RECENT)
@@ -150,6 +155,7 @@ class Progress:
             found = [progress_moments(record) for record in step.records]
             if (reward := step_reward(found)) is not None:
                 rewards.append((step.step, reward))
+            self._see(step, found)
         if state.rewound:
             self._rewards.clear()
             self._labels.clear()

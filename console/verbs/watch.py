@@ -39,7 +39,7 @@ def watch(run: Watched = None, /, *, as_json: Json = False) -> None:
     from console import screen
     from console.dash.follower import Follower
 
-    screen.watch(Follower.open(path))
+    screen.watch(Follower(path))
 
 
 def _latest() -> Path:
