@@ -35,6 +35,7 @@ from worlds.openenv.world import OpenEnvironment, introduced, replayed
 
 TASKS = 200
 TOGETHER = 16  # episodes
+SESSIONS = 512  # with worlds of the ground truth, which are kept for a while
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -48,7 +49,7 @@ def measure(quick: bool) -> list[Figure]:
         began = time.perf_counter()
         here = play(environment, tasks)
         between = time.perf_counter()
-        with serving(environment) as address:
+        with serving(environment, SESSIONS) as address:
             far = behind(address)
             there = play(far, [moved(task, far) for task in tasks])
         took = time.perf_counter() - between

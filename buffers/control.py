@@ -117,11 +117,11 @@ class Asked:
         return [one for one in self.holds.values() if one["seq"] > before]
 
     def words(self) -> list[str]:
-        """What is asked for that configuration does not say."""
+        """What is asked and not as ever."""
         return [
             f"{setting}{f' of {endpoint}' if endpoint else ''} {one['value']}"
             for (setting, endpoint), one in self.holds.items()
-            if one["value"] is not None
+            if one["value"] not in (None, "on")
         ]
 
 

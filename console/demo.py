@@ -75,7 +75,7 @@ def _report() -> None:
     print_lines(findings(history), indent="  ")
     print("It does not claim:")
     print_lines(limits(history), indent="  ")
-    print(f"\nNext: rods inspect {RUN} TASK · rods verify {RUN} · jq . {RUN}/tracker.json · README.md")
+    print(f"\nNext: . .venv/bin/activate, then rods dash · rods inspect {RUN} TASK · rods verify {RUN} · README.md")
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "data rehash": ("data:rehash_tasks", "Renew tasks after their environment changed."),
     "data audit": ("data:audit_tasks", "List near duplicates and leaks between splits."),
     "data draw": ("data:draw", "Draw tasks over the tools of a repository."),
+    "data select": ("data:select_tasks", "Choose the worlds that are trained on: how many, how like the held-out."),
     "data bfcl": ("data:fetch_bfcl", "Fetch BFCL's multi-turn tasks and convert them."),
     "data export": ("data:export_bfcl", "Write tasks in BFCL's own format."),
     "data import": ("data:import_bfcl", "Read tasks in BFCL's own format."),

@@ -87,10 +87,8 @@ def _run(one: Follower, told: dict[str, Any], size: tuple[int, int]) -> Iterator
             yield _line(f"{'':8} {endpoint['endpoint']}: {endpoint['in_flight']} calls of at most {endpoint['limit']}")
     if told["asked"]:
         yield _line(f"asked    {', '.join(told['asked'])} (rods ctl)")
-    if len(rewards := one.steps["reward"]):
-        yield _line(
-            f"reward   {_curve(rewards[-(size[0] - 20) :])}  of the last {min(len(rewards), size[0] - 20)} steps"
-        )
+    if len(rewards := one.steps["reward"][-(size[0] - 36) :]):
+        yield _line(f"reward   {_curve(rewards)}  of the last {len(rewards)} steps")
     yield from (Text(plain(f"note     {note}")) for note in told["notes"])
     for event in told["errors"]:
         yield _line(event_line(event), "red" if event.get("level") != "warning" else "yellow")

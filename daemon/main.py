@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated
 
 import structlog
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from buffers.run import runfolder
 from buffers.run.creation import open_or_create
@@ -33,9 +33,13 @@ FILES = 8  # threads in which aiofiles waits for files
 
 def main(arguments: list[str] | None = None) -> None:
     """The console script. Exits with the code of rods.errors."""
+    _leave(commands.run(application(), sys.argv[1:] if arguments is None else arguments))
+
+
+def application() -> App:
     app = commands.application("rods-daemon", "Write variants for a run while it is trained.")
     app.default(_work)
-    _leave(commands.run(app, sys.argv[1:] if arguments is None else arguments))
+    return app
 
 
 def _work(

@@ -301,7 +301,7 @@ class Service:
             return await self._staged(pick, index, seeds[pick.id], admit)
 
         known = Neighbours([*self.originals.values(), *generated], staging=False)
-        return Filling(picks, known, recorded, write, self.writers.workers, self.config.gates.duplicates)
+        return Filling(picks, known, recorded, write, self.workers, self.config.gates.duplicates)
 
     async def _write(self, waiting: Waiting, seed: AnyTask | None, admit: Admit) -> None:
         """Writes the variants of one pick that are not on record yet, then finishes it."""

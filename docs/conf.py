@@ -1,7 +1,13 @@
 """How the guides become a site (`make docs`). The source is the whole tree, so that links between folders hold."""
 
+from cyclopts.docs.markdown import generate_markdown_docs
 from pygments.lexers.data import JsonLexer
 from sphinx.application import Sphinx
+
+import console.main
+import daemon.main
+import evaluation.main
+import trainer.main
 
 project = html_title = "RODS"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
@@ -18,6 +24,15 @@ html_copy_source = html_show_copyright = html_show_sphinx = False
 def setup(app: Sphinx) -> None:
     app.add_lexer("jsonl", JsonLexer)
     app.connect("autodoc-process-docstring", literal_blocks)
+    app.connect("source-read", command_lines)
+
+
+def command_lines(app: Sphinx, page: str, source: list[str]) -> None:
+    """docs/commands.md goes on with what the programs say of their own verbs and options."""
+    if page == "docs/commands":
+        programs = [each.application() for each in (console.main, trainer.main, daemon.main, evaluation.main)]
+        shown = [generate_markdown_docs(each, heading_level=2, generate_toc=False) for each in programs]
+        source[0] += "\n".join(shown)
 
 
 def literal_blocks(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:

@@ -49,7 +49,8 @@ def task_job(task: AnyTask, dialect: Dialect, environments: Environments) -> Job
 
 
 class TaskMaker:
-    """The `Maker` of tasks of any environment, in a training dialect. Verdicts are those of training, and recorded."""
+    """The `Maker` of tasks of any environment, in a training dialect. Verdicts are those of training, and recorded
+    with the conversation, which `rods-train sft --teacher` imitates."""
 
     def __init__(self, environments: Environments, settings: Settings) -> None:
         assert settings.protocol != "official"
@@ -64,7 +65,7 @@ class TaskMaker:
 
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
         earned = score(trace, "progress").as_json()
-        result = {"type": job.task.type, "rollout": earned, "turns": outputs(trace, job.dialect)}
+        result = {"type": job.task.type, "rollout": earned, "trace": trace.as_json()}
         return Episode(job.task.id, sample, self.settings.results_form, result, trace.end, cut)
 
 

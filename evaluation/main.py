@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from evaluation import report, running
 from evaluation.sources import Options
@@ -43,12 +43,16 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """One verb; returns the exit code (rods.commands.run). Without arguments: the help."""
+    return commands.run(application(), arguments or ["--help"], _interrupted)
+
+
+def application() -> App:
     app = commands.application("rods-eval", "A policy on BFCL's multi-turn tasks, or on any environment's.")
     app.command(_run, name="run", help="Run or go on with an evaluation, and print its scores.")
     app.command(_report, name="report", help="Print the scores of what is recorded.")
     app.command(_compare, name="compare", help="Pair two evaluations of the same tasks, task by task.")
     app.command(_check, name="check", help="Compare with the verdicts of BFCL's own scorer, in a process of its own.")
-    return commands.run(app, arguments or ["--help"], _interrupted)
+    return app
 
 
 def _interrupted(stopped: Interrupted) -> tuple[str, int]:

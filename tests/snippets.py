@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import orjson
-import pytest
 from cyclopts import App, CoercionError, CycloptsError, MissingArgumentError
 from pydantic import BaseModel
 
@@ -43,11 +42,11 @@ from rods.tasks import Task
 ROOT = Path(__file__).parent.parent
 DECLARED: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 EVERYWHERE = "*"  # declarations for all pages
-PROGRAMS: dict[str, Callable[[list[str]], Any]] = {
-    "rods": console.main.run,
-    "rods-train": trainer.main.run,
-    "rods-daemon": daemon.main.main,
-    "rods-eval": evaluation.main.run,
+PROGRAMS: dict[str, Callable[[], App]] = {
+    "rods": console.main.application,
+    "rods-train": trainer.main.application,
+    "rods-daemon": daemon.main.application,
+    "rods-eval": evaluation.main.application,
 }
 PROGRAM = r"\.|rods|rods-\w+|make|cd|sh|git|jq|for|echo|python|accelerate|\S*vllm|sbatch|pip"
 SHELL = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:{PROGRAM})\s")
@@ -137,20 +136,10 @@ def declared(page: str, first: str, used: set[tuple[str, str]]) -> str | None:
 # Commands
 
 
-class _Parsed(Exception):
-    """A command line was right; nothing was called."""
-
-
 def parse(words: list[str]) -> None:
     """Raises what cyclopts has against the command line of one of our programs, without running it."""
-
-    def only_parse(app: App, arguments: list[str], *_: Any) -> None:
-        app.parse_args(arguments, exit_on_error=False, print_error=False)
-        raise _Parsed
-
-    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_Parsed):
-        patch.setattr(commands, "run", only_parse)
-        PROGRAMS[words[0]](["1" if word == "N" else word for word in words[1:]])
+    arguments = ["1" if word == "N" else word for word in words[1:]]
+    PROGRAMS[words[0]]().parse_args(arguments, exit_on_error=False, print_error=False)
 
 
 def parts(command: str) -> list[list[str]]:
@@ -204,7 +193,7 @@ def carry_out(command: str, folder: Path, stand_ins: dict[str, str]) -> Path:
             folder = folder / words[1]
         else:
             with contextlib.chdir(folder):
-                code = PROGRAMS[words[0]](words[1:])
+                code = commands.run(PROGRAMS[words[0]](), words[1:])
             assert code == 0, f"`{' '.join(words)}` ended with {code}"
     return folder
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench import nano_feedback, nano_loop, nano_personas
+from bench import nano_feedback, nano_loop, nano_personas, nano_worlds
 from bench.__main__ import NOT_MEASUREMENTS
 from rods.config import identity_diff, parse_config
 
@@ -106,6 +106,13 @@ def test_users_who_know_nothing_are_all_that_the_control_of_the_persona_study_ch
     found = {name: identity(study, name) for name in study.conditions}
     changed = identity_diff(found["asking"], found["mute users"])
     assert changed == ["data.tasks: 'desk-personas' → 'desk-personas-mute'"]
+
+
+def test_variants_are_all_that_the_control_of_the_study_in_worlds_goes_without() -> None:
+    found = {name: identity(nano_worlds.STUDY, name) for name in nano_worlds.STUDY.conditions}
+    assert identity_diff(found["RODS"], found["static tasks"]) == ["selection.seeds_per_step: 4 → 0"]
+    assert found["RODS"]["data"]["tasks"] == "tasks-3.jsonl"  # a random seed has worlds of its own
+    assert found["RODS"]["policy"]["warm_start"] == "generated" and found["RODS"]["training"]["deterministic"]
 
 
 def test_runs_that_spent_more_than_others_are_named() -> None:

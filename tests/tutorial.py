@@ -14,19 +14,19 @@ from pathlib import Path
 PAGE = Path(__file__).parent.parent / "docs" / "tutorial.md"
 
 
-def blocks(kind: str) -> list[str]:
-    """The page's code blocks of one kind, in order."""
-    return re.findall(rf"^```{kind}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+def blocks(kind: str, page: Path = PAGE) -> list[str]:
+    """A page's code blocks of one kind, in order."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def carry_out(commands: Path, folder: Path) -> Path:
+def carry_out(commands: Path, folder: Path, page: Path = PAGE) -> Path:
     """Runs every command of the page, those of `commands` first on the path, one after the other as a reader would; one
     that ends in "&" runs until the page ends. Raises CalledProcessError for the first that fails. Returns the folder in
     which the page ends."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["PATH"] = f"{commands}:{environment['PATH']}"
     with contextlib.ExitStack() as ended:
-        for line in "".join(blocks("sh")).splitlines():
+        for line in "".join(blocks("sh", page)).splitlines():
             if line.startswith("cd "):
                 folder = folder / line.removeprefix("cd ")
                 continue

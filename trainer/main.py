@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated
 
 import structlog
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from buffers.playing import playing
 from buffers.run import runfolder
@@ -48,10 +48,14 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """One start of the trainer; returns the exit code (rods.commands.run)."""
+    return commands.run(application(), arguments, _interrupted)
+
+
+def application() -> App:
     app = commands.application("rods-train", "Train the policy of a run folder.")
     app.default(_start)
     app.command("trainer.sft:warm_up", name="sft", help="Supervised warm-up of a base model on ground truth.")
-    return commands.run(app, arguments, _interrupted)
+    return app
 
 
 def _interrupted(stopped: Interrupted) -> tuple[str, int]:

@@ -32,21 +32,27 @@ def fit(
     warm_up: int,
     progress: Progress | None = None,
     bf16: bool = False,
+    micro_batch: int = 0,
 ) -> None:
-    """Takes `steps` optimizer steps over `batches`. The learning rate rises for `warm_up` steps and falls linearly.
+    """Takes `steps` optimizer steps over `batches`, with `micro_batch` sequences a backward pass (0: all of a batch);
+    the loss is the mean over all tokens of a batch. The learning rate rises for `warm_up` steps and falls linearly.
     `bf16`: matrix products in bfloat16."""
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / warm_up, 1 - step / steps))
     device = next(model.parameters()).device
     for step in range(1, steps + 1):
-        ids, own = next(batches)
-        with lower(device, bf16):
-            loss = imitation_loss(model, ids.to(device), own.to(device))
+        ids, own = (torch.split(part, micro_batch or len(part)) for part in next(batches))
+        learnt = [int(part[:, 1:].sum()) for part in own]
+        whole = 0.0
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        for rows, mask, count in zip(ids, own, learnt, strict=True):
+            with lower(device, bf16):
+                loss = imitation_loss(model, rows.to(device), mask.to(device)) * (count / sum(learnt))
+            loss.backward()  # type: ignore[no-untyped-call]
+            whole += loss.item()
         optimizer.step()
         schedule.step()
         if progress is not None:
-            progress(step, steps, loss.item())
+            progress(step, steps, whole)
 
 
 def encode(chat: Chat, trace: Trace) -> Encoded:
@@ -62,14 +68,27 @@ def encode(chat: Chat, trace: Trace) -> Encoded:
     return tokens, mask
 
 
+def encode_rounds(chat: Chat, trace: Trace) -> list[Encoded]:
+    """A sample for each reply of a conversation (003 Appendix B.2): all before it as the chat template renders it,
+    which may leave reasoning out of earlier replies, then the reply, and 1 for its tokens alone. So each reply is
+    learnt once, with its reasoning."""
+    found = []
+    for index, message in enumerate(trace.messages):
+        if message.role == "assistant":
+            shown = chat.prompt(trace.messages[:index])
+            written = [*chat.tokens(message.content), chat.tokenizer.eos_token_id]
+            found.append(([*shown, *written], [0] * len(shown) + [1] * len(written)))
+    return found
+
+
 def in_batches(
-    pad: int, demonstrations: Iterable[list[Encoded]], size: int, rng: random.Random
+    pad: int, demonstrations: Iterable[list[Encoded]], size: int, rng: random.Random, *, rest: bool = False
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Token ids and a mask of the policy's own, both [size, longest]. Each list of demonstrations gives whole batches
-    of similar length, in an order drawn from `rng`; what is left over is dropped."""
+    of similar length, in an order drawn from `rng`; what is left over is dropped, or makes a smaller one (`rest`)."""
     for part in demonstrations:
         encoded = sorted(part, key=lambda pair: len(pair[0]))
-        starts = list(range(0, len(encoded) - size + 1, size))
+        starts = list(range(0, len(encoded) if rest else len(encoded) - size + 1, size))
         rng.shuffle(starts)
         for start in starts:
             rows = encoded[start : start + size]

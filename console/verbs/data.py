@@ -25,7 +25,7 @@ Name = Annotated[str, Parameter(help=NAMES)]
 Several = Annotated[tuple[str, ...], Parameter(negative=())]
 Tasks = Annotated[Path | None, Parameter(help="A JSONL file of tasks of this environment; probes with their calls.")]
 Mutations = Annotated[int, Parameter(help="How many mutated rollouts to compare beside the 800 ground truths.")]
-RandomSeed = Annotated[int, Parameter(help="What the mutations are drawn from.")]
+RandomSeed = Annotated[int, Parameter(help="What is drawn, is drawn from this.")]
 Rewritten = Annotated[Path | None, Parameter(name="--out", help="Write here instead of into the file itself.")]
 Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into this file.")]
 
@@ -110,6 +110,32 @@ def draw(
         what = f"{train} training tasks and {held_out} held-out ones are asked for"
         raise UserError(what, where="--train, --held-out", remedy="give numbers of which one is above 0")
     _write(draw_tasks(repository, Environments(), train, held_out, (numbers[0], numbers[1]), random_seed), out, as_json)
+
+
+def select_tasks(
+    file: Annotated[Path, Parameter(help="A JSONL file of tasks in many worlds.")],
+    out: Annotated[Path, Parameter(help="The JSONL file of tasks to write.")],
+    /,
+    *,
+    worlds: Annotated[int, Parameter(help="In how many worlds training tasks are kept; 0: all.")] = 0,
+    without: Annotated[Path | None, Parameter(help="Another such file: no world that it trains on.")] = None,
+    mode: Annotated[
+        Literal["told", "asked"] | None, Parameter(help="Only tasks whose user says all at once, or is asked.")
+    ] = None,
+    alike: Annotated[
+        Literal["most", "least"] | None, Parameter(help="The worlds most or least like the held-out, not drawn ones.")
+    ] = None,
+    random_seed: RandomSeed = 0,
+    as_json: Json = False,
+) -> None:
+    """Choose the worlds of a file that are trained on. Held-out tasks are kept as they are."""
+    from rods.tasks import read_tasks
+    from worlds.selection import select
+
+    other = () if without is None else tuple(read_tasks(without))
+    tasks = list(read_tasks(file))
+    chosen = select(tasks, worlds=worlds, without=other, mode=mode, alike=alike, random_seed=random_seed)
+    _write(chosen, out, as_json)
 
 
 def fetch_bfcl(*, out: Out = None, as_json: Json = False) -> None:

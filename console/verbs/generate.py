@@ -21,6 +21,9 @@ def generate_worlds(
     scenarios: Annotated[int, Parameter(help="How many scenarios to draw in each.")] = 20,
     requests: Annotated[int, Parameter(help="How many requests a scenario has at most.")] = 4,
     held_out: Annotated[int, Parameter(help="How many of the worlds, the last ones, have their tasks held out.")] = 0,
+    held_out_topics: Annotated[
+        tuple[str, ...], Parameter(help="Topics whose worlds are held out as well.", negative=(), consume_multiple=True)
+    ] = (),
     mode: Annotated[
         Literal["told", "asked", "both"], Parameter(help="Whether users say everything at once, are asked, or both.")
     ] = "told",
@@ -32,17 +35,23 @@ def generate_worlds(
 ) -> int:
     """Draw worlds and scenarios by chance, hold them to their controls, and write those that pass. Exits 1 where no
     task is left."""
+    from rods.errors import UserError
     from rods.tasks import OpenTask, Split, task_lines
     from worlds.generated.growing import CONFINED, grow
     from worlds.generated.scenarios import Mode
+    from worlds.generated.skeletons import draw_skeleton, topic_names
 
+    if unknown := set(held_out_topics) - set(topic_names()):
+        what = f"no topic is called {', '.join(sorted(unknown))}"
+        raise UserError(what, where="--held-out-topics", remedy=f"there are {', '.join(topic_names())}")
     modes: tuple[Mode, ...] = ("told", "asked") if mode == "both" else (mode,)
     sandbox = CONFINED.model_copy(update={"lowest_tier": lowest_tier})
     tasks: list[OpenTask] = []
     refused: dict[str, list[str]] = {}
     dropped: Counter[str] = Counter()
     for number in range(worlds):
-        split: Split = "train" if number < worlds - held_out else "test"
+        apart = number >= worlds - held_out or draw_skeleton(random_seed, number).topic in held_out_topics
+        split: Split = "test" if apart else "train"
         grown = grow(folder, random_seed, number, scenarios, modes, split, sandbox, (1, requests))
         if not grown.report.ok:
             refused[grown.name] = [str(fault) for fault in grown.report.faults]

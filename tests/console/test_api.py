@@ -1,6 +1,7 @@
 """The Python API: the snippets of docs/api.md run as they stand, and what a trainer through it does is a run's."""
 
 import contextlib
+import inspect
 import io
 import re
 import subprocess
@@ -29,6 +30,19 @@ def library(tmp_path, monkeypatch):
 def test_the_snippets_are_as_short_as_they_should_be():
     assert len(EVALUATION.strip().splitlines()) <= 10
     assert len([line for line in TRAINER.splitlines() if line.strip()]) <= 16
+
+
+def test_the_page_gives_every_parameter_with_its_default():
+    shown = [each for each in re.findall(r"`(\w+)\(([^`]*)\)`", PAGE.read_text()) if each[0] in dir(rods)]
+    assert len(shown) >= 9
+    for name, parameters in shown:
+        given = dict([*part.split("="), ""][:2] for part in parameters.split(", "))
+        found = inspect.signature(getattr(rods, name)).parameters
+        assert list(given) == list(found), name
+        for parameter, default in given.items():
+            if default != "…":
+                real = found[parameter].default
+                assert default == ("" if real is inspect.Parameter.empty else repr(real).replace("'", '"')), name
 
 
 def test_the_evaluation_runs(library):

@@ -48,6 +48,10 @@ EXPECTED = {
         ["OUT"],
         ["--train", "--held-out", "--difficulty", "--random-seed", "--repository", "--json"],
     ),
+    "data select": (
+        ["FILE", "OUT"],
+        ["--worlds", "--without", "--mode", "--alike", "--random-seed", "--json"],
+    ),
     "data bfcl": ([], ["--out", "--json"]),
     "data export": (["FILE", "FOLDER"], ["--json"]),
     "data import": (["FOLDER", "OUT"], ["--json"]),
@@ -62,7 +66,10 @@ EXPECTED = {
     "env serve": (["NAME"], ["--port", "--sessions"]),
     "env generate": (
         ["FOLDER"],
-        ["--worlds", "--scenarios", "--requests", "--held-out", "--mode", "--random-seed", "--lowest-tier", "--json"],
+        [
+            *("--worlds", "--scenarios", "--requests", "--held-out", "--held-out-topics", "--mode"),
+            *("--random-seed", "--lowest-tier", "--json"),
+        ],
     ),
     "env write": (
         ["FOLDER"],

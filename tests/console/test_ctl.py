@@ -51,7 +51,8 @@ def test_paused_picking_lets_steps_go_on_over_a_restart_until_it_is_resumed(tmp_
             trainer.play(3)
             until(lambda: beat(run.path).get("step") == 4 and beat(run.path).get("state") == "picking paused")
             assert rods(["status", str(run.path)]) == 0
-            assert "picking is paused by `rods ctl` since" in capsys.readouterr().out
+            assert "picking is paused by `rods ctl` since" in (shown := capsys.readouterr().out)
+            assert "asked    picking paused (rods ctl)" in shown
             daemon.stop()
         assert said_json(capsys, "ctl", run.path, "pause")["processes"] == {"daemon": "not running"}
         with Daemon(run.path):
@@ -65,7 +66,7 @@ def test_paused_picking_lets_steps_go_on_over_a_restart_until_it_is_resumed(tmp_
     told = [(one["number"], one["old"], one["new"]) for one in changed(run.path, "daemon")]
     assert told == [(1, "on", "paused"), (1, "on", "paused"), (2, "paused", "on")]
     assert {one["by"] for one in changed(run.path, "daemon")} == {one["by"] for one in log(run.path)}
-    assert said_json(capsys, "status", run.path)["asked"] == ["picking on"] and verify(run.path).ok
+    assert said_json(capsys, "status", run.path)["asked"] == [] and verify(run.path).ok
 
 
 def log(path: Path) -> list[Record]:

@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.faults import comparison, damage, random_kills, small_disk, sweeps
+from rods.environments.sandbox.confined import Tier, offered, reaches
+from tests.faults import comparison, damage, escapes, random_kills, small_disk, sweeps
 from tests.faults.forge import Forge
 from tests.faults.table import HEAD, Row
 from tests.faults.workloads import FUNCTIONS, Workload
@@ -72,6 +73,10 @@ def every(forge: Forge, scratch: Path, share: int, kills: int) -> Iterator[tuple
                     scratch / f"{p}.{m}", m, p, min(kills, trainer_kills.KILLS)
                 ),
             )
+    tiers: tuple[Tier, ...] = ("landlock", "bubblewrap")
+    for tier in (tier for tier in tiers if reaches(offered().tier, tier)):
+        for way in escapes.WAYS:
+            yield f"escapes {way} {tier}", lambda t=tier, w=way: escapes.escapes(t, w, share)  # type: ignore[misc]
     for kind in ("log", "plain"):
         for sweep in sweeps.SWEEPS:
             yield (

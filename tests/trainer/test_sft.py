@@ -1,5 +1,9 @@
-"""Supervised warm-up: demonstrations from ground truth, as text for others and as weights for a run."""
+"""Supervised learning: demonstrations from ground truth, from witnesses and from a teacher, as text for others and as
+weights for a run."""
 
+import random
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -10,17 +14,24 @@ from datasets import load_dataset
 from safetensors.torch import load_file
 from trl import data_utils
 
+from evaluation.main import run as rods_eval
 from rods.config import PolicySettings, read_config
+from rods.conversations import Persona
+from rods.environments.loading import Environments
+from rods.episode.engine import Message, Outcome, StepTrace, Trace, TurnTrace
 from rods.errors import EXIT_OK, EXIT_USER
-from rods.tasks import scripted
+from rods.tasks import OpenTask, scripted, task_lines
 from tests.environments import ENVIRONMENTS
+from tests.evaluation.test_tasks import answering
 from tests.trainer.nano_parts import chat
 from tests.trainer.runs import write_config
+from tests.worlds.generated.drawn import drawn_tasks
+from trainer import torch_settings
 from trainer.chat import Chat
+from trainer.demonstrations import demonstrate, fault, taught
 from trainer.main import run
 from trainer.nano import model as network
-from trainer.sft import demonstrate
-from trainer.supervised import encode
+from trainer.supervised import Encoded, encode, encode_rounds, fit, in_batches
 from worlds import desk
 from worlds.sources import load_tasks
 
@@ -101,3 +112,142 @@ def test_what_cannot_be_warmed_up_is_told(
     file = config(tmp_path, base, **changes)
     assert run(["sft", "--config", str(file), "--out", str(tmp_path / "x")]) == EXIT_USER
     assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[OpenTask]:
+    """Tasks in a drawn world, in both modes, with the tools of their witnesses alone; the current folder is theirs."""
+    folder = tmp_path / "worlds"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    found = []
+    for task in drawn_tasks(folder, 1, 4, ("told", "asked")):
+        used = tuple(dict.fromkeys(each["name"] for each in task.provenance["witness"]))
+        found.append(replace(task, tools=used, system="", id=""))
+    (folder / "tasks.jsonl").write_bytes(task_lines(found))
+    return found
+
+
+def witnessed(tasks: Sequence[OpenTask]) -> list[Trace]:
+    with Environments() as environments:
+        return demonstrate(tasks, PolicySettings(kind="simulated", dialect="hermes"), environments)
+
+
+def replies(trace: Trace) -> list[str]:
+    return [message.content for message in trace.messages if message.role == "assistant"]
+
+
+def test_a_scenario_s_witness_is_a_demonstration_in_both_modes(generated: list[OpenTask]) -> None:
+    for task, trace in zip(generated, witnessed(generated), strict=True):
+        assert trace.binary and trace.end == "finished"
+        calls = [call.as_json() for turn in trace.turns for step in turn.steps for call in step.calls]
+        wanted = [{"name": each["name"], "arguments": each["arguments"]} for each in task.provenance["witness"]]
+        assert calls == wanted
+        if isinstance(task.user, Persona) and task.user.knows:
+            assert any(reply.endswith("?") for reply in replies(trace))
+
+
+def test_a_teacher_behind_an_endpoint_is_imitated_but_for_its_faults(
+    tmp_path: Path, base: Path, generated: list[OpenTask], capsys: pytest.CaptureFixture[str]
+) -> None:
+    traces = witnessed(generated)
+    known = {
+        tuple(one.content for one in trace.messages[:place]): message.content
+        for trace in traces
+        for place, message in enumerate(trace.messages)
+        if message.role == "assistant"
+    }
+    malformed, idle = (trace.messages[1].content for trace in traces[:2])
+
+    def teacher(messages: Sequence[Message]) -> str:
+        told = messages[1].content
+        if told == malformed and len(messages) == 2:
+            return '<tool_call>{"name": </tool_call>'
+        return known.get(tuple(one.content for one in messages), "That cannot be done.") if told != idle else "No."
+
+    with answering(teacher) as url:
+        played = ["run", "taught", "--tasks", "tasks.jsonl", "--split", "train", "--url", url, "--model", "m"]
+        assert rods_eval([*played, "--patience", "5"]) == EXIT_OK
+    changes = {"data.tasks": "tasks.jsonl", "data.train": 0, "data.held_out": 0, "policy.dialect": "hermes"}
+    file = config(Path(), base, **changes, **{"rollouts.max_context_tokens": 20_000, "operation.micro_batch": 2})
+    told = ["sft", "--config", str(file), "--teacher", "taught", "--rounds", "--export", "rounds.jsonl"]
+    assert run([*told, "--out", "warm", "--passes", "1", "--sequences", "8"]) == EXIT_OK
+    said, wanted = capsys.readouterr().err, traces[2:]
+    assert f"{len(wanted)} of {len(traces)} episodes" in said and "1 format" in said and "1 impossible" in said
+    lines = [orjson.loads(line) for line in Path("rounds.jsonl").read_bytes().splitlines()]
+    assert sorted(line["completion"][0]["content"] for line in lines) == sorted(
+        reply for trace in wanted for reply in replies(trace)
+    )
+    assert all(data_utils.is_conversational(line) and line["prompt"][-1]["role"] != "assistant" for line in lines)
+    assert f"of {-(-len(lines) // 8)}:" in said  # one pass over every sample, the last ones too
+    assert any(
+        not torch.equal(one, load_file("warm/model.safetensors")[name])
+        for name, one in load_file(base / "model.safetensors").items()
+    )
+    other = config(Path(), base, **changes | {"policy.dialect": "compact"})
+    assert run(["sft", "--config", str(other), "--teacher", "taught", "--out", "x"]) == EXIT_USER
+    assert "dialect" in capsys.readouterr().err
+    kept = taught(Path("taught"), generated[2:], "hermes")
+    assert {trace.task for trace in kept} == {task.id for task in generated[2:]}  # no other task's, held-out ones' say
+
+
+def test_each_reply_is_learnt_once_token_by_token(generated: list[OpenTask]) -> None:
+    talk = chat()
+    for trace in witnessed(generated[:2]):
+        whole, mask = encode(talk, trace)
+        rounds = encode_rounds(talk, trace)
+        assert len(rounds) == len(replies(trace))
+        learnt: list[int] = []
+        for (tokens, own), reply in zip(rounds, replies(trace), strict=True):
+            written = [*talk.tokens(reply), talk.tokenizer.eos_token_id]
+            assert own == [0] * (len(tokens) - len(written)) + [1] * len(written) and tokens[-len(written) :] == written
+            assert tokens == whole[: len(tokens)]  # this template appends: what was before is what a rollout saw
+            learnt += range(len(tokens) - len(written), len(tokens))
+        assert learnt == [place for place, one in enumerate(mask) if one]  # the same tokens, each once
+
+
+def test_a_template_that_drops_earlier_reasoning_drops_it_from_the_history_alone() -> None:
+    talk = chat()
+    dropping = Chat(talk.tokenizer, Path("dropping"))
+    was, kept = talk.tokenizer.chat_template, "<|assistant|>{{ message.content }}"
+    assert kept in was
+    talk.tokenizer.chat_template = was.replace(kept, "<|assistant|>{{ message.content.split('</think>')[-1] }}")
+    said = [Message("system", "a"), Message("user", "b"), Message("assistant", "<think>1 2 3</think>done")]
+    said += [Message("user", "c"), Message("assistant", "<think>4 5</think>done")]
+    trace = Trace("t", (), "finished", 1, tuple(said))
+    first, second = encode_rounds(dropping, trace)
+    assert first[0][first[1].index(1) :] == [*talk.tokens("<think>1 2 3</think>done"), talk.tokenizer.eos_token_id]
+    shown = talk.text(second[0][: second[1].index(1)])
+    assert "done" in shown and "1 2 3" not in shown
+    assert second[0][second[1].index(1) :] == [*talk.tokens("<think>4 5</think>done"), talk.tokenizer.eos_token_id]
+
+
+def test_what_of_a_teacher_is_not_imitated() -> None:
+    good = Trace("t", (TurnTrace((StepTrace("x"),)),), "finished", 4, outcome=Outcome(2, 4))
+    assert fault(good) is None and fault(good, 0.5) is None and fault(good, 0.6) == "below least"
+    assert fault(replace(good, outcome=Outcome(0, 4))) == fault(good, guards=2) == "impossible"
+    assert fault(replace(good, end="length")) == fault(replace(good, end="step_limit")) == "unfinished"
+    assert fault(replace(good, turns=(TurnTrace((StepTrace("x", error="no call"), StepTrace("y"))),))) == "format"
+
+
+def test_a_pass_shows_every_sample_once_and_small_backward_passes_add_up_to_the_whole() -> None:
+    samples: list[Encoded] = [([7] * length, [0, *[1] * (length - 1)]) for length in range(3, 14)]
+    batches = list(in_batches(0, [samples], 4, random.Random(1), rest=True))
+    assert [len(ids) for ids, _ in batches].count(4) == 2 and sum(len(ids) for ids, _ in batches) == 11
+    assert sorted(int(own.sum()) for _, mask in batches for own in mask) == list(range(2, 13))
+    weights, losses = [], []
+    for micro_batch in (0, 1):
+        model, seen = network.fresh(chat().tokenizer, 1), list[float]()
+        fit(
+            model,
+            iter(batches),
+            torch_settings.make_optimizer("adamw", model, 1e-3),
+            steps=3,
+            warm_up=1,
+            progress=lambda step, of, loss, seen=seen: seen.append(loss),  # type: ignore[misc]
+            micro_batch=micro_batch,
+        )
+        losses.append(seen)
+        weights.append(model.get_output_embeddings().weight.detach())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert torch.allclose(weights[0], weights[1], atol=1e-4)

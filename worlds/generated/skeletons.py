@@ -151,9 +151,13 @@ def topics() -> Mapping[str, Any]:
     return tomllib.loads(TOPICS.read_text(encoding="utf-8"))
 
 
+def topic_names() -> list[str]:
+    return [name for name in topics() if name not in ("words", "verbs")]
+
+
 def draw_skeleton(random_seed: int, number: int) -> Skeleton:
     """Skeleton `number` of a random seed. Topics take turns, so that some dozen worlds have all of them."""
-    names = [name for name in topics() if name not in ("words", "verbs")]
+    names = topic_names()
     rng = keyed_random(random_seed, "skeleton", number)
     topic = names[(number + keyed_random(random_seed, "topics").randrange(len(names))) % len(names)]
     told = topics()[topic]

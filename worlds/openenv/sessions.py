@@ -13,7 +13,6 @@ import json
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from functools import cache
 from typing import Any, Protocol, get_type_hints
 
 import aiohttp
@@ -155,11 +154,11 @@ class StepSession:
             raise ValueError(f"reset is refused: {error}") from error
 
     def call(self, name: str, arguments: dict[str, Any]) -> Result:
-        if self._over:
-            return Result("Error: the episode is over", None, "hidden_tool")  # not executed
         action = {"type": "call_tool", "tool_name": name, "arguments": arguments} if self._calls else arguments
         if not self._calls and name != STEP:
             return Result(f"Error: there is no tool {name!r}", None, "unknown_tool")
+        if self._over:
+            return Result("Error: the episode is over", None, "hidden_tool")  # not executed
         try:
             answer = self._messages.ask("step", action)
         except RefusedStep as error:
@@ -282,12 +281,17 @@ class Socket:
         await self._client.close()
 
 
-@cache
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
+_making = threading.Lock()
+
+
 def _loop(pid: int) -> asyncio.AbstractEventLoop:
     """The loop, in a thread of its own, in which process `pid` waits for answers."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="openenv", daemon=True).start()
-    return loop
+    with _making:
+        if pid not in _loops:
+            _loops[pid] = asyncio.new_event_loop()
+            threading.Thread(target=_loops[pid].run_forever, name="openenv", daemon=True).start()
+        return _loops[pid]
 
 
 class InProcess:

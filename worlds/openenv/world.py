@@ -7,6 +7,7 @@ the world that was called longest ago makes room, and comes back by its calls wh
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 import weakref
@@ -26,6 +27,7 @@ from worlds.pinned import tool_of
 RESET = "reset"  # the key of a state
 IDLE = 0.05  # seconds since the last call of a world in another thread before it makes room: it may be between two
 _PAUSE = 0.02  # seconds between two tries to get a session
+_TRIES = 10  # before another world makes room
 REWARDED = Tool(
     "rewarded",
     "checks",
@@ -113,7 +115,7 @@ class OpenEnvironment:
 
     def _begun(self, arguments: Mapping[str, Any]) -> Session:
         until = time.monotonic() + self.described.seconds
-        while True:
+        for number in itertools.count():
             try:
                 if self._alone and self._living():
                     raise Full("another object of its class lives")
@@ -128,11 +130,12 @@ class OpenEnvironment:
                     raise
                 return made
             except Full as full:
-                if not any(world.leave() for world in self._living()):
-                    if time.monotonic() > until:
-                        what = f"{self.name}: {full}; none of the worlds here makes room"
-                        raise InfrastructureError(what) from full
+                if time.monotonic() > until:
+                    raise InfrastructureError(f"{self.name}: {full}; nobody here has made room") from full
+                one_more = self._alone or number % _TRIES == 0  # a server takes a moment to see that one has left
+                if not (one_more and any(world.leave() for world in self._living()) and self._alone):
                     time.sleep(_PAUSE)
+        raise AssertionError("counting has no end")
 
     def _living(self) -> list[OpenEnvWorld]:
         """Worlds that have a session, the one called longest ago first."""

@@ -90,6 +90,7 @@ def test_in_process_and_behind_its_own_server_it_is_the_same(
 
 
 def test_its_clients_play_desk() -> None:
+    from openenv.core.env_server.mcp_types import CallToolAction
     from openenv.core.generic_client import GenericEnvClient
     from openenv.core.mcp_client import MCPToolClient
 
@@ -101,7 +102,8 @@ def test_its_clients_play_desk() -> None:
                 client.reset(state=dict(task.state or {}))
                 world = desk.reset(task.state)
                 for call in (each for turn in task.calls for each in turn):
-                    assert client.call_tool(call.name, **call.arguments) == world.call(call).text
+                    told = client.step(CallToolAction(tool_name=call.name, arguments=dict(call.arguments)))
+                    assert told.observation.result == world.call(call).text
                 refusal = world.call(Call("no_such_tool")).text
                 with pytest.raises(RuntimeError, match="tool_not_found") as refused:
                     client.call_tool("no_such_tool")

@@ -30,7 +30,7 @@ from worlds.written.writing import find_topics, placed, with_checks
 
 TEXTS = ["Lend me the book about clouds until friday.", "Move my appointment with the vet to monday.", "Rhyme on blue."]
 STAGES = sorted(path.stem for path in FOLDER.glob("*.txt") if path.stem.startswith(("topic_", "world_", "scenario_")))
-BRIEF = Writing(rounds=4, tries=2, corrections=1, witness_tries=1, witness_calls=4)
+BRIEF = Writing(rounds=4, tries=2, corrections=1, witness_tries=1, witness_calls=12)
 SHORT = {"topic_filter": 60, "topic_inference": 120, "world_tester": 100, "scenario_solver": 100}  # tokens
 SANDBOX = Sandbox(workers=1, seconds=20.0)
 
@@ -92,7 +92,7 @@ async def test_a_small_model_goes_through_every_stage_beside_the_stub(
             world, scenario, rules = await each_stage(authors, tmp_path / "stub", None, None)
     served = served.model_copy(update={"thinking_tokens": 0})
     with WritingRecord(tmp_path / "model") as record:
-        async with Client([served]) as client:
+        async with Client([served], sink=record.use) as client:
             authors = Authors(client, record, Operation(writing=BRIEF, writers=small))
             _, _, model = await each_stage(authors, tmp_path / "model", world, scenario)
         tokens = record.tokens
@@ -104,7 +104,7 @@ async def test_a_small_model_goes_through_every_stage_beside_the_stub(
             print(f"{stage:20} " + " ".join(f"{good:>4} of {every:<3}" for good, every in pair))
         print(f"stub: {dict(rules)}\nSmolLM2: {dict(model)}, {tokens} tokens")
     assert all(good == every > 0 for good, every in by_rule.values()) and set(by_rule) == set(STAGES)
-    assert sum(rules.values()) == sum(model.values()) == 5
+    assert sum(rules.values()) == sum(model.values()) == 5 and rules["world: 1"] == rules["witness: 1"] == 1
     # What follows on an answer is asked only where there is one.
     assert set(by_model) >= {"topic_filter", "world_plan", "world_tester", "scenario_state", "scenario_solver"}
     outcomes = {json.loads(line).get("outcome") for line in (tmp_path / "model" / NAME).read_text().splitlines()}

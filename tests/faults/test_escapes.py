@@ -1,0 +1,55 @@
+"""Generated code runs confined, always: the attacks from inside generated worlds at a size that a quick run can afford
+(`python -m tests.faults --only escapes` makes all), and the lowest tier, which has to be asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rods.calls import Call
+from rods.config import Sandbox, parse_config
+from rods.environments.loading import Environments
+from rods.environments.sandbox import confined
+from rods.environments.sandbox.confined import Offer, Tier
+from rods.environments.sandbox.environment import Sandboxed
+from rods.episode.goals import holds
+from rods.errors import UserError
+from tests.faults.escapes import WAYS, Way, escapes, hostile_world
+from tests.rods.environments.tiers import require_tier
+from worlds.checking.programs import program_faults
+
+SHARE = 16
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("tier", ["bubblewrap", "landlock"])
+def test_attacks_from_inside_a_generated_world_do_not_get_out(tier: Tier, way: Way) -> None:
+    require_tier(tier)
+    row = escapes(tier, way, SHARE, first=4 * WAYS.index(way) + 8 * (tier == "landlock"))
+    assert row.survived == row.tried >= 8, "\n".join([str(row), *row.failures])
+
+
+def test_its_syntax_alone_would_have_refused_the_hostile_world(tmp_path: Path) -> None:
+    faults = program_faults(hostile_world(tmp_path)[1], "world.py")
+    assert {"builtins", "class_state"} <= {fault.control for fault in faults}
+
+
+def test_generated_code_runs_on_the_lowest_tier_only_where_that_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There, what it may do is shown by an attack that gets out."""
+    monkeypatch.setattr(
+        confined, "offered", lambda: Offer("limits", {"bubblewrap": "not installed", "landlock": "old"})
+    )
+    name = f"{tmp_path}/{hostile_world(tmp_path)[0]}"
+    plain = parse_config({"policy": {"kind": "simulated"}}, where="test").operation.sandbox
+    for settings in (None, plain, Sandbox(environments=(name,)), Sandbox(lowest_tier="bubblewrap")):
+        with Environments(settings) as environments, pytest.raises(UserError, match="only of tier 'limits'"):
+            environments.load(name)
+    with Environments(Sandbox(lowest_tier="limits", workers=1)) as environments:
+        environment = environments.load(name)
+        assert isinstance(environment, Sandboxed)
+        attack = {"attack": "files: reads /etc/passwd", "given": {}}
+        world = environment.reset(None)
+        assert "ESCAPED" in world.call(Call("attack", attack)).text and holds(world, Call("escaped", attack))

@@ -1,0 +1,97 @@
+"""Which worlds of a file of tasks are trained on: so many, others than in another file, those most or least like the
+held-out worlds, tasks of one mode (003 §5.1, §5.3 to §5.5).
+
+Held-out tasks stay as they are, so that what is trained on different selections is scored on the same. How alike two
+worlds are is the cosine of the words of their tools' names and of their tasks' documentation (`system`), each word
+weighted by how few of the worlds have it (tf-idf). 003 compares embeddings of topics and tools. A world is as like the
+held-out ones as it is on average to each of them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from rods.canonical import keyed_random
+from rods.conversations import Script
+from rods.errors import UserError
+from rods.tasks import HELD_OUT_SPLITS, AnyTask, OpenTask
+
+Alike = Literal["most", "least"]
+ConversationMode = Literal["told", "asked"]
+WORD = re.compile(r"[a-z]+")
+
+
+def select(
+    tasks: Sequence[AnyTask],
+    *,
+    worlds: int = 0,
+    without: Iterable[AnyTask] = (),
+    mode: ConversationMode | None = None,
+    alike: Alike | None = None,
+    random_seed: int = 0,
+) -> list[AnyTask]:
+    """The training tasks of the first `worlds` worlds (0: all), and all held-out ones, in their order.
+
+    Worlds come by a draw from `random_seed` of which fewer are a part of more, or with `alike` by how like they are to
+    the held-out ones. None is taken that a training task of `without` is in. `mode`: tasks whose user says everything
+    at once, or is asked. Raises UserError where there are not so many worlds, or none is held out to compare with.
+    """
+    barred = {task.environment.name for task in without if task.split not in HELD_OUT_SPLITS}
+    held_out = [task for task in tasks if task.split in HELD_OUT_SPLITS]
+    given = [
+        task
+        for task in tasks
+        if task.split not in HELD_OUT_SPLITS
+        and task.environment.name not in barred
+        and (mode is None or _mode(task) == mode)
+    ]
+    names = sorted({task.environment.name for task in given})
+    if not names or len(names) < worlds:
+        raise UserError(
+            f"{len(names)} worlds have such training tasks, {worlds or 'some'} are asked for",
+            where="--worlds",
+            remedy="ask for fewer, or generate more",
+        )
+    if alike is None:
+        names.sort(key=lambda name: keyed_random(random_seed, "worlds", name).random())
+    else:
+        found = likeness(tasks)
+        names.sort(key=lambda name: (-found[name] if alike == "most" else found[name], name))
+    chosen = set(names[: worlds or None])
+    kept = {task.id for task in given if task.environment.name in chosen} | {task.id for task in held_out}
+    return [task for task in tasks if task.id in kept]
+
+
+def likeness(tasks: Sequence[AnyTask]) -> dict[str, float]:
+    """How like each training world is to the held-out ones, in [0, 1] to 12 decimals. Raises UserError without any."""
+    texts: dict[str, Counter[str]] = {}
+    for task in tasks:
+        if task.environment.name not in texts:
+            texts[task.environment.name] = Counter(WORD.findall(" ".join((*task.tools, task.system)).lower()))
+    found_in = Counter(word for text in texts.values() for word in text)
+    vectors = {
+        name: {word: count * math.log(len(texts) / found_in[word]) for word, count in text.items()}
+        for name, text in texts.items()
+    }
+    others = sorted({task.environment.name for task in tasks if task.split in HELD_OUT_SPLITS})
+    if not others:
+        raise UserError("no world is held out to compare with", where="--alike", remedy="generate with --held-out")
+    trained = sorted({task.environment.name for task in tasks if task.split not in HELD_OUT_SPLITS})
+    return {
+        name: round(math.fsum(_cosine(vectors[name], vectors[other]) for other in others) / len(others), 12)
+        for name in trained
+    }
+
+
+def _cosine(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    shared = math.fsum(weight * other[word] for word, weight in one.items() if word in other)
+    sizes = math.fsum(weight**2 for weight in one.values()) * math.fsum(weight**2 for weight in other.values())
+    return shared / math.sqrt(sizes) if sizes else 0.0
+
+
+def _mode(task: AnyTask) -> ConversationMode:
+    return "asked" if isinstance(task, OpenTask) and not isinstance(task.user, Script) else "told"
