@@ -88,6 +88,7 @@ class RunState:
         self.observations = Observations(run, strict=strict, every_step=every_step, recent=recent, keep=keep_snapshots)
         self.fixed: dict[int, int] = {}  # epoch number → the expanded_seq that its first closed record fixed
         self.feedback_fixed: dict[int, Record] = {}  # and what it said of feedback, where it did
+        self.admitted_fixed: dict[int, int] = {}  # and how far it had read admissions
         self.drawn = DrawnTasks(run.path)  # read only when one of them is asked for
         self._strict, self._every_step, self._keep = strict, every_step, keep_snapshots
         self._snapshots = Snapshots(run.path / POOL, content_id([*run.training]))
@@ -193,6 +194,7 @@ class RunState:
                     self._snapshots.write(self._snapshot, self._pool_state())
             closing = group[-1]
             self.fixed.setdefault(closing["epoch"], closing["expanded_seq"])
+            self.admitted_fixed.setdefault(closing["epoch"], closing.get("admissions", 0))
             if "feedback" in closing:
                 self.feedback_fixed.setdefault(closing["epoch"], closing["feedback"])
             if not self.observations.lineage.keeps(closing["attempt"], closing["step"]):

@@ -53,6 +53,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "data export": ("data:export_bfcl", "Write tasks in BFCL's own format."),
     "data import": ("data:import_bfcl", "Read tasks in BFCL's own format."),
     "env add": ("data:add_environment", "Describe a world from outside as an environment, its tools pinned."),
+    "env admit": ("data:admit_environment", "Let variants of a run be in one more environment."),
     "env check": ("data:check_environment", "Probe an environment: determinism, snapshots, schemas, timing."),
     "env serve": ("serve:serve_environment", "Serve an environment to others, as an OpenEnv server."),
     "env generate": ("generate:generate_worlds", "Generate worlds and tasks in them, without a language model."),

@@ -143,7 +143,7 @@ class Writers:
         """What the log of starts records: the synthesis model, and the prompt hashes of every environment that can be
         written for."""
         hashes = {}
-        for name in self.run.manifest["environments"]:
+        for name in self.run.named():
             try:
                 environment = self.run.environments.load(name)
                 hashes[name] = self._hashes(environment)

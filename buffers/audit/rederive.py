@@ -16,10 +16,17 @@ from buffers.folds.pool import Pool, initial, merges
 from buffers.folds.staging import Staging
 from buffers.log.records import Record
 from buffers.log.tail import read
-from buffers.merging.merger import approved_in, epoch_record, feedback_record, group_records, recorded_slots
+from buffers.merging.merger import (
+    admitted_record,
+    approved_in,
+    epoch_record,
+    feedback_record,
+    group_records,
+    recorded_slots,
+)
 from buffers.merging.rules import Admission, Derived, derive
 from buffers.run import runfolder
-from buffers.run.run import Run
+from buffers.run.run import Run, admitted_of
 from rods import interfaces
 from rods.config import Component
 from rods.files import read_regular
@@ -85,6 +92,8 @@ class Rederivation:
         self.restored: dict[int, Record] = {}  # lost records of pool.jsonl that the rules give, by seq
         self.fixed: dict[int, int] = {}
         self.feedback_fixed: dict[int, Record] = {}
+        self.admitted_fixed: dict[int, int] = {}
+        self._admitted = max((one["seq"] for one in admitted_of(run.path)), default=0)
         self._previous = 0
         self._shown: frozenset[Component] = frozenset()  # by the labels of the steps before
         self._stored = _stored_tracker(run.path, findings)
@@ -108,6 +117,7 @@ class Rederivation:
         for group in merges(read(self.run.path / runfolder.POOL)):
             closing = group[-1]
             self.fixed.setdefault(closing["epoch"], closing["expanded_seq"])
+            self.admitted_fixed.setdefault(closing["epoch"], closing.get("admissions", 0))
             if "feedback" in closing:
                 self.feedback_fixed.setdefault(closing["epoch"], closing["feedback"])
             if self.observations.lineage.keeps(closing["attempt"], closing["step"]):
@@ -132,6 +142,10 @@ class Rederivation:
             self._problem_merge(closing, f"expanded_seq is not {self.fixed[closing['epoch']]}, as first recorded")
         if closing["expanded_seq"] > self.staging.seq:
             self._problem_merge(closing, f"read variants up to {closing['expanded_seq']}, {self.staging.seq} exist")
+        admitted = self.admitted_fixed[closing["epoch"]]
+        if admitted > self._admitted:
+            self._problem_merge(closing, f"read admissions up to {admitted}, {self._admitted} exist")
+        self.admission.environments = self.run.named(admitted)
         derived = derive(
             self.run.config,
             self.pool,
@@ -177,7 +191,7 @@ class Rederivation:
         attempt = closing["attempt"]
         expected = [
             *group_records(attempt, derived.decisions),
-            epoch_record(attempt, derived.epoch | self._feedback_in(closing)),
+            epoch_record(attempt, derived.epoch | self._feedback_in(closing) | self._admitted_in(closing)),
         ]
         said = [_bare(record) for record in group]
         if said == expected:
@@ -191,6 +205,9 @@ class Rederivation:
         if all(record in expected for record in said) and len(said) == len(expected):
             self._problem_merge(closing, "has the right decisions in another order")
         return False
+
+    def _admitted_in(self, closing: Record) -> Record:
+        return admitted_record(self.admitted_fixed[closing["epoch"]])
 
     def _feedback_in(self, closing: Record) -> Record:
         """What the closing record has to say of feedback: the version that the texts up to the seqs of the epoch's

@@ -57,6 +57,7 @@ LOGS = (
     runfolder.DROPPED,
     runfolder.DRAWN,
     runfolder.EXTENSIONS,
+    runfolder.ADMITTED,
     runfolder.CONTROL,
 )
 SIZES = {"step": "groups", "considered": "picks"}  # closing kinds whose record says how many records it closes
@@ -77,7 +78,7 @@ def verify(path: Path, replay: bool = False) -> Findings:
             findings.notes.append(f"extended at step {extension['step']} to {ends}")
         for short in short_logs(run):
             findings.problem(short.log, short.what)
-        for where, what in damaged(run.manifest["environments"], run.path):
+        for where, what in damaged(run.named(), run.path):
             findings.problem(where, what)
         _check_feedback(run, findings, replay=replay)
         _check_drawn(run, findings, replay=replay)

@@ -36,6 +36,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "refused": ("attempt", "epoch", "expanded"),
     "epoch": ("attempt", "epoch"),
     "extended": ("number",),
+    "admitted": ("name",),
     "asked": ("failure", "number"),
     "unanswered": ("failure", "number"),
     "objected": ("failure", "number"),

@@ -18,8 +18,8 @@ from buffers.log.writer import LogWriter
 from buffers.merging.rules import Admission, derive
 from buffers.run.heartbeat import Heartbeat, read_heartbeat
 from buffers.run.locks import Ownership, buffer_lock
-from buffers.run.run import Run
-from buffers.run.runfolder import DROPPED, FEEDBACK, POOL
+from buffers.run.run import Run, admitted_of
+from buffers.run.runfolder import ADMITTED, DROPPED, FEEDBACK, POOL
 from buffers.state import RunState
 from rods.deadlines import ARRIVAL
 from rods.errors import DeadlineError, InfrastructureError, RefusedError
@@ -97,7 +97,10 @@ class Merger:
         self._await_variants(expanded_seq)
         candidates = state.staging.candidates(expanded_seq, by_pick=config.sync == "lockstep")
         attempt = state.attempt
-        admission = self._admit()
+        admission, admitted = self._admit(), state.admitted_fixed.get(number)
+        if admitted is None:  # behind the variants: what they name was admitted before them
+            admitted = max((one["seq"] for one in admitted_of(self.run.path)), default=0)
+        admission.environments = self.run.named(admitted)
         self._admission = None  # made anew unless all of this succeeds: deriving teaches it what was admitted
         derived = derive(
             config,
@@ -111,8 +114,10 @@ class Merger:
             expanded_seq=expanded_seq,
         )
         self._sync_variants()
+        for part in segments(self.run.path / ADMITTED):
+            sync_file(part)
         shown = self._shown(number, stage)
-        closing = epoch_record(attempt, derived.epoch | shown)
+        closing = epoch_record(attempt, derived.epoch | shown | admitted_record(admitted))
         self._writer.append_group(group_records(attempt, derived.decisions), closing)
         self._admission = admission
         state.read_merges()
@@ -214,6 +219,11 @@ def group_records(attempt: int, decisions: list[Record]) -> list[Record]:
 
 def epoch_record(attempt: int, fields: dict[str, Any]) -> Record:
     return record("epoch", attempt=attempt, **fields)
+
+
+def admitted_record(seq: int) -> Record:
+    """What the closing record of an epoch says of admissions: how far they were read, nothing where there is none."""
+    return {"admissions": seq} if seq else {}
 
 
 def recorded_slots(run: Run, pool: Pool) -> tuple[order.EpochSlot, ...]:

@@ -46,7 +46,7 @@ class Admission:
     def __init__(self, run: Run, injected: Container[str] = (), neighbours: Iterable[AnyTask] = ()) -> None:
         """`injected`: ids of the variants that were ever injected; `neighbours`: of these the ones that are active or
         may be revived."""
-        self._environments: dict[str, str] = run.manifest["environments"]
+        self.environments: dict[str, str] = run.manifest["environments"]  # hashes by name, with those admitted so far
         self._gates = run.config.gates
         self._pool, self._held_out = SimilarityIndex(), SimilarityIndex()
         self._given = {task.id for task in run.tasks}
@@ -71,7 +71,7 @@ class Admission:
             return Refusal("schema", f"'provenance.generation' is {generation!r}; a variant's is at least 1")
         if task.split != "train":
             return Refusal("split", f"its split is {task.split!r}, its seed's is 'train'")
-        if self._environments.get(task.environment.name) != task.environment.hash:
+        if self.environments.get(task.environment.name) != task.environment.hash:
             return Refusal("unknown_environment", f"{task.environment.name} {task.environment.hash}")
         if task.id in self._given or task.id in self._pool or task.id in self._injected:
             return Refusal("duplicate", f"task {task.id} is known")

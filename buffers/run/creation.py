@@ -30,7 +30,7 @@ from rods.canonical import content_id
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.config import PROTOCOL, Config, read_config
-from rods.environments.base import Environment, reference
+from rods.environments.base import Environment, parameters, reference
 from rods.environments.loading import Environments
 from rods.episode.rewards import COMPARES_CALLS
 from rods.errors import UserError, disk_error
@@ -78,6 +78,7 @@ def create_run(
             "held_out": sum(task.split != "train" for task in tasks),
         },
         "environments": dict(sorted((one.name, one.hash) for one in named)),
+        "parameters": {name: parameters(environments.load(name)) for name in sorted({one.name for one in named})},
         "random_seeds": config.random_seeds.model_dump(),
         "identity_hash": content_id(config.identity()),
         "identity": config.identity(),

@@ -137,10 +137,17 @@ class Run:
             why = "the run was extended while this process started"
             raise RefusedError(why, where=str(self.path), remedy="start the same command again")
 
+    def named(self, upto: int | None = None) -> dict[str, str]:
+        """The environments that its tasks may name, with their hashes: those of the manifest, and those that were
+        admitted since (up to that seq)."""
+        given: dict[str, str] = self.manifest["environments"]
+        later = admitted_of(self.path)
+        return given | {one["name"]: one["hash"] for one in later if upto is None or one["seq"] <= upto}
+
     def check_environments(self) -> None:
         """Raises RefusedError when an installed environment is not the version that the run was created with. The file
         of a generated world is looked at, and no process started: its address covers all that it is."""
-        for name, recorded in self.manifest["environments"].items():
+        for name, recorded in self.named().items():
             if addressed.address_of(name) is not None:
                 addressed.source_of(name, self.environments.folders)
                 continue
@@ -160,6 +167,11 @@ def extensions_of(path: Path) -> list[Record]:
     except CorruptLogError as error:
         where = str(path / runfolder.EXTENSIONS)
         raise UserError(f"cannot be read ({error.what})", where=where, remedy="restore it from a copy") from error
+
+
+def admitted_of(path: Path) -> list[Record]:
+    """The admissions on record of the run at `path`, in order. Raises CorruptLogError."""
+    return list(read(path / runfolder.ADMITTED))
 
 
 def _extended(recorded: Config, extension: Record, path: Path) -> Config:

@@ -17,6 +17,7 @@ SEEDS = "seeds.jsonl"
 EXPANDED = "expanded_epoch_*.jsonl"
 REJECTED = "rejected.jsonl"
 EXTENSIONS = "extensions.jsonl"
+ADMITTED = "admitted.jsonl"  # environments that the manifest does not name
 FEEDBACK = "feedback.jsonl"
 DROPPED = "dropped.jsonl"  # texts of agents that a person has taken out of force
 CONTROL = "control.jsonl"  # what `rods ctl` has asked of processes at work

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from console.output import print_checked, print_json
+from console.output import RunFolder, print_checked, print_json
 from rods.commands import Json
 
 if TYPE_CHECKING:
@@ -305,6 +305,26 @@ def _mcp(path: Path, fields: dict[str, Any]) -> Pinned:
     session = Session(found.beside(path)).wait()
     session.end()
     return asked(found, session.tools, session.about)
+
+
+def admit_environment(
+    run: RunFolder,
+    name: Annotated[str, Parameter(help=f"{NAMES} Looked for from the current folder.")],
+    /,
+    *,
+    why: Annotated[str, Parameter(help="The reason, which is kept on record.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Let variants of a run be in one more environment, from the next merge on (docs/protocol.md). The file of a
+    generated world is copied into the run."""
+    from buffers.admission import admit
+    from buffers.run.run import Run
+
+    made = admit(Run.open(run), name, by="rods env admit", why=why)
+    if as_json:
+        print_json({key: value for key, value in made.items() if key not in ("seq", "id", "crc", "kind")})
+        return
+    print(f"{made['name']} ({made['hash']}) may be named by tasks of {run} from now on")
 
 
 def check_environment(name: Name, /, *, tasks: Tasks = None, as_json: Json = False) -> int:

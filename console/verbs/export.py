@@ -90,7 +90,7 @@ def export(
         write = _parquet if format == "parquet" else _jsonl
         counts = {name: write(folder, name, rows) for name, rows in tables.all()}
         (folder / "README.md").write_text(_card(opened, tables, counts, format), encoding="utf-8")
-        bring(opened.manifest["environments"], [opened.path], folder)
+        bring(opened.named(), [opened.path], folder)
     except OSError as error:
         what = f"cannot write ({error.strerror})"
         raise UserError(what, where=str(folder), remedy="choose another folder") from error
@@ -250,9 +250,7 @@ def _card(run: Run, tables: _Tables, counts: Mapping[str, int], format: Format) 
     lines += [f"| {name} | {count} | {ABOUT[name]} |" for name, count in counts.items()]
     lines += ["", "| | |", "|---|---|", f"| policy | {policy}, dialect {config.policy.dialect} |"]
     lines += [f"| tasks given | {len(run.tasks)}, from `{config.data.tasks}` |"]
-    lines += [
-        f"| environment | {name} ({run.manifest['environments'][name]}); licence {licences[name]} |" for name in used
-    ]
+    lines += [f"| environment | {name} ({run.named()[name]}); licence {licences[name]} |" for name in used]
     lines += [f"| author | {config.pipeline.author} |"]
     lines += [f"| written by | {name}: {count} variants |" for name, count in sorted(models.items())]
     lines += [f"| prompt | {name} in {count} variants |" for name, count in sorted(tables.prompts.items())]

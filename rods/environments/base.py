@@ -164,6 +164,13 @@ def checks(environment: Environment) -> Mapping[str, Tool]:
     return offered() if offered is not None else {}
 
 
+def parameters(environment: Environment) -> Mapping[str, Any]:
+    """What an environment was made from, for the record of a run: its `kind`, and what it was told (a command, an
+    address, a file; no secrets). One without a method `parameters` is the Python code that its name leads to."""
+    told: Callable[[], Mapping[str, Any]] | None = getattr(environment, "parameters", None)
+    return told() if told is not None else {"kind": "python"}
+
+
 def reference(environment: Environment) -> EnvironmentRef:
     return EnvironmentRef(environment.name, environment.hash)
 

@@ -27,7 +27,7 @@ import orjson
 
 from rods.calls import Call
 from rods.canonical import canonical, content_id
-from rods.environments.base import Environment, Instance, Result, Tool, checks
+from rods.environments.base import Environment, Instance, Result, Tool, checks, parameters
 from rods.errors import InfrastructureError, Unsupported
 from rods.faults import BREAKS_DOCUMENT
 
@@ -71,6 +71,10 @@ class Replayed:
         )
         able = inner.features.deterministic
         self.features = replace(inner.features, snapshot=able, fork=able, state_visible=self.probes is not None)
+
+    def parameters(self) -> Mapping[str, Any]:
+        """What a run's record says of it: that of the inner one."""
+        return parameters(self.inner)
 
     def tools(self) -> Mapping[str, Tool]:
         return self.inner.tools()

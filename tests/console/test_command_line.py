@@ -62,6 +62,7 @@ EXPECTED = {
             *("--warm", "--replace", "--json"),
         ],
     ),
+    "env admit": (["RUN", "NAME"], ["--why", "--json"]),
     "env check": (["NAME"], ["--tasks", "--json"]),
     "env serve": (["NAME"], ["--port", "--sessions"]),
     "env generate": (

@@ -16,6 +16,7 @@ import orjson
 
 from rods.analysis.schemas import Checker
 from rods.calls import Call
+from rods.canonical import content_id
 from rods.environments.base import Features, Result, Tool
 from rods.environments.replay import Replayed
 from rods.errors import Unsupported, UserError
@@ -42,6 +43,13 @@ class McpEnvironment:
         self._tools = {record["name"]: tool_of(record, group) for record in server.offered()}
         self._checkers = {record["name"]: Checker(closed(record["inputSchema"])) for record in server.offered()}
         self._pool = Pool(server)
+
+    def parameters(self) -> Mapping[str, Any]:
+        """What a run's record says of it: how the server is reached, the hash of its pinned tools, and which variables
+        it is given, without their values."""
+        server = self.server
+        reached = {"command": server.command} if server.command else {"url": server.url}
+        return {"kind": "mcp", **reached, "tools": content_id(server.tools), "env": sorted(server.env)}
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools

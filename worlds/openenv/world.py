@@ -17,6 +17,7 @@ from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
 from rods.calls import Call
+from rods.canonical import content_id
 from rods.environments.base import Features, Parameter, Result, Tool
 from rods.environments.replay import Lost, Replayed
 from rods.errors import InfrastructureError, Unsupported
@@ -78,6 +79,12 @@ class OpenEnvironment:
         self._order = threading.Lock()  # held for a moment
         self._opening = threading.Lock()  # held while a session is got
         self._held = False  # the tools were seen to be the pinned ones
+
+    def parameters(self) -> Mapping[str, Any]:
+        """What a run's record says of it: kind, address or factory, and the hash of its pinned tools."""
+        described = self.described
+        reached = {"url": described.url} if described.url else {"factory": described.factory}
+        return {"kind": described.kind, **reached, "tools": content_id(described.tools)}
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools

@@ -65,6 +65,7 @@ class Sandboxed:
         spares: Spares | None = None,
     ) -> None:
         self.factory = factory
+        self._generated = source is not None
         self._spares = spares or Spares(workers)
         load: list[Any] = [[], "load", factory, source]
         self._cells = [
@@ -100,6 +101,12 @@ class Sandboxed:
         for cell in self._cells:
             cell.repeatable = deterministic
             cell.lacking = frozenset(name for name, able in abilities.items() if not able)
+
+    def parameters(self) -> Mapping[str, Any]:
+        """What a run's record says of it (rods.environments.base.parameters)."""
+        if not self._generated:
+            return {"kind": "python"}
+        return {"kind": "generated", "file": self.name.rpartition(":")[0]}
 
     def tools(self) -> Mapping[str, Tool]:
         return self._tools

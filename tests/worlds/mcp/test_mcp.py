@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -196,7 +196,7 @@ def test_servers_that_wait_for_a_world_unused_longest_end_first(described: Path,
     for name in names:
         name.write_bytes(orjson.dumps({**found, "warm": 1}))
     with Environments() as environments:
-        one, other = (environments.load(str(name)) for name in names)
+        one, other = (cast(Any, environments.load(str(name))) for name in names)
         for each in (one, other):
             each.inner.warm()
         _await(lambda: len(set(_servers()) - before) == 1)
