@@ -127,13 +127,16 @@ def played(instance: Instance, witness: Sequence[WitnessCall], without: int | No
     return found
 
 
-def control(environment: Environment, scenario: Scenario, random_seed: int = 0) -> Controlled:
-    """Holds a scenario to all controls. What the world itself does wrong is a fault as well (`errors`)."""
+def control(environment: Environment, scenario: Scenario, random_seed: int = 0, *, sound: bool = False) -> Controlled:
+    """Holds a scenario to all controls. What the world itself does wrong is a fault as well (`errors`), unless it is
+    known to be `sound`: then a call that cannot be carried out is the machinery's, and raises InfrastructureError."""
     try:
         return _control(environment, scenario, random_seed)
     except ValueError as error:
         return Controlled((Fault("state", "", str(error), "draw a legal one", "state"),))
     except InfrastructureError as error:
+        if sound:
+            raise
         name = "pure_checks" if "changed the state" in str(error) else "errors"
         return Controlled((Fault("world", "", str(error)[:300], "mend the world", name),))
 

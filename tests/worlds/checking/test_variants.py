@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from rods.config import Gates
 from rods.conversations import Script
-from rods.environments.base import Environment
+from rods.environments.base import Environment, Result
+from rods.errors import InfrastructureError
 from rods.gates import SimilarityIndex
 from rods.gates.ground_truth import brief
 from rods.tasks import OpenTask
@@ -106,6 +108,15 @@ def test_replaying_finds_another_result_and_a_broken_goal(sample: Sample) -> Non
     edited = replace(task, provenance={**task.provenance, "results": [["no", *results[0][1:]]]})
     assert "on record is something else" in str(replayed_scenario(environment, edited)[0])
     assert "always_false" in str(replayed_scenario(environment, without_a_call(kept))[0])
+
+
+def test_a_world_that_breaks_is_no_fault_of_the_scenario(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment, task, _ = sample
+    dead = SimpleNamespace(call=lambda call: Result("the worker process is gone", error="infrastructure"))
+    monkeypatch.setattr(environment, "reset", lambda state: dead)
+    for judge in (lambda: refused(environment, task, task), lambda: replayed_scenario(environment, task)):
+        with pytest.raises(InfrastructureError, match="is gone"):
+            judge()
 
 
 def test_a_scenario_without_its_witness_is_not_varied(sample: Sample) -> None:
