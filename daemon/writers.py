@@ -145,18 +145,22 @@ class Writers:
         hashes = {}
         for name in self.run.named():
             try:
-                environment = self.run.environments.load(name)
-                hashes[name] = self._hashes(environment)
+                hashes[name] = self._hashes(name)
             except ComposeError as error:  # nothing to write with: its seeds will be finished as no_prompts
                 log.warning("no variants of this environment", environment=name, why=error.detail)
         names = [endpoint.name or endpoint.model for endpoint in self.config.operation.endpoints]
         return {"synthesis_model": names if self.by_model else self.config.pipeline.author, "prompts": hashes}
 
-    def _hashes(self, environment: Environment) -> dict[str, str]:
+    def _hashes(self, name: str) -> dict[str, str]:
         """Raises ComposeError where tasks of this environment cannot be composed."""
+        tasks = [task for task in self.run.tasks if task.environment.name == name]
+        if tasks and all(
+            scenario_of(task) is not None for task in tasks
+        ):  # worlds may be many: none is started for this
+            return dict(ProceduralScenarios(self.threads).hashes)
+        environment = self.run.environments.load(name)
         if self.by_model:
             return dict(prompt_hashes(environment))
-        tasks = (task for task in self.run.tasks if task.environment.name == environment.name)
         kinds = {(type(task), scenario_of(task) is None): task for task in tasks}
         authors = [self.author_of(task, environment, "", 0) for task in kinds.values()]
         return {name: hash for author in authors for name, hash in author.hashes.items()}
