@@ -6,12 +6,13 @@ import contextlib
 import gc
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,10 +30,12 @@ from rods.episode.goals import goal_of
 from rods.errors import InfrastructureError, UserError
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
+from tests.worlds.mcp.forks import agreed
 
 pytest.importorskip("mcp")
 HERE = str(Path(__file__).parents[3])
 SHOP = [sys.executable, "-m", "bench.fixtures.mcp_shop"]
+SEQUENCES = 4  # four servers each
 MINTED = 'basket="id":"(b[0-9a-f]{12})"'
 
 
@@ -141,6 +144,32 @@ def test_worlds_share_nothing_and_clock_and_chance_are_frozen(shop: Environment)
     copy.call(Call("write_note", {"path": "/world/today.txt", "text": "buy milk"}))
     assert not copy.same_state(one), "files that are declared belong to the state"
     assert len({world.call(Call("pid")).text for world in (one, other, copy)}) == 3
+
+
+def shop_call(chance: random.Random, seen: Sequence[Result]) -> Call:
+    """Any call, also of baskets that are not there, and of chance."""
+    shown = [each.value["id"] for each in seen if isinstance(each.value, dict) and "id" in each.value]
+    basket, path = chance.choice([*shown[-2:], "none"][:2]), f"/world/{chance.choice('ab')}.txt"
+    some = [
+        Call("open_basket", {"owner": chance.choice(["Ann", "Bo"])}),
+        *[Call("put", {"basket": basket, "item": chance.choice(["milk", "tea"])})] * 2,
+        Call("show", {"basket": basket}),
+        Call("mark", {"text": chance.choice("xy")}),
+        Call("read_marks"),
+        Call("write_note", {"path": path, "text": chance.choice(["milk", "tea"])}),
+        Call("read_note", {"path": path}),
+        Call("chance"),
+    ]
+    return chance.choice(some)
+
+
+def test_copies_and_equality_agree_with_worlds_of_their_own_on_random_calls(described: Path) -> None:
+    name = described.with_name("forks.json")
+    probes = ("--probe", "read_marks()", "--probe", "show(basket='{basket}')", "--compared", "**/*")
+    assert add(name, "--files", "notes", *probes) == 0
+    with Environments() as environments:
+        found = agreed(environments.load(str(name)), shop_call, SEQUENCES)
+    assert found[True] and found[False] and found.total() == SEQUENCES
 
 
 def test_a_server_that_is_killed_within_a_call_is_the_machinerys_failure(shop: Environment) -> None:
