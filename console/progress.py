@@ -18,6 +18,7 @@ import orjson
 
 from buffers.control import Asked
 from buffers.daemon_log import outcome
+from buffers.log.parts import segments
 from buffers.log.records import Record
 from buffers.run.heartbeat import judge, local_time, read_heartbeat
 from buffers.run.locks import owner
@@ -263,12 +264,17 @@ class Progress:
         return f"{told} (docs/synthesis.md says what each failure means; rejected.jsonl holds every attempt)"
 
     def process(self, name: str) -> dict[str, Any]:
-        """What is known of `trainer` or `daemon`; `life` as buffers.run.heartbeat judges it. Takes some seconds for a
+        """What is known of `trainer` or `daemon`; `life` as buffers.run.heartbeat judges it, or `no
+        heartbeat` where there is none of a process that has written its log. Takes some seconds for a
         process of another machine, whose heartbeat is watched."""
-        holder = owner(self.run.path, OBSERVATIONS if name == "trainer" else SEEDS)
+        log = OBSERVATIONS if name == "trainer" else SEEDS
+        holder = owner(self.run.path, log)
         beat = read_heartbeat(self.run.path, holder.process if holder else name)
+        life = judge(beat, holder is not None)
+        if life == "never started" and any(part.stat().st_size for part in segments(self.run.path / log)):
+            life = "no heartbeat"  # of a recorded run, or of a foreign trainer that has left
         return {
-            "life": judge(beat, holder is not None),
+            "life": life,
             "alive": holder is not None,
             "process": holder.process if holder else name,  # a foreign trainer writes as `observe`
             "pid": holder.place.pid if holder else beat.get("pid"),

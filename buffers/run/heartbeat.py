@@ -33,7 +33,7 @@ RESTING = frozenset(
 NUMBERS = ("counter", "time", "uptime", "quiet", "still", "patience", "pid")
 TEXTS = ("process", "host", "boot_id", "job", "state")
 
-Life = Literal["never started", "running", "idle", "stuck", "stopped", "dead"]
+Life = Literal["never started", "no heartbeat", "running", "idle", "stuck", "stopped", "dead"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,8 @@ def _process(facts: dict[str, Any]) -> str:
     life, state = facts["life"], f", {facts['state']}" if facts["state"] else ""
     if life == "never started":
         return "never started here"
+    if life == "no heartbeat":
+        return "not here; it has written its log, but left no heartbeat"
     job = f", job {facts['job']}" if facts["job"] else ""
     where = f"pid {facts['pid']} on {facts['host']}{job}"
     if facts["alive"]:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 @contextmanager
 def served(*arguments: str | Path) -> Iterator[str]:
-    """`rods dash` in a process of its own; the address that it prints, without the slash at its end."""
+    """`rods dash` in a process of its own; the address that it prints, without the slash at its end. Killed in
+    the end, as it keeps nothing."""
     command = [sys.executable, "-m", "console", "dash", *map(str, arguments), "--port", "0"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
@@ -20,4 +21,4 @@ def served(*arguments: str | Path) -> Iterator[str]:
         try:
             yield child.stdout.readline().strip().removesuffix("/")
         finally:
-            child.terminate()
+            child.kill()

@@ -6,14 +6,19 @@ import asyncio
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
+from buffers.run.runfolder import OBSERVATIONS
 from console.dash.server import MODULES, STATIC
 from tests.console.conftest import rods
 from tests.console.dash.conftest import served
 from tests.console.test_verbs import said_json
+from tests.daemon.runs import epochs, until
+from tests.test_loop import Pair
+from tests.trainer.runs import write_config
 
 # dist/ of the package uplot 1.6.32 on npm (MIT): uPlot.iife.min.js and uPlot.min.css
 VENDORED = {
@@ -53,6 +58,47 @@ async def event(stream: aiohttp.ClientResponse) -> dict[str, int]:
             pass
     found: dict[str, int] = json.loads(line.removeprefix("data: "))
     return found
+
+
+async def test_after_a_kill_of_everything_the_same_cursors_bring_the_same_rows(tmp_path: Path) -> None:
+    """Trainer, daemon and page are killed while all of them work; then other pages answer."""
+    run = tmp_path / "run"
+    config = write_config(tmp_path / "run.toml", {"training.steps": 100_000, "operation.steps_per_second": 20.0})
+    pair = Pair(run, config)
+    try:
+        pair.start("trainer")
+        await asyncio.to_thread(until, (run / OBSERVATIONS).exists)
+        pair.start("daemon")
+        with served(run) as address:
+            await asyncio.to_thread(until, lambda: any(one["counts"]["injected"] for one in epochs(run)))
+            async with aiohttp.ClientSession(address) as session:
+                known = await answer(session, "steps", whole=1)
+            for name in pair.processes:
+                pair.kill(name)
+    finally:
+        for process in pair.processes.values():
+            process.kill()
+    found = []
+    for _ in range(2):
+        with served(run) as address:
+            async with aiohttp.ClientSession(address) as session:
+                whole = {view: await answer(session, view, whole=1) for view in ("steps", "boundary", "pool", "funnel")}
+                rest = await answer(session, "steps", after=known["cursor"])
+                status = await answer(session, "status")
+        assert status["condition"] == "crashed"
+        assert not rest["reset"] and known["columns"]["step"]
+        for name, rows in known["columns"].items():
+            assert rows + rest["columns"][name] == whole["steps"]["columns"][name], name
+        found.append((whole, rest, status))
+    assert found[0] == found[1]
+
+
+async def answer(session: aiohttp.ClientSession, view: str, **query: object) -> dict[str, Any]:
+    parameters = {name: str(value) for name, value in query.items()}
+    async with session.get(f"/api/latest/{view}", params=parameters) as response:
+        found: dict[str, Any] = await response.json()
+        assert response.status == 200, found
+        return found
 
 
 async def test_what_cannot_be_answered_says_why(finished_run: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
 import threading
 from collections import Counter
 from contextlib import closing
@@ -18,13 +20,13 @@ from buffers.log.records import record
 from buffers.log.writer import LogWriter
 from buffers.run.creation import create_run
 from buffers.run.run import Run
-from buffers.run.runfolder import OBSERVATIONS, POOL, REJECTED, usage
+from buffers.run.runfolder import MANIFEST, OBSERVATIONS, POOL, REJECTED, usage
 from buffers.state import RunState, read_state
 from buffers.trainer_log import TrainerLog
 from console.dash import follower
 from console.dash.example import unpacked
 from console.dash.export import export_page
-from console.dash.follower import Follower
+from console.dash.follower import PROCESSES, Follower
 from console.dash.server import Registry
 from console.report.history import read_history
 from rods.errors import RodsError, UserError
@@ -32,6 +34,8 @@ from rods.faults import LABELS, Gate
 from rods.rules.zones import ZONES
 from tests.console.conftest import rods
 from tests.console.test_verbs import said_json
+from tests.daemon.runs import until
+from tests.trainer.runs import command, write_config
 
 
 def ask(path: Path, view: str, **query: object) -> Any:
@@ -243,6 +247,45 @@ def test_a_run_says_which_it_is(finished_run: Path, run_copy: Path, tmp_path: Pa
     log.write_bytes(log.read_bytes().replace(b'"epoch":0', b'"epoch":7', 1))
     with pytest.raises(RodsError, match=r"pool\.jsonl"):
         ask(run_copy, "status")
+
+
+def test_a_run_with_a_trainer_says_what_became_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real trainer that is halted, killed, and asked to stop."""
+    path = tmp_path / "run"
+    config = write_config(tmp_path / "c.toml", {"training.steps": 100_000, "operation.steps_per_second": 10.0})
+    monkeypatch.setattr("buffers.run.heartbeat.SILENCE", 3.0)
+
+    def becomes(condition: str) -> None:
+        def reached() -> bool:
+            now = Registry([path]).answer("latest", "status", {}) if (path / MANIFEST).exists() else {"step": 0}
+            return now["step"] > 0 and now["condition"] == condition
+
+        until(reached)
+
+    with subprocess.Popen(command(path, config), stderr=subprocess.DEVNULL) as child:
+        try:
+            becomes("being written")
+            child.send_signal(signal.SIGSTOP)
+            becomes("stuck")
+        finally:
+            child.kill()
+    becomes("crashed")
+    with subprocess.Popen(command(path, config), stderr=subprocess.DEVNULL) as child:
+        try:
+            becomes("being written")
+        finally:
+            child.terminate()
+    becomes("stopped")
+
+
+def test_a_process_that_left_no_heartbeat_was_there(run_copy: Path) -> None:
+    """As in a recorded run."""
+    for name in PROCESSES:
+        (run_copy / f"heartbeat.{name}.json").unlink()
+    found = ask(run_copy, "status")
+    assert (found["condition"], {one["life"] for one in found["processes"].values()}) == ("finished", {"no heartbeat"})
+    said = rods("status", run_copy).stdout
+    assert said.count("left no heartbeat") == 2
 
 
 def test_runs_are_found_below_a_folder_and_told_apart(finished_run: Path, tmp_path: Path) -> None:
