@@ -73,7 +73,8 @@ class Blank:
         """The blank as a prompt lists it."""
         may: dict[str, Any] = {"one of": list(self.options)} if self.closed else {"any": self.schema}
         if not self.closed:
-            may["such as"] = list(self.options)[:EXAMPLES]
+            whole = self.schema.get("type") in ("array", "object")  # in words, the schema would refuse them
+            may["such as"] = list(self.options.values() if whole else self.options)[:EXAMPLES]
         if self.optional:
             may["may be left out"] = True
         if self.problem:

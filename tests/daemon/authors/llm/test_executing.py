@@ -159,3 +159,11 @@ def test_a_truth_value_is_no_number(options: list[Any], answer: Any) -> None:
 def test_a_number_that_may_be_invented_stays_as_it_was_given() -> None:
     found, asked = chosen([2.5, 5.0], {"type": "number", "maximum": 9}, 8)
     assert (found, type(found)) == (8, int) and not asked
+
+
+def test_examples_of_a_blank_are_answers_of_its_schema() -> None:
+    tags, word = {"type": "array"}, {"type": "string"}
+    listed = Blank((0, 0, 0), "tag", "tags", [["a"], []], {"['a']": ["a"], "[]": []}, False, tags, False)
+    assert '"such as":[["a"],[]]' in listed.line().replace(", ", ",").replace(": ", ":")
+    named = Blank((0, 0, 0), "tag", "file", ["f1"], {"the note": "f1"}, False, word, False)
+    assert '"such as":["the note"]' in named.line().replace(": ", ":")
