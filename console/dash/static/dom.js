@@ -73,7 +73,7 @@ export function table(heads, rows) {
 export const moment = (timestamp) => el("span", { class: "moment" }, shown(String(timestamp).replace("T", " ").replace(/\.\d+Z$/, "")));
 
 /** A zone with its colour. */
-export const zoned = (name) => (name ? el("span", {}, dot(name), name.replaceAll("_", " ")) : null);
+export const zoned = (name) => (name ? el("span", { class: "zone" }, dot(name), name.replaceAll("_", " ")) : null);
 
 /** A table under a title; nothing where it has no rows. */
 export const listing = (title, source, heads, rows) =>

@@ -13,7 +13,7 @@ export function view(root, { run }) {
     wanted.text = text.value;
     load();
   } });
-  const list = el("div", { title: "logs/trainer.jsonl, logs/daemon.jsonl: the last 256 kB of each" });
+  const list = el("div", { class: "events", title: "logs/trainer.jsonl, logs/daemon.jsonl: the last 256 kB of each" });
   root.append(
     el("div", { class: "controls" }, choose("level", ["", "debug", "info", "warning", "error", "critical"]), choose("process", ["", "trainer", "daemon"]), text),
     list);

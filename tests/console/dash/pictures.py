@@ -21,7 +21,7 @@ from tests.console.dash.browser import Page, browser
 from tests.console.dash.conftest import served
 
 DOCUMENTED = Path(__file__).parents[3] / "docs" / "pictures"
-COLOURS = 64  # of a picture, to keep it small
+COLOURS = 256  # of a picture, to keep it small; with fewer, those of rare zones turn into others
 SETTLED = 1.0  # seconds after which nothing moves on a page that nobody writes
 
 

@@ -6,6 +6,8 @@ import asyncio
 import gzip
 import json
 import shutil
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 
 from buffers.log.records import record
 from buffers.log.writer import LogWriter
-from buffers.run.runfolder import REJECTED, usage
+from buffers.run.runfolder import MANIFEST, REJECTED, usage
 from console.dash.export import export_page
 from console.dash.server import Registry
 from rods.rules.zones import ZONES
@@ -21,10 +23,13 @@ from tests.console.conftest import rods
 from tests.console.dash.browser import browser
 from tests.console.dash.conftest import served
 from tests.console.test_verbs import said_json
+from tests.daemon.runs import until
 from tests.rods.test_open_tasks import DRAWN
+from tests.trainer.runs import write_config
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror='document.title=1'>\u202e\x1b[31m"
 COUNTS = ("step", "originals", "generated", "staged", "injected", "retired", "revived", "refused", "picked", "accepted")
+GROWING = ("step", "injected", "retired", "revived", "refused", "picked", "accepted", "rejected")
 DRAWN_VIEW = ":is(table, circle, .turn, canvas)"
 FIGURES = """Object.fromEntries([...document.querySelectorAll('.figure')].map(
     (one) => [one.dataset.name, one.querySelector('b').textContent]))"""
@@ -56,6 +61,45 @@ async def test_the_page_shows_the_numbers_of_status_and_moves_with_them(
                 await page.until("document.querySelector('#view :is(table, circle, canvas, .bar, svg.tree)') !== null")
                 assert await page.ask("document.documentElement.scrollWidth") <= 390, view
             assert page.complaints == []
+
+
+async def test_a_live_run_moves_on_the_page_as_it_does_on_the_disk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both processes write while the browser looks: what it shows lies between what `rods status` says before and
+    after."""
+    run = tmp_path / "run"
+    changes = {"training.steps": 100_000, "operation.steps_per_second": 5.0, "operation.poll_seconds": 0.1}
+    config = write_config(tmp_path / "run.toml", changes)
+    command = [sys.executable, "-m", "console", "up", str(run), "--config", str(config)]
+    up = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        await asyncio.to_thread(until, (run / MANIFEST).exists)
+        with served(run) as address:
+            async with browser() as page:
+                await page.open(f"{address}/#/run/run")
+                for _ in range(2):
+                    before = said_json(capsys, "status", run)
+                    later = said_json(capsys, "status", run)["step"]  # who knows a later step has read all of `before`
+                    await page.until(f"{shown('step')} > {later} && {shown('accepted')} >= 0")
+                    figures = await page.ask(FIGURES)
+                    after = said_json(capsys, "status", run)
+                    for name in GROWING:
+                        assert before[name] <= int(figures[name].replace(",", "")) <= after[name], name
+                    assert (figures["condition"], figures["trainer"]) == ("being written", "running")
+                await page.until(f"{shown('picked')} > 0")
+                up.terminate()
+                await page.until("document.querySelector('[data-name=condition] b').textContent === 'stopped'")
+                assert page.complaints == []
+    finally:
+        if up.returncode is None:
+            up.terminate()
+        await up.wait()
+
+
+def shown(name: str) -> str:
+    """JavaScript for a figure of the page; NaN while there is none."""
+    return f"Number(document.querySelector('[data-name={name}] b')?.textContent.replaceAll(',', ''))"
 
 
 async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_path: Path) -> None:
