@@ -163,7 +163,7 @@ def test_a_number_that_may_be_invented_stays_as_it_was_given() -> None:
 
 def test_examples_of_a_blank_are_answers_of_its_schema() -> None:
     tags, word = {"type": "array"}, {"type": "string"}
-    listed = Blank((0, 0, 0), "tag", "tags", [["a"], []], {"['a']": ["a"], "[]": []}, False, tags, False)
+    listed = Blank((0, 0, "0"), "tag", "tags", [["a"], []], {"['a']": ["a"], "[]": []}, False, tags, False)
     assert '"such as":[["a"],[]]' in listed.line().replace(", ", ",").replace(": ", ":")
-    named = Blank((0, 0, 0), "tag", "file", ["f1"], {"the note": "f1"}, False, word, False)
+    named = Blank((0, 0, "0"), "tag", "file", ["f1"], {"the note": "f1"}, False, word, False)
     assert '"such as":["the note"]' in named.line().replace(": ", ":")
