@@ -172,7 +172,7 @@ async def test_text_is_shown_and_cannot_act(finished_run: Path, tmp_path: Path) 
     with closing(LogWriter(folder / usage("daemon"))) as log:
         cost = {"tokens_in": 1, "tokens_out": 1, "seconds": 1.0, "outcome": "stop", "account": "", "time": 1.0}
         log.append([record("call", process="daemon", number=1, backbone=HOSTILE, stage=HOSTILE, **cost)])
-    (traces / "step_00000014.a1.jsonl.gz").write_bytes(gzip.compress(json.dumps(trace).encode()))
+    (traces / "step_00000014.a1.jsonl.gz").write_bytes(gzip.compress(json.dumps(trace).encode() + b"\n"))
     with (folder / "logs" / "trainer.jsonl").open("a") as events:
         events.write(
             json.dumps(dict.fromkeys(("event", "process", "timestamp", HOSTILE), HOSTILE) | {"level": "error"}) + "\n"
