@@ -54,9 +54,7 @@ def test_totals_are_those_of_the_logs_and_no_restart_zeroes_one(tmp_path: Path) 
         trainer.play(4)
         with Daemon(path) as daemon:
             until(lambda: idle(path, 4))
-            until(
-                lambda: scraped(port)["rods_staged_variants", ""] == len(variants(path))
-            )  # its last look
+            until(lambda: scraped(port)["rods_staged_variants", ""] == len(variants(path)))  # its last look
             first = scraped(port)
             assert totals(first) == on_record(path) and first["rods_variants_total", ""] > 0
             assert (first["rods_step", ""], first["rods_considered_step", ""]) == (4, 4)
