@@ -30,8 +30,8 @@ from worlds.written.writing import find_topics, placed, with_checks
 
 TEXTS = ["Lend me the book about clouds until friday.", "Move my appointment with the vet to monday.", "Rhyme on blue."]
 STAGES = sorted(path.stem for path in FOLDER.glob("*.txt") if path.stem.startswith(("topic_", "world_", "scenario_")))
-BRIEF = Writing(rounds=4, tries=2, corrections=1, witness_tries=1, witness_calls=12)
-SHORT = {"topic_filter": 60, "topic_inference": 120, "world_tester": 100, "scenario_solver": 100}  # tokens
+BRIEF = Writing(rounds=2, tries=2, corrections=1, witness_tries=1, witness_calls=4)
+SHORT = {"topic_filter": 60, "topic_inference": 80, "world_tester": 80, "scenario_solver": 80}  # tokens
 SANDBOX = Sandbox(workers=1, seconds=20.0)
 
 
@@ -82,7 +82,7 @@ def asked(folder: Path) -> dict[str, tuple[int, int]]:
 async def test_a_small_model_goes_through_every_stage_beside_the_stub(
     served: Endpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = WriterRoles(**{stage: Role(reason=60, tokens=SHORT.get(stage, 400)) for stage in STAGES})
+    small = WriterRoles(**{stage: Role(reason=40, tokens=SHORT.get(stage, 160)) for stage in STAGES})
     with (
         Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub,
         WritingRecord(tmp_path / "stub") as record,
@@ -107,5 +107,8 @@ async def test_a_small_model_goes_through_every_stage_beside_the_stub(
     assert sum(rules.values()) == sum(model.values()) == 5 and rules["world: 1"] == rules["witness: 1"] == 1
     # What follows on an answer is asked only where there is one.
     assert set(by_model) >= {"topic_filter", "world_plan", "world_tester", "scenario_state", "scenario_solver"}
-    outcomes = {json.loads(line).get("outcome") for line in (tmp_path / "model" / NAME).read_text().splitlines()}
-    assert outcomes <= {None, "stop", "length", "empty", "context"}
+    calls = [json.loads(line) for line in (tmp_path / "model" / NAME).read_text().splitlines()]
+    calls = [record for record in calls if record["kind"] == "usage"]
+    assert {call["outcome"] for call in calls if call["template"]} <= {"stop", "length", "empty", "context"}
+    # This server offers no embeddings: topics are compared by our index then.
+    assert {call["outcome"] for call in calls if not call["template"]} <= {"refused"}
