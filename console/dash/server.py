@@ -40,7 +40,7 @@ VIEWS = {**views.VIEWS, **variants.VIEWS}
 STATIC = files("console.dash").joinpath("static")
 MODULES = (
     *("source", "dom", "chart", "conversation", "main"),
-    *("run", "boundary", "pool", "funnel", "lineage", "task", "models", "compare", "logs"),
+    *("run", "boundary", "pool", "funnel", "lineage", "task", "models", "compare", "logs", "report"),
 )
 
 

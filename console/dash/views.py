@@ -15,6 +15,8 @@ from console.dash.columns import Columns
 from console.dash.follower import INSIDE, PROCESSES, Follower
 from console.episodes import kept_episodes, kept_steps
 from console.events import GRAVE, Events, matches
+from console.report.history import read_history
+from console.report.page import told
 from console.runs import condition
 from console.task_history import task_history
 from evaluation.heldout import scored
@@ -175,6 +177,11 @@ def events(one: Follower, query: Query) -> dict[str, Any]:
     return {"total": len(wanted), "events": wanted[-PAGE:]}
 
 
+def report(one: Follower, query: Query) -> dict[str, Any]:
+    """What the run shows up to now, in sentences and plots; read anew from all of its logs at each question."""
+    return told(read_history(one.path))
+
+
 def _dots(one: Follower, rows: Any) -> list[list[Any]]:
     """Task, mean, variance, zone, whether a variant, and step, of rows of groups."""
     table = one.groups
@@ -234,4 +241,5 @@ VIEWS = {
     "models": models,
     "compare": compared,
     "logs": events,
+    "report": report,
 }

@@ -8,12 +8,13 @@ import * as lineage from "lineage";
 import * as logs from "logs";
 import * as models from "models";
 import * as pool from "pool";
+import * as report from "report";
 import * as run from "run";
 import { ask, exported, follow } from "source";
 import * as task from "task";
 
-const VIEWS = { run, boundary, pool, funnel, lineage, task, models, compare, logs };
-const SHOWN = ["run", "boundary", "pool", "funnel", "lineage", "models", "compare", "logs"]; // in the menu; tasks are reached by links
+const VIEWS = { run, boundary, pool, funnel, lineage, task, models, compare, logs, report };
+const SHOWN = ["run", "boundary", "pool", "funnel", "lineage", "models", "compare", "logs", "report"]; // in the menu; tasks are reached by links
 const root = document.getElementById("view");
 const pulse = document.getElementById("pulse");
 const choice = document.getElementById("runs");
@@ -26,7 +27,7 @@ async function show() {
   stop();
   now?.stop?.();
   const names = (await ask("/api/runs")).runs;
-  const [name = "latest", view = "run", ...rest] = parts();
+  const [name = "latest", view = exported ? "report" : "run", ...rest] = parts();
   const chosen = names.some((one) => one.name === name) ? name : names[0]?.name;
   choice.replaceChildren(...names.map((one) => el("option", { value: one.name, title: one.folder, selected: one.name === chosen }, one.name)));
   document.getElementById("views").replaceChildren(...SHOWN.map((each, place) =>

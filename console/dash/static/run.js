@@ -5,7 +5,7 @@ import { el, figure, legend, listing, moment, num, shown, ZONES } from "dom";
 import { ask, path } from "source";
 
 const OBSERVATIONS = "observations.jsonl";
-const COLOURS = ["boundary", "too_hard", "mastered", "second", "truncated"];
+const LABELS = 5; // the commonest, which are drawn
 const columns = (...names) => Object.fromEntries(names.map((name) => [name, []]));
 
 export function view(root, { run }) {
@@ -64,11 +64,11 @@ export function view(root, { run }) {
     if (!rows.length) return;
     const totals = {};
     for (const row of rows) for (const [name, count] of Object.entries(row)) if (name !== "step") totals[name] = (totals[name] ?? 0) + count;
-    const most = Object.keys(totals).filter((name) => totals[name]).sort((a, b) => totals[b] - totals[a] || (a < b ? -1 : 1)).slice(0, COLOURS.length);
+    const most = Object.keys(totals).filter((name) => totals[name]).sort((a, b) => totals[b] - totals[a] || (a < b ? -1 : 1)).slice(0, LABELS);
     if (most.join() !== drawnLabels) {
       drawnLabels = most.join();
       became = chart({ title: "What became of turns", unit: `share of a step's turns, the ${most.length} commonest labels`, range: [0, 1],
-        source: `${OBSERVATIONS}: labels of rollouts`, series: most.map((name, place) => ({ label: name.replaceAll("_", " "), colour: COLOURS[place] })) });
+        source: `${OBSERVATIONS}: labels of rollouts`, series: most.map((name) => ({ label: name.replaceAll("_", " "), colour: name })) });
       labels.replaceChildren(became.node);
     }
     const all = rows.map((row) => Object.entries(row).reduce((sum, [name, count]) => sum + (name === "step" ? 0 : count), 0));
