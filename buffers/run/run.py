@@ -145,7 +145,8 @@ class Run:
         return given | {one["name"]: one["hash"] for one in later if upto is None or one["seq"] <= upto}
 
     def environment_records(self) -> list[Record]:
-        """The same for people: `name`, `hash` and `parameters` of each, of those admitted also `by`, `why` and `time`."""
+        """The same with what is on record of each: `name`, `hash`, `parameters`, and where it was admitted `by`, `why`
+        and `time`."""
         made: dict[str, Any] = self.manifest.get("parameters", {})
         given = [
             {"name": name, "hash": version, "parameters": made.get(name, {})}

@@ -14,6 +14,7 @@ from rods.observations import shares
 
 FEW = 3  # environments that are named on a line
 
+
 def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     """Say where a run stands: progress, zones, pool, staging, and which processes live. Reads files only."""
     from console.progress import Progress

@@ -120,11 +120,11 @@ def test_a_server_is_told_to_let_no_tool_say_ok_without_a_result(stub: Stub, bod
     with models(stub) as players:
         (trace,) = played([players.job(TASK, TAGS, max_steps=8)], [witness(TASK)])
     sent = [json.loads(line)["response_format"]["json_schema"]["schema"] for line in asked(bodies)["simulated_tool"]]
-    assert trace.resolved == 2 and len(sent) >= 2
+    assert trace.end == "finished" and sent
     for schema in sent:
         held, refusal = Checker(schema), {"reason": "so", "status": "refused", "message": "no"}
         assert held.fault({"reason": "so", "status": "ok"}) and held.fault({**refusal, "status": "ok"})
-        assert held.fault(refusal) is None and held.fault({**refusal, "status": "not_found"}) is None
+        assert not held.fault(refusal) and not held.fault({**refusal, "status": "not_found"})
 
 
 def test_what_the_first_query_leaves_out_no_user_tells_unasked(stub: Stub) -> None:
