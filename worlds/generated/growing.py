@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rods.config import Sandbox
 from rods.environments import addressed
@@ -80,7 +81,7 @@ def grow(
             elif found[2].faults:
                 grown.dropped.update([next(reasons(found[2]))])
             else:
-                origin = {"random_seed": random_seed, "world": number, "scenario": found[0]}
+                origin: dict[str, Any] = {"random_seed": random_seed, "world": number, "scenario": found[0]}
                 origin |= {**({"topics": list(topics)} if topics else {}), **({"small": True} if small else {})}
                 mode = modes[found[0] % len(modes)]
                 grown.tasks.append(task(skeleton, environment, found[1], found[2], mode, split, origin))

@@ -61,8 +61,8 @@ def test_twenty_drawn_worlds_are_sound(grown):
 
 
 def test_small_worlds_of_some_topics_are_sound_and_drawn_again_from_their_tasks(tmp_path):
-    asked = {"worlds": 4, "scenarios": 4, "requests": 1, "topics": ("library", "garage"), "small": True}
-    assert generate_worlds(tmp_path, **asked, random_seed=11) == 0
+    both = ("library", "garage")
+    assert generate_worlds(tmp_path, worlds=4, scenarios=4, requests=1, topics=both, small=True, random_seed=11) == 0
     tasks = open_tasks(tmp_path)
     assert {task.provenance["topic"] for task in tasks} == {"library", "garage"}
     for task in tasks:
