@@ -313,7 +313,7 @@ def test_where_a_run_stands_is_told_before_its_history_was_read(
     monkeypatch.setattr(Follower, "_catch_up", lambda one, news: [go.wait(), read_on(one, news)])
     registry = Registry([run_copy])
     first = registry.answer("latest", "status", {})
-    unknown = ("picked", "considered", "accepted", "rejected", "outcomes", "discards", "versions", "notes")
+    unknown = ("picked", "considered", "accepted", "rejected", "outcomes", "discards", "versions", "notes", "costs")
     assert {name: first[name] for name in first if name not in unknown} == {
         name: told[name] for name in told if name not in unknown
     }
