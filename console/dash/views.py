@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from buffers.log.parts import Lookup
-from buffers.run.run import admitted_of
 from buffers.run.runfolder import OBSERVATIONS
 from console.dash.columns import Columns
 from console.dash.follower import INSIDE, PROCESSES, Follower
@@ -62,16 +61,9 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
         "versions": [{**asdict(version), "reason": version.reason} for version in versions],
         "simulated": one.run.config.policy.kind == "simulated",
         "costs": {name: sum(getattr(some, name) for some in spent) for name in SPENT},
-        "environments": _environments(one),
+        "environments": one.run.environment_records()[-VERSIONS:],
         "errors": [event for event in Events(one.path).poll() if event.get("level") in GRAVE][-5:],
     }
-
-
-def _environments(one: Follower) -> list[dict[str, Any]]:
-    """Those that tasks may name: of the manifest, and those admitted since, by whom and why; the latest."""
-    given = ({"name": name, "hash": digest} for name, digest in one.run.manifest["environments"].items())
-    found = [*given, *admitted_of(one.path)][-VERSIONS:]
-    return [{name: each.get(name) for name in ("name", "hash", "by", "why", "time")} for each in found]
 
 
 def steps(one: Follower, query: Query) -> dict[str, Any]:
@@ -164,15 +156,15 @@ def episodes(one: Follower, query: Query) -> dict[str, Any]:
         step = whole(query, "step", kept[-1] if kept else 0)
         seqs = one.groups["seq"][rows[one.groups["step"][rows] == step]].tolist()
     traces = kept_episodes(files[step], task_id) if step in files else []
-    log, earned = Lookup(one.path / OBSERVATIONS), {}
+    log, by_slot = Lookup(one.path / OBSERVATIONS), {}
     for seq in seqs:
         with suppress(KeyError):  # damage took it
-            earned[log[seq]["index"]] = _earned(one.run.config, log[seq]["rollouts"])
-    told = [trace | earned[trace["slot"]][trace["rollout"]] if trace["slot"] in earned else trace for trace in traces]
+            by_slot[log[seq]["index"]] = earned(one.run.config, log[seq]["rollouts"])
+    told = [trace | by_slot[trace["slot"]][trace["rollout"]] if trace["slot"] in by_slot else trace for trace in traces]
     return {"step": step, "steps": kept, "episodes": told}
 
 
-def _earned(config: Config, rollouts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def earned(config: Config, rollouts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of each rollout of a group its reward, its labels, and its advantage: as recorded, or else by the run's rule from
     the group's rewards, where these are all that the rule looks at. `advantage_by` says which."""
     settings = config.training

@@ -58,7 +58,7 @@ function told(run, got) {
       table(["reward", "mean", "variance", "groups in it", "groups ever", "zone", "last step"],
         got.windows.map((one) => [one.reward, one.mean, one.variance, one.count, one.groups, zoned(one.zone), one.last_step]))));
   if (got.labels.length)
-    parts.push(el("details", { title: "observations.jsonl: labels of rollouts" }, el("summary", {}, `What became of its turns, in ${num(got.labels.length)} groups`),
+    parts.push(el("details", { title: "observations.jsonl: labels of rollouts" }, el("summary", {}, `What became of its turns, group by group (${num(got.labels.length)})`),
       table(["step", ...got.labels[0].turns.map((_, turn) => `turn ${turn}: rollouts by label`)], got.labels.toReversed().map((one) => [num(one.step),
         ...one.turns.map((turn) => Object.entries(turn).sort((a, b) => b[1] - a[1]).map(([name, count]) => `${count} ${name.replaceAll("_", " ")}`).join(", ") || "–")]))));
   if (got.history.length)
