@@ -39,7 +39,7 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 VIEWS = {**views.VIEWS, **variants.VIEWS}
 STATIC = files("console.dash").joinpath("static")
 MODULES = (
-    *("source", "dom", "chart", "conversation", "main"),
+    *("source", "dom", "chart", "conversation", "keys", "main"),
     *("run", "boundary", "pool", "funnel", "lineage", "task", "models", "compare", "logs", "report"),
 )
 

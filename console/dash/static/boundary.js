@@ -22,7 +22,7 @@ export function view(root, { run, rest }) {
     zone, ...limits, ...axes(), ...marks, layer);
   const range = el("input", { type: "range", min: 1, max: 1, value: 1, "aria-label": "step" });
   const said = el("b", { id: "boundary-step" });
-  const facts = el("p", { class: "faint", id: "boundary-facts" });
+  const facts = el("p", { class: "faint", id: "boundary-facts", title: "observations.jsonl: the latest group of each task; pool.jsonl: who is in the pool" });
   const play = el("button", { onclick: () => playing(1) }, "play");
   let wanted = rest[0] ? Number(rest[0]) : null; // a step of the past; null follows the run
   let cursor = "", decided = 0, last = 0, timer = 0, asked = 0;
@@ -116,6 +116,10 @@ export function view(root, { run, rest }) {
     async update(moved) {
       if (!cursor || moved.has("attempt")) await whole();
       else if (wanted == null && (moved.has("observations") || moved.has("pool"))) await news();
+    },
+    move: (by) => {
+      const step = (wanted ?? last) + by * (exported ? stride() : 1);
+      return step >= 1 ? seek(step >= last ? null : step) : null;
     },
     stop: () => clearTimeout(timer),
   };

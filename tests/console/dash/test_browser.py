@@ -133,6 +133,16 @@ async def test_slider_lineage_and_the_choice_of_runs(finished_run: Path, tmp_pat
             assert await page.ask(f"{plots}.every((one) => one.querySelector('canvas, circle'))"), "a plot is not drawn"
             await page.ask("location.hash = '#/run/boundary'")
             await page.until("document.querySelector('svg.boundary a circle') !== null")
+            for key, told in ((",", "13"), (",", "12"), (".", "13"), (".", "14")):
+                await page.send("Input.dispatchKeyEvent", type="keyDown", key=key, text=key)
+                await page.until(f"document.getElementById('boundary-step').textContent === '{told}'")
+            await page.send("Input.dispatchKeyEvent", type="keyDown", key="?", text="?")
+            await page.until("document.querySelector('dialog').open")
+            await page.ask("document.querySelector('dialog').close()")
+            focused = "document.activeElement === document.querySelectorAll('#view button')[%d]"
+            for key, at in (("j", 0), ("j", 1), ("k", 0)):
+                await page.send("Input.dispatchKeyEvent", type="keyDown", key=key, text=key)
+                assert await page.ask(focused % at), key
             await page.ask("document.querySelector('svg.boundary a').focus()")
             await page.send("Input.dispatchKeyEvent", type="keyDown", key="Enter", text="\r")
             await page.until("location.hash.startsWith('#/run/task/')")
