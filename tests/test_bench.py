@@ -202,6 +202,13 @@ def test_the_page_of_the_feedback_study_has_its_tables() -> None:
     assert "\n".join(nano_feedback.table(lines, nano_feedback.STUDY)) in page("tuning.md")
 
 
+def test_the_page_of_the_study_in_worlds_has_its_table_and_every_injected_variant_was_replayed() -> None:
+    lines = nano_worlds.STUDY.recorded()
+    assert {line["condition"] for line in lines} == nano_worlds.STUDY.conditions.keys()
+    assert "\n".join(nano_worlds.table(lines, nano_worlds.STUDY)) in page("nano.md")
+    assert all(line["replayed"] == line["variants"]["injected"] for line in lines)
+
+
 def test_a_study_runs_seed_by_seed_what_is_compared_with_its_anchor_and_then_the_rest(tmp_path: Path) -> None:
     folder, asked = tmp_path / "experiments", []
     folder.mkdir()

@@ -43,8 +43,8 @@ CONFINED = Sandbox(workers=1, seconds=10.0)
 def demonstrations(
     random_seed: int, dialect: Dialect, carelessness: float, worlds: int = WORLDS, each: int = EACH
 ) -> Iterator[list[Trace]]:
-    """Endless demonstrations: each list has those of all worlds, in another order. Batches are cut from it, so that
-    one has many worlds: shown a few worlds at a time, a policy learns their names by heart and never to read them."""
+    """Endless demonstrations: each list has those of all worlds, in another order. Batches are cut from it, so that no
+    step is about the names of a few worlds alone."""
     fresh = keyed_random(random_seed, "warm start worlds").getrandbits(60)
     with tempfile.TemporaryDirectory() as folder:
         shown = [
