@@ -86,7 +86,8 @@ def table(lines: Sequence[Line], study: Study) -> Iterator[str]:
             signed(estimate([line["end"]["all"] - line["start"]["all"] for line in every])),
             signed(estimate(over)) if over and name != study.anchor else "",
             f"{_mean(line['varied'] for line in every):.0%}",
-            *(f"{_mean(line['variants'][what] for line in every):.0f}" for what in ("accepted", "injected", "retired")),
+            *(f"{_mean(line['variants'][what] for line in every):.0f}" for what in ("accepted", "injected")),
+            f"{_mean(sum(line['variants']['retired'].values()) for line in every):.0f}",
             f"{_mean(line['replayed'] for line in every):.0f}",
         ]
         yield f"| {' | '.join(cells)} |"

@@ -10,6 +10,9 @@ import pytest
 from bench import nano_feedback, nano_loop, nano_personas, nano_worlds
 from bench.__main__ import NOT_MEASUREMENTS
 from rods.config import identity_diff, parse_config
+from trainer.nano import worlds as shown_worlds
+from worlds.generated.assembly import assembled
+from worlds.generated.skeletons import draw_skeleton
 
 CHANGES = {  # what each condition of bench.nano_loop changes, and nothing else
     "static data": {"selection.seeds_per_step: 6 → 0"},
@@ -113,6 +116,19 @@ def test_variants_are_all_that_the_control_of_the_study_in_worlds_goes_without()
     assert identity_diff(found["RODS"], found["static tasks"]) == ["selection.seeds_per_step: 4 → 0"]
     assert found["RODS"]["data"]["tasks"] == "tasks-3.jsonl"  # a random seed has worlds of its own
     assert found["RODS"]["policy"]["warm_start"] == "generated" and found["RODS"]["training"]["deterministic"]
+
+
+def test_no_world_that_the_study_holds_out_was_shown_in_the_warm_start() -> None:
+    def drawn(random_seed: int, numbers: range) -> set[str]:
+        return {assembled(draw_skeleton(random_seed, number, shown_worlds.TOPICS, small=True)) for number in numbers}
+
+    config = parse_config(nano_worlds.STUDY.configuration("RODS", 1), where="test")
+    shown = drawn(shown_worlds.drawn_from(config.random_seeds.policy), range(shown_worlds.WORLDS))
+    first = nano_worlds.WORLDS - nano_worlds.HELD_OUT
+    assert len(shown) == shown_worlds.WORLDS
+    for seed in range(1, 11):
+        held_out = drawn(seed, range(first, nano_worlds.WORLDS))
+        assert len(held_out) == nano_worlds.HELD_OUT and held_out.isdisjoint(shown | drawn(seed, range(first)))
 
 
 def test_runs_that_spent_more_than_others_are_named() -> None:
