@@ -6,9 +6,9 @@ variants.
 Command: `python -m bench.nano_worlds` (both conditions, ten random seeds, two runs at a time), with the options of
 `python -m bench.nano_loop`, whose runs it makes.
 
-Every random seed has worlds of its own (`rods env generate`): those that are trained in, and as many whose scenarios
-are held out. All runs begin with one warm-started policy, which has seen other worlds of the same topics. Differences
-are paired by random seed, with intervals of 95 % (Student's t).
+Every random seed has worlds of its own (`rods env generate --small`): those that are trained in, and as many whose
+scenarios are held out. All runs begin with one warm-started policy, which has seen other worlds of the same topics.
+Differences are paired by random seed, with intervals of 95 % (Student's t).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 from bench.nano_loop import ROOT, RUNS, Line, Study, Values, by_condition, main, measured, signed
 from console.verbs.generate import generate_worlds
 from evaluation.scoring import estimate
+from trainer.nano.worlds import REQUESTS, TOPICS
 
 WORLDS, HELD_OUT, SCENARIOS = 12, 6, 8  # of one random seed; held-out ones among them; scenarios drawn in each
-REQUESTS = 2  # of a scenario, at most
 DRAWING = threading.Lock()
 
 
@@ -44,7 +44,14 @@ def measured_in_worlds(path: Path, condition: str, seed: int, values: Values) ->
     with DRAWING:
         if not (tasks := folder / values["data"]["tasks"]).exists():
             generate_worlds(
-                folder, worlds=WORLDS, scenarios=SCENARIOS, requests=REQUESTS, held_out=HELD_OUT, random_seed=seed
+                folder,
+                worlds=WORLDS,
+                scenarios=SCENARIOS,
+                requests=max(REQUESTS),
+                held_out=HELD_OUT,
+                topics=TOPICS,
+                small=True,
+                random_seed=seed,
             )
             (folder / "tasks.jsonl").rename(tasks)
     return measured(folder / path.name, condition, seed, values)
