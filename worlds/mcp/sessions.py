@@ -128,14 +128,19 @@ class Session:
     async def _begin(self) -> None:
         standing = asyncio.get_running_loop().create_future()
         self._life = asyncio.create_task(self._live(standing))
-        await standing
+        try:
+            await asyncio.wait_for(standing, SERVER_START)
+        except TimeoutError:  # or whoever ends it would wait for its lock for ever
+            self._life.cancel()
+            await asyncio.wait({self._life})
+            raise
 
     def close(self) -> None:
         """Ends the server and waits for it. Once, by whoever takes it from the queue."""
         with self._lock:
             self._ended.set()
             try:
-                if self._life is not None:
+                if self._life is not None and not self._life.done():
                     self._loop.run_until_complete(self._life)
             except Exception as error:  # noqa: BLE001 - it is over, and whatever it broke over was told
                 log.debug("an MCP server did not end well", error=repr(error))

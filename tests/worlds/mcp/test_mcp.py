@@ -256,6 +256,18 @@ def test_a_world_that_is_garbage_ends_though_the_collector_interrupts_whoever_st
     until_gone(server)
 
 
+def test_a_server_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    from worlds.mcp.description import Description
+    from worlds.mcp.sessions import Session
+
+    monkeypatch.setattr("worlds.mcp.sessions.SERVER_START", 1.0)
+    session = Session(Description(command=["sleep", "777"]))
+    with pytest.raises(InfrastructureError, match="did not start"):
+        session.wait()
+    session.join(60)
+    assert not session.place.exists(), "with its folder"
+
+
 def test_two_connections_to_one_address_give_equal_verdicts_with_other_handles(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
