@@ -63,7 +63,7 @@ mcp-servers:
 openenv:
 	@sh console/setup.sh dev
 	@PYTHONPATH="$$(sh bench/fixtures/openenv.sh $(BIN)/python)" RODS_OPENENV=1 OMP_NUM_THREADS=1 \
-	  $(BIN)/python -m pytest tests/worlds/openenv/test_real.py
+	  $(BIN)/python -m pytest --timeout=3600 tests/worlds/openenv/test_real.py
 
 llm-smoke:
 	@sh console/setup.sh dev
