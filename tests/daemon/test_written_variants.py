@@ -33,7 +33,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, P
         patch.chdir(folder)  # the world is looked for from there
         operation = {"endpoints": [{"model": "stub", "urls": [stub.url]}], "writing": {"rounds": 0}}
         (folder / "writers.toml").write_text(tomli_w.dumps({"operation": operation}))
-        assert write_worlds(folder, config=folder / "writers.toml", topics=folder / "topics.txt", scenarios=4) == 0
+        assert write_worlds(folder, config=folder / "writers.toml", topics=folder / "topics.txt", scenarios=6) == 0
         changes: dict[str, Any] = {
             "data.tasks": str(folder / "tasks.jsonl"),
             "data.train": 0,
@@ -43,7 +43,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, P
             "training.batch_tasks": 3,
             "selection.groups": [["base"]],
             "selection.seeds_per_step": 1,
-            "curriculum.stages": [{"epochs": 3}],
+            "curriculum.stages": [{"epochs": 4}],
             "pipeline.author": "llm",
             "operation.endpoints": operation["endpoints"],
             "operation.sandbox": {"workers": 1, "seconds": 10.0},
