@@ -68,8 +68,8 @@ EXPECTED = {
     "env generate": (
         ["FOLDER"],
         [
-            *("--worlds", "--scenarios", "--requests", "--held-out", "--held-out-topics", "--mode"),
-            *("--random-seed", "--lowest-tier", "--json"),
+            *("--worlds", "--scenarios", "--requests", "--held-out", "--held-out-topics", "--topics", "--small"),
+            *("--mode", "--random-seed", "--lowest-tier", "--json"),
         ],
     ),
     "env write": (
