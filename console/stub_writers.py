@@ -11,6 +11,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -26,11 +27,13 @@ from rods.functions import made_by
 from worlds.checking.scenarios import Scenario
 from worlds.generated.assembly import assembled, helpers, method, state
 from worlds.generated.operations import Operation, documentation, operations
-from worlds.generated.scenarios import draw_scenario
+from worlds.generated.scenarios import draw_like, draw_scenario
 from worlds.generated.skeletons import Skeleton, class_name, draw_skeleton, draw_state, listed, plural, words
 
 MOST_TOOLS = 24  # of its worlds
 TICKETS = 200  # states of a world that it knows again
+VARIANTS = 4  # scenarios that it writes like another one; as many more with the same tools
+ONLY = "what changes something is done by"  # stands where these are wanted
 WITHOUT_STATE = re.compile(r"\b(translate|calculate|summari[sz]e|rhyme|poem|capital of|how much is)\b", re.IGNORECASE)
 TICKET = re.compile(r"\(ticket (\d+)\)")
 LINE = re.compile(r"^(\{.*?\}) → ", re.MULTILINE)
@@ -93,13 +96,19 @@ class StubWriters:
         return {"verdict": "wrong" if refused and changed else "right"}
 
     def scenario_state(self, asked: Asked) -> Answer:
-        skeleton = _skeleton(_topic(asked))
-        return {"state": draw_state(skeleton, int(asked.fields["number"]) % TICKETS, 0)}
+        """A state; for a variant, one in which a task like the seed can begin, where it finds one."""
+        topic, number = _topic(asked), int(asked.fields["number"])
+        if TICKET.search(asked.fields["seed"]):
+            same = ONLY in asked.fields["shape"]
+            for more in range(VARIANTS):
+                with suppress(LookupError):
+                    return {"state": dict(_scenario(topic, _variant(asked, (number + more) % VARIANTS, same)).state)}
+        return {"state": draw_state(_skeleton(topic), number % TICKETS, 0)}
 
     def scenario_task(self, asked: Asked) -> Answer:
         ticket = _ticket(asked)
         scenario = _scenario(_topic(asked), ticket)
-        knows = [{"topic": topic, "words": told} for topic, told in scenario.knows.items()]
+        knows = [{"topic": topic, "words": told} for topic, told in _knows(scenario).items()]
         return {
             "task": f"{' '.join(scenario.requests)} (ticket {ticket})",
             "query": f"{scenario.brief} (ticket {ticket})",
@@ -108,8 +117,10 @@ class StubWriters:
         }
 
     def checklist(self, asked: Asked) -> Answer:
-        scenario = _scenario(_topic(asked), _ticket(asked))
-        return {"conditions": list(map(_condition, scenario.checks)), "kept": list(map(_condition, scenario.guards))}
+        scenario = _scenario(_topic(asked), int(TICKET.findall(asked.fields["task"])[-1]))
+        kept = list(map(_condition, scenario.guards))
+        wanted = asked.fields["kept"]
+        return {"conditions": list(map(_condition, scenario.checks)), "kept": kept[: int(wanted)] if wanted else kept}
 
     def check_function(self, asked: Asked) -> Answer:
         topic = _topic(asked)
@@ -156,20 +167,42 @@ def _environment(topic: str) -> Environment:
 @cache
 def _scenario(topic: str, ticket: int) -> Scenario:
     """Raises LookupError where the world takes none of what was drawn."""
+    of, number = divmod(ticket, TICKETS)
+    if of:
+        skeleton, environment, same = _skeleton(topic), _environment(topic), number >= VARIANTS
+        return draw_like(skeleton, environment, _scenario(topic, of - 1), "asked", ticket, same=same)[0]
     found = draw_scenario(_skeleton(topic), _environment(topic), ticket, 0)
     if found is None:
         raise LookupError(f"no scenario {ticket} of {topic}")
     return found
 
 
+def _knows(scenario: Scenario) -> dict[str, str]:
+    """What its user tells when asked: of the first request, and the others."""
+    further = {f"request {number}": told for number, told in enumerate(scenario.requests[1:], start=2)}
+    return {**scenario.knows, **further}
+
+
 def _topic(asked: Asked) -> str:
     return asked.fields["documentation"].partition("\n- ")[0]
 
 
+def _variant(asked: Asked, number: int, same: bool) -> int:
+    """The ticket of a variant of the seed that is shown."""
+    seed = int(TICKET.findall(asked.fields["seed"])[-1])
+    return (seed + 1) * TICKETS + number + (VARIANTS if same else 0)
+
+
 def _ticket(asked: Asked) -> int:
     """The number of the state in which a task begins."""
-    skeleton, begins = _skeleton(_topic(asked)), json.loads(asked.fields["state"])
-    return next(number for number in range(TICKETS) if draw_state(skeleton, number, 0) == begins)
+    topic, begins = _topic(asked), json.loads(asked.fields["state"])
+    if TICKET.search(asked.fields["seed"]):
+        for number in range(VARIANTS):
+            ticket = _variant(asked, number, ONLY in asked.fields["shape"])
+            with suppress(LookupError):
+                if _scenario(topic, ticket).state == begins:
+                    return ticket
+    return next(number for number in range(TICKETS) if draw_state(_skeleton(topic), number, 0) == begins)
 
 
 def _condition(check: Call) -> str:

@@ -236,13 +236,21 @@ class _Drawing(_Whole[DrawnAuthor]):
 class _Growing(_Whole[ScenarioAuthor]):
     """The variant of a scenario."""
 
+    async def _candidate(self) -> OpenTask:
+        task = await super()._candidate()
+        await self.author.settle(task)
+        return task
+
     async def _written(self, problem: str) -> OpenTask:
-        same = self.config.pipeline.functions == "same"
-        return await self.author.draw(ScenarioAssignment(self.environment, self.job.seed, self.key, same))
+        return await self.author.draw(self._given(problem))
 
     def _checked(self, task: OpenTask, gates: Gates) -> Checked:
-        held_out = self.pipeline.held_out
-        return check_scenario(self.environment, task, self.job.root, gates, pool=NOTHING, held_out=held_out)
+        world, held_out = self.author.world(self._given(), task), self.pipeline.held_out
+        return check_scenario(world, task, self.job.root, gates, pool=NOTHING, held_out=held_out)
+
+    def _given(self, problem: str = "") -> ScenarioAssignment:
+        same = self.config.pipeline.functions == "same"
+        return ScenarioAssignment(self.environment, self.job.seed, self.key, same, problem)
 
 
 class _Composing(_Writing[Task, Author]):

@@ -21,10 +21,13 @@ from daemon.authors.drawn import ModelDrawer, ProceduralDrawer
 from daemon.authors.llm import LLMAuthor, prompt_hashes
 from daemon.authors.llm.asking import Asker
 from daemon.authors.procedural import IN_FLIGHT, ProceduralAuthor
-from daemon.authors.scenarios import ProceduralScenarios
+from daemon.authors.scenarios import ProceduralScenarios, ScenarioAuthor
+from daemon.authors.written import Drafts, WrittenScenarios
 from daemon.candidates import AnyAuthor
+from rods.asking import Questioner
 from rods.canonical import keyed_random
 from rods.composing.records import ComposeError
+from rods.environments import addressed
 from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.llm import Budget, Client
@@ -55,6 +58,7 @@ class Writers:
         self._usage: UsageLog | None = None
         self._client: Client | None = None
         self._procedural: dict[str, Author] = {}
+        self._drafts = Drafts(run)
 
     async def __aenter__(self) -> Self:
         if self.by_model or self.asks_feedback:
@@ -65,6 +69,7 @@ class Writers:
             budget = Budget(operation.budgets, tokens=self._usage.tokens, requests=self._usage.requests)
             client = Client(operation.endpoints, budget=budget, sink=self._usage)
             self._client = await self._open.enter_async_context(client)
+            self._open.enter_context(self._drafts)
         return self
 
     async def __aexit__(
@@ -116,7 +121,7 @@ class Writers:
         write for an environment without a catalogue."""
         if isinstance(seed, OpenTask):
             if scenario_of(seed) is not None:
-                return ProceduralScenarios(self.threads)
+                return self._scenarios(seed, pick, index)
             return ModelDrawer(self._writing(pick, index)) if self.by_model else ProceduralDrawer(self.threads)
         if self.by_model:
             settings, duplicates = self.config.pipeline, self.config.gates.duplicates
@@ -124,6 +129,14 @@ class Writers:
         if environment.name not in self._procedural:
             self._procedural[environment.name] = ProceduralAuthor.of(environment, self.threads)
         return self._procedural[environment.name]
+
+    def _scenarios(self, seed: OpenTask, pick: str, index: int) -> ScenarioAuthor:
+        """In a world that was drawn by chance scenarios are drawn, whoever writes the other variants."""
+        if not self.by_model or "world" in seed.provenance:
+            return ProceduralScenarios(self.threads)
+        asker = self._writing(pick, index)
+        told = (asker.client, asker.backbone, asker.account, asker.tries, asker.feedback)
+        return WrittenScenarios(self._drafts, Questioner(*told, roles=self.config.operation.writers))
 
     def _writing(self, pick: str, index: int) -> Asker:
         return self._asker(f"{pick}#{index}", self.config.pipeline.answer_tries, pick, index)
@@ -154,10 +167,11 @@ class Writers:
     def _hashes(self, name: str) -> dict[str, str]:
         """Raises ComposeError where tasks of this environment cannot be composed."""
         tasks = [task for task in self.run.tasks if task.environment.name == name]
-        if tasks and all(
-            scenario_of(task) is not None for task in tasks
-        ):  # worlds may be many: none is started for this
-            return dict(ProceduralScenarios(self.threads).hashes)
+        if not tasks and addressed.address_of(name) is not None:
+            return {}  # admitted for a variant: what wrote that stands with it
+        scenarios = [task for task in tasks if isinstance(task, OpenTask) and scenario_of(task) is not None]
+        if tasks and len(scenarios) == len(tasks):  # worlds may be many: none is started for this
+            return dict(self._scenarios(scenarios[0], "", 0).hashes)
         environment = self.run.environments.load(name)
         if self.by_model:
             return dict(prompt_hashes(environment))

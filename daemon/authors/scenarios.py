@@ -29,12 +29,14 @@ ORIGIN = ("random_seed", "world", "topics", "small")  # what a world was drawn f
 
 @dataclass(frozen=True, slots=True)
 class ScenarioAssignment:
-    """One attempt at one variant. `same` says that it changes things by the tools that its seed does."""
+    """One attempt at one variant. `same` says that it changes things by the tools that its seed does, `problem` what
+    was wrong with the attempt before ("" in blind retry)."""
 
     environment: Environment
     seed: OpenTask
     key: tuple[int, str, int, int]  # the daemon's random seed, pick, variant index, pipeline attempt
     same: bool = False
+    problem: str = ""
 
 
 class ScenarioAuthor(Protocol):
@@ -50,6 +52,14 @@ class ScenarioAuthor(Protocol):
         """The variant, its witness in its provenance. Raises ComposeError, and what machinery raises."""
         ...
 
+    def world(self, given: ScenarioAssignment, task: OpenTask) -> Environment:
+        """The world of a variant that was drawn: the seed's, or one with checks of its own."""
+        ...
+
+    async def settle(self, task: OpenTask) -> None:
+        """Puts on record what has to be there before an accepted variant is. Raises InfrastructureError."""
+        ...
+
 
 class ProceduralScenarios:
     """The author without a model."""
@@ -62,6 +72,12 @@ class ProceduralScenarios:
 
     async def draw(self, given: ScenarioAssignment) -> OpenTask:
         return await in_thread(self.threads, lambda: self._drawn(given))
+
+    def world(self, given: ScenarioAssignment, task: OpenTask) -> Environment:
+        return given.environment
+
+    async def settle(self, task: OpenTask) -> None:
+        """Its world is the seed's."""
 
     def _drawn(self, given: ScenarioAssignment) -> OpenTask:
         seed, skeleton = given.seed, skeleton_of(given.seed)

@@ -82,6 +82,11 @@ def profile(tools: Mapping[str, Tool], scenario: Scenario, *, asked: bool) -> Sc
     )
 
 
+def changed_by(tools: Mapping[str, Tool], witness: Sequence[WitnessCall]) -> tuple[str, ...]:
+    """The tools with which a witness changes something, each once."""
+    return tuple(sorted({each.call.name for each in witness if not tools[each.call.name].reads}))
+
+
 def scenario_of(task: AnyTask) -> Scenario | None:
     """The scenario that a task was made of, from its goal and its provenance; None for a task without a witness. What
     a scripted user asks for is one text then, whatever it consists of. Raises ValueError for a witness that cannot be

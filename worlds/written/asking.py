@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from prompts import load
 from rods.answers import AnswerForm
@@ -18,9 +18,32 @@ from worlds.written.record import WritingRecord
 T = TypeVar("T")
 
 
+class Asking(Protocol):
+    """Whoever puts questions to models that write."""
+
+    @property
+    def settings(self) -> Operation: ...
+
+    async def put(
+        self,
+        template: str,
+        about: str,
+        fields: Mapping[str, str],
+        form: AnswerForm,
+        read: Callable[[dict[str, Any]], T],
+        *,
+        check: Callable[[T], Awaitable[None]] | None = None,
+        sections: Sequence[str] = (),
+        number: int = 0,
+    ) -> T:
+        """What `read` makes of the answer, which `check` may refuse (`Questioner.put`). `about` names what the question
+        belongs to, `number` tells equal questions apart. Raises Unanswered, EndpointError, BudgetSpent."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Authors:
-    """Models that write. `random_seed`: of the draw of endpoints, and of their sampling."""
+    """Models that write, each question asked once. `random_seed`: of the draw of endpoints, and of their sampling."""
 
     client: Client
     record: WritingRecord
@@ -39,8 +62,7 @@ class Authors:
         sections: Sequence[str] = (),
         number: int = 0,
     ) -> T:
-        """What `read` makes of the answer, which `check` may refuse (`Questioner.put`). `about` names what the question
-        belongs to, `number` tells equal questions apart. Raises Unanswered, EndpointError, BudgetSpent."""
+        """As `Asking.put`."""
         key = content_id([template, load(template).hash, dict(fields), list(sections), number])
         if (known := self.record.answers.get(key)) is not None:
             return read(dict(known["answer"]))

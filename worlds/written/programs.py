@@ -30,8 +30,8 @@ from rods.errors import InfrastructureError, UserError
 from worlds.checking.programs import program_faults
 from worlds.checking.report import CheckReport, Fault
 from worlds.checking.worlds import check_world
-from worlds.generated.assembly import assemble, check, tool
-from worlds.written.asking import Authors, together
+from worlds.generated.assembly import FOOT, HEAD, assemble, check, tool
+from worlds.written.asking import Asking, Authors, together
 
 STATES = 2  # in which a world is controlled, beside the empty one
 SHOWN = 8  # faults that a model is told at a time
@@ -42,6 +42,7 @@ STATE = AnswerForm({"state": {"type": "object"}})
 STATE_PART = ""  # the classes among the parts of a program, by name; the others are its tools
 _UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 _TOOL = re.compile(r"\b(?:tool|check) (\w+)")
+_REGISTERED = re.compile(r'\n\n@WORLD\.(?:tool\("(\w*)", reads=(True|False)\)|check)\n')
 
 
 class Dropped(Exception):
@@ -102,9 +103,40 @@ class WorldProgram:
 
     def source(self) -> str:
         """The whole file (003 eq. 4)."""
-        about = re.sub(r'["\\]', "'", self.plan.topic)[:200].rstrip(".")
         written = [tool(each.group, each.reads, self.tools[each.name]) for each in self.plan.tools if self.tools]
-        return assemble(about, self.state, [*written, *map(check, self.checks.values())])
+        return assemble(_about(self.plan.topic), self.state, [*written, *map(check, self.checks.values())])
+
+
+def program_of(source: str, documentation: str) -> WorldProgram:
+    """The program whose file is `source`, with `{address}` for its address, and whose tasks have this documentation;
+    what its plan said of tables and parameters is not in there. Raises ValueError for a file of another form."""
+    topic, *rules = documentation.split("\n- ")
+    before, foot, functions = source.partition(FOOT)
+    start = HEAD.partition("{about}")[2]
+    head, imports, state = before.partition(start)
+    if not (foot and imports and head == HEAD.partition("{about}")[0] + _about(topic)):
+        raise ValueError("the file has another form than worlds that models write")
+    plan, tools, checks = list[PlannedTool](), dict[str, str](), dict[str, str]()
+    unregistered, *parts = _REGISTERED.split(functions)
+    for group, reads, code in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        body = ast.parse(code).body
+        if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
+            raise ValueError("the file has more than tools and checks")
+        name = body[0].name
+        if group is None:
+            checks[name] = code
+        else:
+            tools[name] = code
+            plan.append(PlannedTool(name, group, reads == "True", "", {}))
+    program = WorldProgram(WorldPlan(topic, {}, tuple(rules), tuple(plan)), state, tools, checks)
+    if unregistered or program.source() != source:
+        raise ValueError("the file has more than tools and checks")
+    return program
+
+
+def _about(topic: str) -> str:
+    """A topic in the first line of a file."""
+    return re.sub(r'["\\]', "'", topic)[:200].rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +174,15 @@ async def build(authors: Authors, topic: str, sandbox: Sandbox) -> BuiltWorld:
 
 
 async def write_state(
-    authors: Authors, program: WorldProgram, environments: Environments, place: str, number: int
+    authors: Asking,
+    program: WorldProgram,
+    environments: Environments,
+    place: str,
+    number: int,
+    like: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
-    """State `number` of a world that is loaded as `place` (003 eq. 8), legal in it. Raises Unanswered."""
+    """State `number` of a world that is loaded as `place` (003 eq. 8), legal in it. `like`: a task, and how it is done,
+    which one that begins in the state is to resemble. Raises Unanswered."""
 
     async def legal(state: dict[str, Any]) -> None:
         try:
@@ -152,9 +190,16 @@ async def write_state(
         except ValueError as error:
             raise Unreadable(f"the world refuses this state: {error}") from None
 
-    fields = {"documentation": program.plan.documentation, "state": program.state, "number": str(number)}
+    seed, shape = like or ("", "")
+    told = {"documentation": program.plan.documentation, "state": program.state, "number": str(number)}
     return await authors.put(
-        "scenario_state", program.plan.topic, fields, STATE, lambda said: dict(said["state"]), check=legal
+        "scenario_state",
+        program.plan.topic,
+        {**told, "seed": seed, "shape": shape},
+        STATE,
+        lambda said: dict(said["state"]),
+        check=legal,
+        sections=("variant",) if like else (),
     )
 
 

@@ -26,13 +26,13 @@ from rods.errors import InfrastructureError
 from rods.faults import NOT_EXECUTED
 from rods.llm import EndpointError
 from rods.tasks import OpenTask, Split
-from worlds.checking.scenarios import Controlled, Scenario, WitnessCall, control, played, reasons
+from worlds.checking.scenarios import Controlled, Scenario, ScenarioProfile, WitnessCall, control, played, reasons
 from worlds.generated.scenarios import Mode
-from worlds.written.asking import Authors, together
+from worlds.written.asking import Asking, together
 from worlds.written.programs import (
     CODE,
+    STATES,
     TEXT,
-    BuiltWorld,
     Dropped,
     WorldProgram,
     as_json,
@@ -60,6 +60,8 @@ CHECKLIST = AnswerForm(
     },
     optional=frozenset({"kept"}),
 )
+TEMPLATES = ("scenario_state", "scenario_task", "scenario_checklist", "scenario_check", "scenario_solver")
+NOTHING_LIKE = {"seed": "", "shape": "", "problem": ""}
 WHEN = {True: "is true now and has to stay so", False: "is false now and has to be true in the end"}
 
 
@@ -92,23 +94,72 @@ class DoneScenario:
     found: Controlled
 
 
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What a variant of a scenario has to have like its seed, which asks for `task` and has this `profile`. Where it is
+    to change things by certain tools, `tools` names them. `problem` is what the last try was refused for."""
+
+    task: str
+    profile: ScenarioProfile
+    tools: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def shape(self) -> str:
+        """The profile in words, a line for each part."""
+        wanted = self.profile
+        told = [f"{group}: {reads} that read, {writes} that change" for group, (reads, writes) in wanted.groups.items()]
+        told.append(f"conditions: {wanted.checks}, to keep: {wanted.guards}")
+        told += [f"details that the user tells when asked: {wanted.asked[1]}"] if wanted.asked else []
+        told += [f"what changes something is done by: {', '.join(self.tools)}"] if self.tools else []
+        return "\n".join(told)
+
+
 async def write_scenario(
-    authors: Authors, world: BuiltWorld, environments: Environments, place: str, number: int
+    authors: Asking,
+    program: WorldProgram,
+    environments: Environments,
+    place: str,
+    number: int,
+    like: Likeness | None = None,
 ) -> WrittenScenario:
-    """State, task, checklist and check functions of scenario `number` in a world that is loaded as `place`. Raises
-    Dropped, EndpointError, BudgetSpent."""
-    program, topic = world.program, world.program.plan.topic
-    documentation = program.plan.documentation
+    """State, task, checklist and check functions of scenario `number` in a world that is loaded as `place`; of a
+    variant, where it is to be `like` another one. Raises Dropped, EndpointError, BudgetSpent."""
+    topic, documentation = program.plan.topic, program.plan.documentation
+    shape = (like.task, like.shape) if like else None
+    resembling = {"seed": like.task, "shape": like.shape, "problem": like.problem} if like else NOTHING_LIKE
+    wanted = {"wanted": "", "kept": ""}
+    if like:
+        wanted = {"wanted": str(like.profile.checks), "kept": str(like.profile.guards)}
+    variant = ("variant",) if like else ()
+    mend = ("mend",) if like and like.problem else ()
+
+    def read_task(said: dict[str, Any]) -> dict[str, Any]:
+        if like and like.profile.asked and len(_known(said)) != like.profile.asked[1]:
+            raise Unreadable(f"there are {len(_known(said))} details, {like.profile.asked[1]} are wanted")
+        return said
+
+    def read_list(said: dict[str, Any]) -> list[tuple[str, bool]]:
+        conditions = [(each, False) for each in said["conditions"]]
+        conditions += [(each, True) for each in said.get("kept", ())]
+        found = [sum(not kept for _, kept in conditions), sum(kept for _, kept in conditions)]
+        if like and found != [like.profile.checks, like.profile.guards]:
+            raise Unreadable(
+                f"there are {found[0]} conditions and {found[1]} to keep, "
+                f"{like.profile.checks} and {like.profile.guards} are wanted"
+            )
+        return conditions
+
     try:
-        state = await write_state(authors, program, environments, place, len(world.states) + 1 + number)
+        state = await write_state(authors, program, environments, place, STATES + 1 + number, shape)
         environment = environments.load(place)
         tools = "\n".join(as_json(tool.schema()) for tool in environment.tools().values())
         told = {"documentation": documentation, "state": as_json(state)}
-        said = await authors.put("scenario_task", topic, {**told, "tools": tools}, TASK, dict)
+        asked = {**told, "tools": tools, **resembling}
+        said = await authors.put("scenario_task", topic, asked, TASK, read_task, sections=(*variant, *mend))
         task = said["task"].strip()
-        listed = await authors.put("scenario_checklist", topic, {**told, "task": task}, CHECKLIST, dict)
-        conditions = [(each, False) for each in listed["conditions"]]
-        conditions += [(each, True) for each in listed.get("kept", ())]
+        asked = {**told, "task": task, **wanted}
+        conditions = await authors.put("scenario_checklist", topic, asked, CHECKLIST, read_list, sections=variant)
         names = [f"scenario_{number}_{'keeps' if kept else 'wants'}_{at}" for at, (_, kept) in enumerate(conditions, 1)]
         codes = await together(
             [
@@ -125,14 +176,19 @@ async def write_scenario(
         task=task,
         query=said["query"].strip(),
         manner=said["manner"].strip(),
-        knows={one["topic"]: one["words"] for one in said["knows"] if one["words"].strip()},
+        knows=_known(said),
         checks={name: code for name, code in made.items() if "_wants_" in name},
         guards={name: code for name, code in made.items() if "_keeps_" in name},
     )
 
 
+def _known(said: Mapping[str, Any]) -> dict[str, str]:
+    """What a played user knows, by topic."""
+    return {one["topic"]: one["words"] for one in said["knows"] if one["words"].strip()}
+
+
 async def find_witness(
-    authors: Authors, program: WorldProgram, environment: Environment, scenario: WrittenScenario
+    authors: Asking, program: WorldProgram, environment: Environment, scenario: WrittenScenario
 ) -> DoneScenario:
     """Has an agent do the task, a few times at most, until all checks hold; leaves out what it did in vain, and holds
     the scenario to the controls. Raises Dropped, EndpointError, BudgetSpent."""
@@ -192,15 +248,14 @@ def shortest(
 
 
 def as_task(
-    world: BuiltWorld, environment: Environment, done: DoneScenario, mode: Mode, split: Split, models: Sequence[str]
+    program: WorldProgram, environment: Environment, done: DoneScenario, mode: Mode, split: Split, models: Sequence[str]
 ) -> OpenTask:
     """The scenario as a task of `environment`, which has its checks. `told` says everything at once; `asked` is a user
     who is played and whose intent nobody sees."""
-    written, plan = done.written, world.program.plan
+    written, plan = done.written, program.plan
     user: Script | Persona = Script((written.task,))
     if mode == "asked":
         user = Persona(written.task, written.query, written.knows, written.manner, len(written.knows) + 4)
-    templates = ("scenario_state", "scenario_task", "scenario_checklist", "scenario_check", "scenario_solver")
     return OpenTask(
         environment=reference(environment),
         type="base",
@@ -215,7 +270,7 @@ def as_task(
             "topic": plan.topic,
             "scenario": written.number,
             "models": list(models),
-            "prompts": {name: load(name).hash for name in templates},
+            "prompts": {name: load(name).hash for name in TEMPLATES},
             "witness": [each.as_json() for each in done.witness],
             "guards": len(written.guards),
             "mutants": [call.as_json() for call in done.found.mutants],
@@ -223,7 +278,7 @@ def as_task(
     )
 
 
-async def _check(authors: Authors, program: WorldProgram, name: str, asked: Mapping[str, str], example: str) -> str:
+async def _check(authors: Asking, program: WorldProgram, name: str, asked: Mapping[str, str], example: str) -> str:
     """The source of one check function, called `name`."""
     fields = {"documentation": program.plan.documentation, "state": program.state, "example": example, **asked}
 
@@ -243,7 +298,7 @@ async def _check(authors: Authors, program: WorldProgram, name: str, asked: Mapp
 
 
 async def _solved(
-    authors: Authors, program: WorldProgram, environment: Environment, scenario: WrittenScenario, attempt: int
+    authors: Asking, program: WorldProgram, environment: Environment, scenario: WrittenScenario, attempt: int
 ) -> tuple[list[Call], list[Result]]:
     """The calls of one attempt that succeeded, with what they gave."""
     instance = await asyncio.to_thread(environment.reset, dict(scenario.state))

@@ -136,8 +136,8 @@ async def _scenarios(
 
     with tempfile.TemporaryDirectory() as scratch, Environments(order.sandbox) as environments:
         place = placed(world.program, Path(scratch))
-        numbers = range(order.scenarios)
-        found = await together([attempt(write_scenario(authors, world, environments, place, at)) for at in numbers])
+        scenarios = [write_scenario(authors, world.program, environments, place, at) for at in range(order.scenarios)]
+        found = await together([attempt(each) for each in scenarios])
         written: list[WrittenScenario] = [each for each in found if each is not None]
         program = with_checks(world.program, written)
         environment = await asyncio.to_thread(environments.load, placed(program, Path(scratch)))
@@ -162,9 +162,10 @@ def _kept(
     name = addressed.keep(program.source(), folder)
     with Environments(order.sandbox) as environments:
         environment = environments.load(f"{folder}/{name}")
+        modes = [order.modes[each.written.number % len(order.modes)] for each in fitting]
         tasks = [
-            as_task(world, environment, each, order.modes[each.written.number % len(order.modes)], split, models)
-            for each in fitting
+            as_task(world.program, environment, each, mode, split, models)
+            for each, mode in zip(fitting, modes, strict=True)
         ]
     return name, tasks
 

@@ -58,7 +58,7 @@ async def each_stage(
     with Environments(SANDBOX) as environments:
         place = placed(world.program, folder)
         await tried("assessment", assess(authors, world, environments.load(place)))
-        written = await tried("scenario", write_scenario(authors, world, environments, place, 0))
+        written = await tried("scenario", write_scenario(authors, world.program, environments, place, 0))
         scenario = told or written
         assert isinstance(scenario, WrittenScenario)
         program = with_checks(world.program, [scenario])
