@@ -21,7 +21,7 @@ from buffers.run.heartbeat import ProcessLocation
 from buffers.run.locks import Ownership
 from buffers.run.run import Run
 from buffers.run.runfolder import CONTROL, operation
-from rods.config import Operation
+from rods.config import Budgets, Operation
 from rods.errors import RefusedError, UserError
 from rods.rules.curriculum import writes
 
@@ -65,26 +65,19 @@ def _endpoint(operation: Operation, name: str) -> Value:
     return next((one.concurrency for one in operation.endpoints if name in (one.name, one.model)), 1)
 
 
+def _budget(about: str, configured: Callable[[Budgets], int | None]) -> Setting:
+    def now(operation: Operation, name: str) -> Value:
+        return configured(operation.budgets) or UNLIMITED
+
+    return Setting(("daemon",), about, now, least=0, words=(UNLIMITED,), models=True)
+
+
 SETTINGS: Mapping[str, Setting] = {
     "picking": Setting(("daemon",), "whether seeds are picked", lambda operation, name: "on", words=("on", "paused")),
     "workers": Setting(("daemon",), "seeds in flight", lambda operation, name: operation.workers, least=1),
     "concurrency": Setting(("daemon",), "calls in flight at an endpoint", _endpoint, least=1, models=True),
-    "requests": Setting(
-        ("daemon",),
-        "HTTP requests of the run, used ones included",
-        lambda operation, name: operation.budgets.requests or UNLIMITED,
-        least=0,
-        words=(UNLIMITED,),
-        models=True,
-    ),
-    "tokens": Setting(
-        ("daemon",),
-        "tokens of the run, used ones included",
-        lambda operation, name: operation.budgets.tokens or UNLIMITED,
-        least=0,
-        words=(UNLIMITED,),
-        models=True,
-    ),
+    "requests": _budget("HTTP requests of the run, used ones included", lambda budgets: budgets.requests),
+    "tokens": _budget("tokens of the run, used ones included", lambda budgets: budgets.tokens),
     "step_limit": Setting(
         ("trainer",), "steps after which a start stops; 0: none", lambda operation, name: operation.step_limit, least=0
     ),
@@ -100,7 +93,7 @@ SETTINGS: Mapping[str, Setting] = {
 }
 
 
-class Asked:
+class AskedChanges:
     """Follows what is asked of the run at `folder`. `holds`: the latest record of each setting and endpoint ("": all
     of them, which takes back what was asked of single ones before)."""
 
@@ -135,7 +128,7 @@ class Control:
 
     def __init__(self, run: Run, process: Literal["trainer", "daemon"], setters: Mapping[str, Setter]) -> None:
         self._run, self._process, self._setters = run, process, setters
-        self._asked = Asked(run.path)
+        self._asked = AskedChanges(run.path)
         self._values: dict[tuple[str, str], Value] = {}  # that hold instead of those of the configuration
 
     def read(self) -> list[Record]:
@@ -188,7 +181,7 @@ def ask(run: Run, setting: str, value: Value | None, endpoint: str = "") -> Reco
     _check(run, setting, endpoint)
     owned = Ownership(run.path, CONTROL, PROCESS)
     try:
-        asked = Asked(run.path)
+        asked = AskedChanges(run.path)
         asked.poll()
         found = asked.holds.get((setting, endpoint))
         if found is not None and found["value"] == value:

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from buffers.control import Asked
+from buffers.control import AskedChanges
 from buffers.daemon_log import outcome
 from buffers.log.parts import segments
 from buffers.log.records import Record
@@ -119,7 +119,7 @@ class Progress:
         self._versions = InterfaceVersions(self.run.config)
         self.state = RunState(self.run, every_step=self._versions.evolves, recent=RECENT)
         self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
-        self.asked = Asked(path)
+        self.asked = AskedChanges(path)
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._labels: deque[Counter[str]] = deque(maxlen=RECENT)
         self._dynamics: deque[Dynamics] = deque(maxlen=RECENT)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from buffers.control import CONFIGURED, SETTINGS, Asked, ask
+from buffers.control import CONFIGURED, SETTINGS, AskedChanges, ask
 from buffers.run.heartbeat import local_time
 from buffers.run.locks import owner
 from buffers.run.run import Run
@@ -60,7 +60,7 @@ _SAYS = {
 
 
 def _list(run: Run, as_json: bool) -> None:
-    asked = Asked(run.path)
+    asked = AskedChanges(run.path)
     asked.poll()
     held = [one for one in asked.holds.values() if one["value"] is not None]
     if as_json:

@@ -5,12 +5,30 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from console.output import print_json
 from rods.commands import Json
+
+if TYPE_CHECKING:
+    from rods.config import Sandbox
+    from worlds.generated.scenarios import Mode
+
+Conversation = Annotated[
+    Literal["told", "asked", "both"], Parameter(help="Whether users say everything at once, are asked, or both.")
+]
+LowestTier = Annotated[
+    Literal["limits", "landlock", "bubblewrap"], Parameter(help="What the sandbox must reach (docs/sandbox.md).")
+]
+
+
+def made_so(mode: Conversation, lowest_tier: LowestTier) -> tuple[tuple[Mode, ...], Sandbox]:
+    """What these options mean: the modes of tasks, and the sandbox in which worlds are controlled."""
+    from worlds.generated.growing import CONFINED
+
+    return ("told", "asked") if mode == "both" else (mode,), CONFINED.model_copy(update={"lowest_tier": lowest_tier})
 
 
 def generate_worlds(
@@ -30,29 +48,23 @@ def generate_worlds(
     small: Annotated[
         bool, Parameter(help="Two kinds of things with one attribute each, and no places.", negative=())
     ] = False,
-    mode: Annotated[
-        Literal["told", "asked", "both"], Parameter(help="Whether users say everything at once, are asked, or both.")
-    ] = "told",
+    mode: Conversation = "told",
     random_seed: Annotated[int, Parameter(help="What all is drawn from.")] = 0,
-    lowest_tier: Annotated[
-        Literal["limits", "landlock", "bubblewrap"], Parameter(help="What the sandbox must reach (docs/sandbox.md).")
-    ] = "landlock",
+    lowest_tier: LowestTier = "landlock",
     as_json: Json = False,
 ) -> int:
     """Draw worlds and scenarios by chance, hold them to their controls, and write those that pass. Exits 1 where no
     task is left."""
     from rods.errors import UserError
     from rods.tasks import OpenTask, Split, task_lines
-    from worlds.generated.growing import CONFINED, grow
-    from worlds.generated.scenarios import Mode
+    from worlds.generated.growing import grow
     from worlds.generated.skeletons import draw_skeleton, topic_names
 
     for option, named in (("--topics", topics), ("--held-out-topics", held_out_topics)):
         if unknown := set(named) - set(topic_names()):
             what = f"no topic is called {', '.join(sorted(unknown))}"
             raise UserError(what, where=option, remedy=f"there are {', '.join(topic_names())}")
-    modes: tuple[Mode, ...] = ("told", "asked") if mode == "both" else (mode,)
-    sandbox = CONFINED.model_copy(update={"lowest_tier": lowest_tier})
+    modes, sandbox = made_so(mode, lowest_tier)
     tasks: list[OpenTask] = []
     refused: dict[str, list[str]] = {}
     dropped: Counter[str] = Counter()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from console.output import print_json
+from console.verbs.generate import Conversation, LowestTier, made_so
 from rods.commands import Json
 from rods.errors import UserError
 
@@ -32,13 +33,9 @@ def write_worlds(
     worlds: Annotated[int, Parameter(help="How many topics to take, the first ones; 0: all.")] = 0,
     scenarios: Annotated[int, Parameter(help="How many scenarios to write in each world.")] = 10,
     held_out: Annotated[int, Parameter(help="How many of the topics, the last ones, have their tasks held out.")] = 0,
-    mode: Annotated[
-        Literal["told", "asked", "both"], Parameter(help="Whether users say everything at once, are asked, or both.")
-    ] = "told",
+    mode: Conversation = "told",
     random_seed: Annotated[int, Parameter(help="What endpoints and their sampling are drawn from.")] = 0,
-    lowest_tier: Annotated[
-        Literal["limits", "landlock", "bubblewrap"], Parameter(help="What the sandbox must reach (docs/sandbox.md).")
-    ] = "landlock",
+    lowest_tier: LowestTier = "landlock",
     as_json: Json = False,
 ) -> int:
     """Have language models write worlds and scenarios, hold them to their controls, and write those that pass. Given
@@ -47,8 +44,6 @@ def write_worlds(
     from rods.config import read_config
     from rods.llm import Budget, Client
     from rods.tasks import Split, task_lines
-    from worlds.generated.growing import CONFINED
-    from worlds.generated.scenarios import Mode
     from worlds.written.asking import Authors
     from worlds.written.record import WritingRecord
     from worlds.written.writing import WorldOrder, find_topics
@@ -59,8 +54,7 @@ def write_worlds(
     logs.configure("rods", "warning")
     operation = read_config(config).operation
     texts = _texts(topics or from_tasks or Path(), tasks=from_tasks is not None)
-    modes: tuple[Mode, ...] = ("told", "asked") if mode == "both" else (mode,)
-    order = WorldOrder(scenarios, modes, CONFINED.model_copy(update={"lowest_tier": lowest_tier}))
+    order = WorldOrder(scenarios, *made_so(mode, lowest_tier))
     named = operation.writing.embeddings
     writers = [each.giving_up for each in operation.endpoints if (each.name or each.model) != named]
     embedders = [each.giving_up for each in operation.endpoints if not named or (each.name or each.model) == named]

@@ -210,7 +210,7 @@ class _TypedTool:
             if each.name not in hints:
                 raise TypeError(f"{where} has no type: write for instance `{each.name}: int`")
             adapters[each.name] = _adapter(hints[each.name], where)
-            parameters.append(_parameter(each, hints[each.name], where))
+            parameters.append(_parameter(each, hints[each.name], adapters[each.name], where))
         declared = hints.get("return", Any)
         result = _adapter(declared, f"{what}, its result")
         schema = None if declared is Any else result.json_schema(mode="serialization")
@@ -240,11 +240,12 @@ class _TypedTool:
         return Result(text.decode(), orjson.loads(text))
 
 
-def _parameter(given: inspect.Parameter, hint: Any, where: str) -> Parameter:
+def _parameter(given: inspect.Parameter, hint: Any, adapter: TypeAdapter[Any], where: str) -> Parameter:
     required = given.default is _NOTHING
     if not required and given.default is None:
         hint = _without_none(hint)
-    schema = _adapter(hint, where).json_schema()
+        adapter = _adapter(hint, where)
+    schema = adapter.json_schema()
     if "type" not in schema:
         raise TypeError(
             f"{where}: {hint!r} has no single JSON type; take text, a number, true or false, a list or a dict"

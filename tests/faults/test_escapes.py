@@ -14,7 +14,8 @@ from rods.environments.sandbox import confined
 from rods.environments.sandbox.confined import Offer, Tier
 from rods.environments.sandbox.environment import Sandboxed
 from rods.episode.goals import holds
-from rods.errors import UserError
+from rods.errors import InfrastructureError, UserError
+from tests.faults.attacks import ATTACKS
 from tests.faults.escapes import WAYS, Way, escapes, hostile_world
 from tests.rods.environments.tiers import require_tier
 from worlds.checking.programs import program_faults
@@ -28,6 +29,18 @@ def test_attacks_from_inside_a_generated_world_do_not_get_out(tier: Tier, way: W
     require_tier(tier)
     row = escapes(tier, way, SHARE, first=4 * WAYS.index(way) + 8 * (tier == "landlock"))
     assert row.survived == row.tried >= 8, "\n".join([str(row), *row.failures])
+
+
+def test_an_attack_without_a_process_counts_neither_as_stopped_nor_as_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_tier("landlock")
+
+    def reset(self: Sandboxed, state: object) -> None:
+        raise InfrastructureError("the worker process did not start: no memory")
+
+    monkeypatch.setattr(Sandboxed, "reset", reset)
+    row = escapes("landlock", "tool", len(ATTACKS))
+    assert (row.tried, row.survived, row.lost) == (0, 0, 0) and "(1 not tried: no process for them)" in str(row)
+    assert row.untried == [f"{ATTACKS[0].kind}: {ATTACKS[0].name}: the worker process did not start: no memory"]
 
 
 def test_its_syntax_alone_would_have_refused_the_hostile_world(tmp_path: Path) -> None:

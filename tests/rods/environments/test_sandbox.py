@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,7 @@ from tests.environments import load
 from tests.faults.hostile import FACTORY as HOSTILE
 from tests.rods import toy_environment
 from tests.rods.environments.tiers import require_tier
+from tests.worlds.small_tasks import small_worlds
 from worlds.desk import fresh_tasks
 
 TOY = "tests.rods.toy_environment:"
@@ -410,3 +412,19 @@ def test_bubblewrap_is_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not installed" in offered.__wrapped__().missing["bubblewrap"]
     monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/false")
     assert "refused" in offered.__wrapped__().missing["bubblewrap"]
+
+
+def test_a_process_that_waits_has_imported_all_that_a_generated_world_needs(tmp_path: Path) -> None:
+    [name] = small_worlds(tmp_path, 1)
+    source = (tmp_path / name.partition(":")[0]).read_text(encoding="utf-8")
+    program = """
+import sys
+from rods.environments.sandbox.host import answer
+answer([[], "prepare"])
+known = set(sys.modules)
+answer([[], "load", *sys.argv[1:]])
+print(*sorted(name for name in set(sys.modules) - known if not name.endswith(".py")))
+"""
+    command = [sys.executable, "-c", program, name, source]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == ""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from console.verbs.generate import generate_worlds
 from daemon.authors.scenarios import skeleton_of
 from rods.conversations import Checks, Persona, Script
+from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
+from rods.errors import UserError
 from rods.tasks import OpenTask, read_tasks
 from worlds.checking.scenarios import WitnessCall, played
 from worlds.generated.assembly import assembled
@@ -44,9 +47,10 @@ def test_every_topic_has_twelve_labels_of_each_kind_and_keys_that_tell_kinds_apa
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with 20 worlds and their tasks."""
+    """A folder with 20 worlds and their tasks; the last five are held out, and those of world 2's topic."""
     folder: Path = tmp_path_factory.mktemp("grown")
-    assert generate_worlds(folder, worlds=20, scenarios=4, held_out=6, mode="both", random_seed=11) == 0
+    apart: dict[str, Any] = {"held_out": 5, "held_out_topics": (draw_skeleton(11, 2).topic,)}
+    assert generate_worlds(folder, worlds=20, scenarios=4, mode="both", random_seed=11, **apart) == 0
     return folder
 
 
@@ -56,8 +60,18 @@ def test_twenty_drawn_worlds_are_sound(grown):
     tasks = open_tasks(grown)
     assert len({task.environment.name for task in tasks}) == 20  # none was refused, each has tasks
     assert len(tasks) >= 0.7 * 20 * 4
-    held_out = {task.environment.name for task in tasks if task.split == "test"}
-    assert len(held_out) == 6 and held_out.isdisjoint(t.environment.name for t in tasks if t.split == "train")
+
+
+def test_worlds_of_a_held_out_topic_are_held_out_wherever_they_stand(grown, tmp_path):
+    skeletons = [draw_skeleton(11, number) for number in range(20)]
+    alike = {number for number, skeleton in enumerate(skeletons) if skeleton.topic == skeletons[2].topic}
+    assert 2 in alike and len(alike) == 2 and max(alike) < 15  # besides those that are the last
+    names = [addressed.keep(assembled(skeleton), tmp_path) for skeleton in skeletons]
+    splits = {task.environment.name: task.split for task in open_tasks(grown)}
+    assert splits == {name: "test" if number in alike or number >= 15 else "train" for number, name in enumerate(names)}
+    with pytest.raises(UserError, match="no topic is called zoo") as refused:
+        generate_worlds(tmp_path / "none", worlds=1, held_out_topics=("clinic", "zoo"))
+    assert "clinic" in refused.value.remedy and not (tmp_path / "none").exists()
 
 
 def test_small_worlds_of_some_topics_are_sound_and_drawn_again_from_their_tasks(tmp_path):
