@@ -14,7 +14,7 @@ import numpy as np
 from console.dash.columns import Columns
 from console.dash.follower import INSIDE, PROCESSES, Follower
 from console.episodes import kept_episodes, kept_steps
-from console.events import GRAVE, Events, matches
+from console.events import Events, matches
 from console.runs import condition
 from console.task_history import task_history
 from evaluation.heldout import scored
@@ -37,7 +37,7 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
         if not one.complete:
             values |= dict.fromkeys(DAEMONS)  # what is not known yet
         notes, versions = one.progress.notes(), one.versions.found[-VERSIONS:]
-        asked = one.progress.asked.words()
+        asked, errors = one.progress.asked.words(), list(one.errors)
     processes = {name: one.progress.process(name) for name in PROCESSES}
     zones = one.run.config.zones
     return {
@@ -51,7 +51,7 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
         "bounds": [zones.boundary_low, zones.boundary_high],
         "versions": [{**asdict(version), "reason": version.reason} for version in versions],
         "simulated": one.run.config.policy.kind == "simulated",
-        "errors": [event for event in Events(one.path).poll() if event.get("level") in GRAVE][-5:],
+        "errors": errors,
     }
 
 
@@ -91,7 +91,7 @@ def groups(one: Follower, query: Query) -> dict[str, Any]:
         decided = one.decisions.behind("seq", whole(query, "decided", 0))
         behind = reset or max(len(one.groups) - start, len(one.decisions) - decided) > POINTS
         rows = np.arange(len(one.groups) if behind else start, len(one.groups))
-        moved = np.unique(one.decisions["task"][len(one.decisions) if behind else decided :])
+        moved = np.array(sorted({*one.decisions["task"][len(one.decisions) if behind else decided :].tolist()}), int)
         inside = np.isin(one.decisions["kind"][one.newest_decision.rows(len(one.ids))[moved]], INSIDE)
         latest = one.newest_group.rows(len(one.ids))[moved[inside]]
         return {
