@@ -27,11 +27,12 @@ FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class TaskHistory:
-    """A task, its lineage from the root on, its variants, its windows of rewards, its picks and decisions; and of each
-    group with labels its step, turn by turn how many of its rollouts earned which, and how its turns `went`
-    (rods.observations.Dynamics)."""
+    """A task, its `environment` (buffers.run.run.Run.environment_records), its lineage from the root on, its variants,
+    its windows of rewards, its picks and decisions; and of each group with labels its step, turn by turn how many of
+    its rollouts earned which, and how its turns `went` (rods.observations.Dynamics)."""
 
     task: AnyTask
+    environment: dict[str, Any]
     lineage: list[AnyTask]
     variants: list[str]
     windows: list[Window]
@@ -41,6 +42,7 @@ class TaskHistory:
     def as_json(self) -> dict[str, Any]:
         return {
             "task": self.task.as_json(),
+            "environment": self.environment,
             "lineage": [task.id for task in self.lineage],
             "variants": self.variants,
             "windows": [window.as_json() for window in self.windows],
@@ -89,8 +91,10 @@ def _drawn(state: RunState, prefix: str) -> dict[str, AnyTask]:
 def task_history(path: Path, prefix: str) -> TaskHistory:
     """The task whose id begins with `prefix`. Raises UserError when it names no task of the run or more than one."""
     state, tasks, seeds, task = _found(path, prefix)
+    known = {one["name"]: one for one in state.run.environment_records()}
     return TaskHistory(
         task,
+        known.get(task.environment.name, {}),  # of a variant that was refused for it, nothing is known
         _lineage(task.id, tasks, seeds),
         [variant for variant, seed in seeds.items() if seed == task.id],
         list(state.tracker.windows(task.id)),

@@ -144,6 +144,17 @@ class Run:
         later = admitted_of(self.path)
         return given | {one["name"]: one["hash"] for one in later if upto is None or one["seq"] <= upto}
 
+    def environment_records(self) -> list[Record]:
+        """The same with what is on record of each: `name`, `hash`, `parameters`, and where it was admitted `by`, `why`
+        and `time`."""
+        made: dict[str, Any] = self.manifest.get("parameters", {})
+        given = [
+            {"name": name, "hash": version, "parameters": made.get(name, {})}
+            for name, version in self.manifest["environments"].items()
+        ]
+        told = ("name", "hash", "parameters", "by", "why", "time")
+        return given + [{key: one[key] for key in told} for one in admitted_of(self.path)]
+
     def check_environments(self) -> None:
         """Raises RefusedError when an installed environment is not the version that the run was created with. The file
         of a generated world is looked at, and no process started: its address covers all that it is."""

@@ -24,6 +24,12 @@ def generate_worlds(
     held_out_topics: Annotated[
         tuple[str, ...], Parameter(help="Topics whose worlds are held out as well.", negative=(), consume_multiple=True)
     ] = (),
+    topics: Annotated[
+        tuple[str, ...], Parameter(help="Topics of the worlds. All when left out.", negative=(), consume_multiple=True)
+    ] = (),
+    small: Annotated[
+        bool, Parameter(help="Two kinds of things with one attribute each, and no places.", negative=())
+    ] = False,
     mode: Annotated[
         Literal["told", "asked", "both"], Parameter(help="Whether users say everything at once, are asked, or both.")
     ] = "told",
@@ -41,18 +47,19 @@ def generate_worlds(
     from worlds.generated.scenarios import Mode
     from worlds.generated.skeletons import draw_skeleton, topic_names
 
-    if unknown := set(held_out_topics) - set(topic_names()):
-        what = f"no topic is called {', '.join(sorted(unknown))}"
-        raise UserError(what, where="--held-out-topics", remedy=f"there are {', '.join(topic_names())}")
+    for option, named in (("--topics", topics), ("--held-out-topics", held_out_topics)):
+        if unknown := set(named) - set(topic_names()):
+            what = f"no topic is called {', '.join(sorted(unknown))}"
+            raise UserError(what, where=option, remedy=f"there are {', '.join(topic_names())}")
     modes: tuple[Mode, ...] = ("told", "asked") if mode == "both" else (mode,)
     sandbox = CONFINED.model_copy(update={"lowest_tier": lowest_tier})
     tasks: list[OpenTask] = []
     refused: dict[str, list[str]] = {}
     dropped: Counter[str] = Counter()
     for number in range(worlds):
-        apart = number >= worlds - held_out or draw_skeleton(random_seed, number).topic in held_out_topics
+        apart = number >= worlds - held_out or draw_skeleton(random_seed, number, topics).topic in held_out_topics
         split: Split = "test" if apart else "train"
-        grown = grow(folder, random_seed, number, scenarios, modes, split, sandbox, (1, requests))
+        grown = grow(folder, random_seed, number, scenarios, modes, split, sandbox, (1, requests), topics, small)
         if not grown.report.ok:
             refused[grown.name] = [str(fault) for fault in grown.report.faults]
         tasks += grown.tasks

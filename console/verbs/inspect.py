@@ -113,6 +113,14 @@ def _lines(found: TaskHistory) -> list[str]:
     made = "original" if len(found.lineage) == 1 and "seed" not in task.provenance else "variant"
     made = "drawn" if any(event["event"] == "drawn" for event in found.history) else made
     lines = [f"{task.id}  {task.type}, {made}, {task.split}, environment {task.environment.name}"]
+    if world := found.environment:
+        made = ", ".join(
+            f"{key} {' '.join(value) if isinstance(value, list) else value}"
+            for key, value in world["parameters"].items()
+            if value
+        )
+        since = f"; admitted by {world['by']}: {world['why'] or 'no reason given'}" if "by" in world else ""
+        lines.append(f"world     {made or 'of unknown kind'}; hash {world['hash']}{since}")
     if len(found.lineage) > 1:
         lines.append("lineage   " + " → ".join(one.id for one in found.lineage))
     if found.variants:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,8 @@ from console.output import RunFolder, print_json
 from rods.commands import Json
 from rods.errors import plain
 from rods.observations import shares
+
+FEW = 3  # environments that are named on a line
 
 
 def status(run: RunFolder, /, *, as_json: Json = False) -> None:
@@ -21,16 +24,19 @@ def status(run: RunFolder, /, *, as_json: Json = False) -> None:
     processes = {name: progress.process(name) for name in ("trainer", "daemon")}
     notes = progress.notes()
     asked = progress.asked.words()
+    environments = progress.run.environment_records()
     if as_json:
         values = now.as_json()
         del values["seconds_per_step"], values["finished"]
-        print_json({"run": str(run), **values, "processes": processes, "asked": asked, "notes": notes})
+        known = {"environments": environments, "processes": processes, "asked": asked, "notes": notes}
+        print_json({"run": str(run), **values, **known})
         return
     print(f"{run}: step {now.step} of {now.steps}, epoch {now.epoch}, stage {now.stage}, start {now.attempt}")
     for name, facts in processes.items():
         print(f"  {name:8} {plain(_process(facts))}")
         for line in _models(facts) if facts["alive"] else ():
             print(f"  {'':8} {plain(line)}")
+    print(f"  worlds   {plain(_worlds(environments))}")
     if now.reward is not None:
         print(f"  reward   {now.reward:.3f} in the last step, {now.recent:.3f} over the last ten")
         print("  zones    " + ", ".join(f"{count} {zone.replace('_', ' ')}" for zone, count in now.zones.items()))
@@ -68,6 +74,17 @@ def _difficulty(next: int, last: dict[str, Any] | None = None) -> str:
     earned = "no reward that counts" if last["mean"] is None else f"mean reward {last['mean']:+.3f}"
     levels = ", ".join(f"{name} {level}" for name, level in last["levels"].items())
     return f"{last['tasks']} in step {last['step']}, difficulty {last['difficulty']} ({levels}): {earned}; next {next}"
+
+
+def _worlds(environments: list[dict[str, Any]]) -> str:
+    """The line about environments: how many of which kind, by name where they are few."""
+    admitted = sum("by" in one for one in environments)
+    if len(environments) <= FEW:
+        told = ", ".join(f"{one['name']} ({one['parameters'].get('kind', 'kind unknown')})" for one in environments)
+    else:
+        kinds = Counter(one["parameters"].get("kind", "of unknown kind") for one in environments)
+        told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    return told + (f"; {admitted} of them admitted since the start" if admitted else "")
 
 
 def _process(facts: dict[str, Any]) -> str:

@@ -22,7 +22,9 @@ from rods.tasks import OpenTask
 from worlds.checking.scenarios import scenario_of
 from worlds.generated.assembly import assembled
 from worlds.generated.scenarios import Mode, draw_like, task
-from worlds.generated.skeletons import TOPICS, Skeleton, draw_skeleton
+from worlds.generated.skeletons import TOPICS, Skeleton, draw_skeleton, topic_names
+
+ORIGIN = ("random_seed", "world", "topics", "small")  # what a world was drawn from, in a task's provenance
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class ProceduralScenarios:
             )
         except LookupError as error:
             raise ComposeError("no_pattern", str(error)) from error
-        origin = {name: seed.provenance[name] for name in ("random_seed", "world")}
+        origin = {name: seed.provenance[name] for name in ORIGIN if name in seed.provenance}
         return task(skeleton, given.environment, found, controlled, mode, origin=origin)
 
 
@@ -83,5 +85,8 @@ def skeleton_of(seed: OpenTask) -> Skeleton | None:
     random_seed, number = (seed.provenance.get(name) for name in ("random_seed", "world"))
     if type(random_seed) is not int or type(number) is not int:
         return None
-    skeleton = draw_skeleton(random_seed, number)
+    topics, small = seed.provenance.get("topics", []), seed.provenance.get("small", False)
+    if not set(topics) <= set(topic_names()):
+        return None
+    skeleton = draw_skeleton(random_seed, number, topics, small)
     return skeleton if addressed.address_of(seed.environment.name) == content_id(assembled(skeleton)) else None

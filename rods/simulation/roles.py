@@ -163,8 +163,9 @@ def ask_tool(
             "message": {"type": "string", "maxLength": 400},
             **({"step": STEP} if rewarding else {}),
         },
-        optional=frozenset({"result", "message"}),
+        optional=frozenset({"message"}),
         guiding=frozenset({"result"}),
+        bound=("result", "status", "ok"),
     )
     fields, sections = _briefed("simulated_tool", task, tools, conversation, hidden)
     fields |= {"call": _json(call.as_json()), "result": _json(result), "known": known[-SHOWN:], "problem": problem}
@@ -173,8 +174,6 @@ def ask_tool(
         reward = _worth(answer)
         if answer["status"] != "ok":
             return ToolAnswer(answer["status"], message=answer.get("message", "").strip(), reward=reward)
-        if "result" not in answer:
-            raise Unreadable('a call that is "ok" needs a result')
         if fault := Checker(result).fault(answer["result"]):
             raise Unreadable(f"result {fault}")
         return ToolAnswer("ok", answer["result"], reward=reward)

@@ -101,6 +101,23 @@ def test_a_generated_world_is_in_the_run_before_its_admission(
     assert told["name"] == name and told["parameters"]["kind"] == "generated" and told["why"] == "more room"
     run = Run.open(tmp_path / "run")
     assert run.named() == run.manifest["environments"] | {name: told["hash"]}
+    assert rods(["status", "run", "--json"]) == 0
+    *given, later = orjson.loads(capsys.readouterr().out)["environments"]
+    assert given == [
+        {"name": each, "hash": version, "parameters": {"kind": "python"}}
+        for each, version in run.manifest["environments"].items()
+    ]
+    assert later == {key: told[key] for key in ("name", "hash", "parameters", "by", "why", "time")}
+    assert rods(["status", "run"]) == 0
+    assert f"{name} (generated); 1 of them admitted since the start" in capsys.readouterr().out
+    task = run.tasks[0]
+    assert rods(["inspect", "run", task.id, "--json"]) == 0
+    assert orjson.loads(capsys.readouterr().out)["environment"] == {
+        **{"name": task.environment.name, "hash": task.environment.hash},
+        "parameters": {"kind": "python"},
+    }
+    assert rods(["inspect", "run", task.id]) == 0
+    assert f"world     kind python; hash {task.environment.hash}\n" in capsys.readouterr().out
     shutil.rmtree(tmp_path / "environments")
     with run.environments:
         run.check_environments()

@@ -43,8 +43,9 @@ def main() -> int:
             row = sweep()
             row.name = name
             print(row, flush=True)
-            print(f"({row.fault}: {time.monotonic() - began:.0f} s)", *row.failures[:5], sep="\n", file=sys.stderr)
-            bad += row.survived < row.tried and "append and flush" not in row.fault
+            wrong = (*row.failures[:5], *row.untried[:5])
+            print(f"({row.fault}: {time.monotonic() - began:.0f} s)", *wrong, sep="\n", file=sys.stderr)
+            bad += bool(row.untried) or (row.survived < row.tried and "append and flush" not in row.fault)
     return 1 if bad else 0
 
 

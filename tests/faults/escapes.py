@@ -95,9 +95,13 @@ def loaded(folder: Path, tier: confined.Tier, shared: Path) -> Iterator[tuple[En
         yield hasty.load(name), patient.load(name)
 
 
+class NoProcess(Exception):
+    """The machine gave no worker process for an attack: it was neither stopped, nor did it get out."""
+
+
 def escapes(tier: confined.Tier, way: Way, share: int = 1, first: int = 0) -> Row:
     """Every `share`-th attack, from number `first` on. One survives where what should stop it did, nothing outside was
-    touched, and another world of the same process goes on."""
+    touched, and another world of the same process goes on. One for which no process could be had is not tried."""
     row = Row(f"attacks from a generated world's {way}, {tier}")
     with tempfile.TemporaryDirectory() as home:
         shared = Path(home) / "shared" / "file"
@@ -110,20 +114,25 @@ def escapes(tier: confined.Tier, way: Way, share: int = 1, first: int = 0) -> Ro
                 folder = Path(home) / str(number)
                 folder.mkdir()
                 outside = Outside(folder, shared)
+                point, slow = f"{attack.kind}: {attack.name}", getattr(attack, tier) == "deadline"
                 try:
-                    slow = getattr(attack, tier) == "deadline"
-                    row.add(
-                        f"{attack.kind}: {attack.name}", _tried(hasty if slow else patient, outside, attack, tier, way)
-                    )
+                    row.add(point, _tried(hasty if slow else patient, outside, attack, tier, way))
+                except NoProcess as error:
+                    row.untried.append(f"{point}: {error}")
                 finally:
                     outside.close()
     return row
 
 
 def _tried(environment: Environment, outside: Outside, attack: Attack, tier: confined.Tier, way: Way) -> Verdict:
+    """Raises NoProcess."""
     stopper, verdict = getattr(attack, tier), Verdict()
-    bystander, attacker = environment.reset({"next": 7}), environment.reset(None)
-    if bystander.call(Call("count")).value != 8:
+    try:
+        bystander, attacker = environment.reset({"next": 7}), environment.reset(None)
+        first = bystander.call(Call("count")).value
+    except InfrastructureError as error:
+        raise NoProcess(error) from error
+    if first != 8:
         verdict.wrong.append("another world does not answer")
     arguments = {"attack": f"{attack.kind}: {attack.name}", "given": outside.given}
     unheard = False
@@ -135,6 +144,8 @@ def _tried(environment: Environment, outside: Outside, attack: Attack, tier: con
             unheard = not outcome and stopper in UNHEARD
     except InfrastructureError as error:
         outcome = str(error)
+        if not outcome.startswith("environment "):  # it is about the machine, not about this request
+            raise NoProcess(error) from error
     if "ESCAPED" in outcome:
         verdict.lost += 1
     elif not unheard and not re.search(STOPPERS[stopper][0], outcome.strip('"')):
@@ -145,6 +156,9 @@ def _tried(environment: Environment, outside: Outside, attack: Attack, tier: con
     if "limit" in stopper:  # what it holds (threads, files) is still there for the next one
         (cell,) = environment._cells
         cell.worker.discard(cell.worker.generation)
-    if bystander.call(Call("count")).value != 9:
-        verdict.wrong.append("another world is not where it was")
+    try:
+        if bystander.call(Call("count")).value != 9:
+            verdict.wrong.append("another world is not where it was")
+    except InfrastructureError as error:
+        verdict.wrong.append(f"another world does not go on: {error}")
     return verdict

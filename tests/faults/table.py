@@ -20,6 +20,7 @@ class Row:
     twice: int = 0
     wrong: int = 0
     failures: list[str] = field(default_factory=list)  # what went wrong where
+    untried: list[str] = field(default_factory=list)  # what the machine could not do, and for want of which process
     name: str = ""  # `python -m tests.faults --only NAME` makes it again
 
     def add(self, point: str, verdict: Verdict) -> None:
@@ -33,4 +34,5 @@ class Row:
 
     def __str__(self) -> str:
         counts = f"{self.tried:,} | {self.survived:,} | {self.lost} | {self.twice} | {self.wrong}"
-        return f"| {self.fault} | {counts} | `{self.name}` |"
+        untried = f" ({len(self.untried)} not tried: no process for them)" if self.untried else ""
+        return f"| {self.fault}{untried} | {counts} | `{self.name}` |"

@@ -25,6 +25,13 @@ def test_a_careful_teacher_earns_everything_and_a_careless_one_less() -> None:
     assert earned == {0.0: 1.0, 1.0: 0.0}
 
 
+def test_every_list_of_demonstrations_mixes_all_worlds() -> None:
+    lists = demonstrations(3, dialects.load("compact"), 0.5, worlds=3, each=8)
+    systems = [[trace.messages[0].content for trace in next(lists)] for _ in range(2)]
+    assert sorted(systems[0]) == sorted(systems[1]) and systems[0] != systems[1]
+    assert len(set(systems[0])) == 3 and all(len(set(each[:8])) > 1 for each in systems)
+
+
 def test_a_skipped_look_up_passes_the_label_and_is_refused(tmp_path: Path) -> None:
     with drawn(tmp_path) as (environment, tasks):
         errors: list[str | None] = []

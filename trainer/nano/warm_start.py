@@ -107,7 +107,7 @@ def recipe(config: Config) -> str:
             "environment": desk.environment().hash,
             "carelessness": config.policy.carelessness,
             **({"recoveries": config.policy.recoveries} if config.policy.recoveries else {}),
-            **({"generated": [generated.WORLDS, generated.EACH, generated.ENTRIES]} if drawn else {}),
+            **({"generated": [generated.TOPICS, generated.WORLDS, generated.EACH, generated.ENTRIES]} if drawn else {}),
             "steps": config.policy.warm_start_steps or STEPS,
             "random_seed": config.random_seeds.policy,
             "settings": [SEQUENCES, LEARNING_RATE, REST, WARM_UP, VOCABULARY_TASKS, network.ENTRIES, network.TEMPLATE],
@@ -158,7 +158,7 @@ def _trained(config: Config, progress: Progress | None) -> tuple[Chat, Any]:
     """Tokenizer and network after the supervised warm start."""
     demonstrations = _demonstrations(config, CHUNK)
     drawn = config.policy.warm_start == "generated"
-    first = [next(demonstrations) for _ in range(generated.CHUNKS if drawn else -(-VOCABULARY_TASKS // CHUNK))]
+    first = [next(demonstrations) for _ in range(1 if drawn else -(-VOCABULARY_TASKS // CHUNK))]
     messages = [message for traces in first for trace in traces for message in trace.messages]
     texts = (("" if one.role == "assistant" else " ") + one.content for one in messages)
     tokenizer = (

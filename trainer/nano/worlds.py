@@ -31,12 +31,11 @@ from worlds.generated.assembly import assembled
 from worlds.generated.scenarios import draw_scenario, task
 from worlds.generated.skeletons import draw_skeleton
 
-WORLDS = 60  # that are demonstrated
-EACH = 160  # scenarios drawn in each
-TOGETHER = 4  # worlds whose demonstrations are mixed
-CHUNKS = WORLDS // TOGETHER
-ENTRIES = 1600  # of the tokenizer: all words of all topics
-REQUESTS = (1, 2)  # of a scenario
+TOPICS = ("library", "school", "garage")  # of small worlds
+WORLDS = 120  # that are demonstrated
+EACH = 40  # scenarios drawn in each
+ENTRIES = 1600  # of the tokenizer, at most: all words of these topics
+REQUESTS = (1, 1)  # of a scenario
 DONE = "done"
 CONFINED = Sandbox(workers=1, seconds=10.0)
 
@@ -44,22 +43,28 @@ CONFINED = Sandbox(workers=1, seconds=10.0)
 def demonstrations(
     random_seed: int, dialect: Dialect, carelessness: float, worlds: int = WORLDS, each: int = EACH
 ) -> Iterator[list[Trace]]:
-    """Endless demonstrations, those of some worlds at a time; after `worlds` worlds the same come again."""
-    fresh = keyed_random(random_seed, "warm start worlds").getrandbits(60)
-    kept: list[list[Trace]] = []
+    """Endless demonstrations: each list has those of all worlds, in another order. Batches are cut from it, so that no
+    step is about the names of a few worlds alone."""
+    fresh = drawn_from(random_seed)
     with tempfile.TemporaryDirectory() as folder:
-        for first in range(0, worlds, TOGETHER):
-            numbers = range(first, min(first + TOGETHER, worlds))
-            traces = [_in_world(Path(folder), fresh, number, dialect, carelessness, each) for number in numbers]
-            kept.append(list(itertools.chain.from_iterable(traces)))
-            yield kept[-1]
-    yield from itertools.cycle(kept)
+        shown = [
+            trace
+            for number in range(worlds)
+            for trace in _in_world(Path(folder), fresh, number, dialect, carelessness, each)
+        ]
+    for number in itertools.count():
+        yield keyed_random(fresh, "order", number).sample(shown, len(shown))
+
+
+def drawn_from(random_seed: int) -> int:
+    """The random seed of the worlds that are shown: none that anybody gives a run."""
+    return keyed_random(random_seed, "warm start worlds").getrandbits(60)
 
 
 def _in_world(
     folder: Path, random_seed: int, number: int, dialect: Dialect, carelessness: float, each: int
 ) -> list[Trace]:
-    skeleton = draw_skeleton(random_seed, number)
+    skeleton = draw_skeleton(random_seed, number, TOPICS, small=True)
     name = addressed.keep(assembled(skeleton), folder)
     rng = keyed_random(random_seed, "teacher", number)
     with Environments(CONFINED) as environments:

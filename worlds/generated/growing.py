@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rods.config import Sandbox
 from rods.environments import addressed
@@ -58,12 +59,14 @@ def grow(
     split: Split = "train",
     sandbox: Sandbox = CONFINED,
     requests: tuple[int, int] = REQUESTS,
+    topics: Sequence[str] = (),
+    small: bool = False,
 ) -> Grown:
-    """World `number` of a random seed, kept below `folder`, with the tasks of those of its `scenarios` that pass all
-    controls, in turn of the `modes`; none where the world itself fails one. Each has at least and at most so many
-    `requests`. The world's code runs confined as `sandbox` says.
+    """World `number` of a random seed (`topics` and `small`: as in `draw_skeleton`), kept below `folder`, with the
+    tasks of those of its `scenarios` that pass all controls, in turn of the `modes`; none where the world itself fails
+    one. Each has at least and at most so many `requests`. The world's code runs confined as `sandbox` says.
     """
-    skeleton = draw_skeleton(random_seed, number)
+    skeleton = draw_skeleton(random_seed, number, topics, small)
     name = addressed.keep(assembled(skeleton), folder)
     states = [draw_state(skeleton, random_seed, "control", each) for each in range(STATES)]
     with Environments(sandbox) as environments:
@@ -78,7 +81,8 @@ def grow(
             elif found[2].faults:
                 grown.dropped.update([next(reasons(found[2]))])
             else:
-                origin = {"random_seed": random_seed, "world": number, "scenario": found[0]}
+                origin: dict[str, Any] = {"random_seed": random_seed, "world": number, "scenario": found[0]}
+                origin |= {**({"topics": list(topics)} if topics else {}), **({"small": True} if small else {})}
                 mode = modes[found[0] % len(modes)]
                 grown.tasks.append(task(skeleton, environment, found[1], found[2], mode, split, origin))
     return grown

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -155,9 +155,11 @@ def topic_names() -> list[str]:
     return [name for name in topics() if name not in ("words", "verbs")]
 
 
-def draw_skeleton(random_seed: int, number: int) -> Skeleton:
-    """Skeleton `number` of a random seed. Topics take turns, so that some dozen worlds have all of them."""
-    names = topic_names()
+def draw_skeleton(random_seed: int, number: int, among: Sequence[str] = (), small: bool = False) -> Skeleton:
+    """Skeleton `number` of a random seed, of the topics `among` (none: of all). Topics take turns, so that some dozen
+    worlds have all of them. `small`: two kinds of things with one attribute each that can be changed, no places, and
+    links that cost nothing."""
+    names = list(among) or topic_names()
     rng = keyed_random(random_seed, "skeleton", number)
     topic = names[(number + keyed_random(random_seed, "topics").randrange(len(names))) % len(names)]
     told = topics()[topic]
@@ -180,7 +182,32 @@ def draw_skeleton(random_seed: int, number: int) -> Skeleton:
         capacity=rng.randint(ITEMS[1], ITEMS[1] + 3) if place and rng.random() < 0.6 else None,
     )
     verbs = {name: rng.choice(words) for name, words in topics()["verbs"].items()}
-    return Skeleton(topic, told["about"], verbs, holder, item, place, _linking(told["link"], rng), rules)
+    whole = Skeleton(topic, told["about"], verbs, holder, item, place, _linking(told["link"], rng), rules)
+    return _cut(whole, rng) if small else whole
+
+
+def _cut(skeleton: Skeleton, rng: random.Random) -> Skeleton:
+    """The skeleton as a small one."""
+    holder, item = (
+        replace(kind, attributes=(_settable(kind, rng),), at="", removable=False)
+        for kind in (skeleton.holder, skeleton.item)
+    )
+    rules = Rules(
+        limit=skeleton.rules.limit,
+        barred=_kept(skeleton.rules.barred, holder),
+        unfit=_kept(skeleton.rules.unfit, item),
+    )
+    link = replace(skeleton.link, extra=None)
+    return replace(skeleton, holder=holder, item=item, place=None, link=link, rules=rules)
+
+
+def _settable(kind: Kind, rng: random.Random) -> Attribute:
+    """One of its attributes with a few values (each kind has such a one), which can be changed."""
+    return replace(rng.choice([each for each in kind.attributes if each.values]), settable=True)
+
+
+def _kept(bar: tuple[str, str] | None, kind: Kind) -> tuple[str, str] | None:
+    return bar if bar and bar[0] == kind.attributes[0].name else None
 
 
 def _kind(told: Mapping[str, Any], rng: random.Random, at: str = "", removable: bool = False) -> Kind:

@@ -15,6 +15,7 @@ from structlog.testing import LogCapture
 
 from bench.fixtures.llm_stub import Script, Stub
 from prompts import load
+from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.config import Budgets, Endpoint, SimulationSettings
 from rods.conversations import Persona, Rubric
@@ -113,6 +114,17 @@ def test_models_play_and_judge_and_nothing_that_contradicts_itself_reaches_the_p
     with models(stub, ledger=False) as stateless:
         jobs = [stateless.job(task, TAGS, max_steps=8) for task in roomy]
         assert contradictions(played(jobs, twice)) > 0
+
+
+def test_a_server_is_told_to_let_no_tool_say_ok_without_a_result(stub: Stub, bodies: Path) -> None:
+    with models(stub) as players:
+        (trace,) = played([players.job(TASK, TAGS, max_steps=8)], [witness(TASK)])
+    sent = [json.loads(line)["response_format"]["json_schema"]["schema"] for line in asked(bodies)["simulated_tool"]]
+    assert trace.end == "finished" and sent
+    for schema in sent:
+        held, refusal = Checker(schema), {"reason": "so", "status": "refused", "message": "no"}
+        assert held.fault({"reason": "so", "status": "ok"}) and held.fault({**refusal, "status": "ok"})
+        assert not held.fault(refusal) and not held.fault({**refusal, "status": "not_found"})
 
 
 def test_what_the_first_query_leaves_out_no_user_tells_unasked(stub: Stub) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from console.verbs.generate import generate_worlds
+from daemon.authors.scenarios import skeleton_of
 from rods.conversations import Checks, Persona, Script
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
@@ -56,6 +58,20 @@ def test_twenty_drawn_worlds_are_sound(grown):
     assert len(tasks) >= 0.7 * 20 * 4
     held_out = {task.environment.name for task in tasks if task.split == "test"}
     assert len(held_out) == 6 and held_out.isdisjoint(t.environment.name for t in tasks if t.split == "train")
+
+
+def test_small_worlds_of_some_topics_are_sound_and_drawn_again_from_their_tasks(tmp_path):
+    both = ("library", "garage")
+    assert generate_worlds(tmp_path, worlds=4, scenarios=4, requests=1, topics=both, small=True, random_seed=11) == 0
+    tasks = open_tasks(tmp_path)
+    assert {task.provenance["topic"] for task in tasks} == {"library", "garage"}
+    for task in tasks:
+        skeleton = skeleton_of(task)
+        assert skeleton is not None and skeleton.place is None and len(task.tools) < 20
+        assert len(skeleton.holder.attributes) == len(skeleton.item.attributes) == 1
+        assert skeleton.link.extra is None and set(task.tools) <= plan(skeleton).keys()
+    other = replace(tasks[0], provenance={**tasks[0].provenance, "small": False})
+    assert skeleton_of(other) is None  # it would be another world
 
 
 def open_tasks(folder: Path) -> list[OpenTask]:
