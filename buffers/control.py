@@ -103,8 +103,6 @@ class AskedChanges:
 
     def poll(self) -> list[Record]:
         """Reads on; returns what is new and holds, in order."""
-        if not self.tail.path.exists():  # as in most runs: no look through the folder for closed parts
-            return []
         before = self.tail.seq
         for one in self.tail.records():
             if (setting := one["setting"]) in SETTINGS:  # what is unknown a later version has written

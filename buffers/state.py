@@ -81,16 +81,19 @@ class RunState:
         every_step: bool = True,
         recent: int = 0,
         keep_snapshots: bool = False,
+        by_number: bool = False,
     ) -> None:
         """`strict`: as for `read_state`. `every_step`: whether `steps` is to yield them from the first on; without it,
-        at least so many `recent` ones. `keep_snapshots`: for the owner of the observations."""
+        at least so many `recent` ones. `keep_snapshots`: for the owner of the observations. `by_number`: for who looks
+        on: new files of variants are found by the number of their epoch, and the folder, which has one an epoch, is
+        listed only when a merge was read."""
         self.run = run
         self.observations = Observations(run, strict=strict, every_step=every_step, recent=recent, keep=keep_snapshots)
         self.fixed: dict[int, int] = {}  # epoch number → the expanded_seq that its first closed record fixed
         self.feedback_fixed: dict[int, Record] = {}  # and what it said of feedback, where it did
         self.admitted_fixed: dict[int, int] = {}  # and how far it had read admissions
         self.drawn = DrawnTasks(run.path)  # read only when one of them is asked for
-        self._strict, self._every_step, self._keep = strict, every_step, keep_snapshots
+        self._strict, self._every_step, self._keep, self._by_number = strict, every_step, keep_snapshots, by_number
         self._snapshots = Snapshots(run.path / POOL, content_id([*run.training]))
         self._given = {task.id: task for task in run.tasks}
         self._attempt = 0  # the latest when pool.jsonl was last read
@@ -208,6 +211,8 @@ class RunState:
                     self.staging.decide(record["expanded"])
                 self._variants.pop(record.get("task", ""), None)
             self.merged += 1
+        # A part is called after an epoch that has begun, so one of those in `fixed`, whose last is the highest.
+        self.staging.tail.newest = next(reversed(self.fixed), 0) if self._by_number and not self.merged else None
         self.staging.poll(self.pool.decided, 0 if self._every_step else self.pool.waiting)
 
     def task(self, task_id: str) -> AnyTask:
@@ -268,7 +273,7 @@ class RunState:
 
     def zones(self) -> dict[str, int]:
         """Active tasks by the zone of their latest group; tasks without one are in none."""
-        counts: Counter[str | None] = Counter(self.tracker.zone(task) for task in self.active)
+        counts: Counter[str | None] = Counter(map(self.tracker.zone, self.active))
         return {zone: counts[zone] for zone in ZONES}
 
     def gauges(self) -> dict[str, int]:

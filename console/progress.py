@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -117,7 +118,7 @@ class Progress:
         self._see = see
         self.run = Run.open(path)
         self._versions = InterfaceVersions(self.run.config)
-        self.state = RunState(self.run, every_step=self._versions.evolves, recent=RECENT)
+        self.state = RunState(self.run, every_step=self._versions.evolves, recent=RECENT, by_number=True)
         self._seeds, self._rejected = self.state.follow(SEEDS), self.state.follow(REJECTED)
         self.asked = AskedChanges(path)
         self._rewards: deque[tuple[int, float]] = deque(maxlen=RECENT)
@@ -163,9 +164,8 @@ class Progress:
             updates = {}
         self._rewards += rewards
         for step in latest:
-            groups = step.groups
-            self._labels.append(label_counts(groups))
-            self._dynamics.append(dynamics(groups))
+            self._labels.append(label_counts(step.records))
+            self._dynamics.append(dynamics(step.records))
         self._updates = deque((updates | self._update()).items(), maxlen=RECENT)
         played = sum(self._dynamics, Dynamics())
         if steps or state.merged or state.rewound:
@@ -177,7 +177,7 @@ class Progress:
                 take(records)
         self.asked.poll()
         counts = state.pool.totals
-        generated = len(state.pool.generated)
+        generated = sum(member.generation > 0 for member in state.active.values())
         return ProgressSample(
             step=self.step,
             steps=self.run.config.training.steps,
@@ -358,5 +358,11 @@ def progress_moments(record: Record) -> Moments | None:
     rollouts = record["rollouts"]
     if (sums := plain_sums(rollouts)) is None:
         return moments(Group.from_json(record), "progress")
-    entry = (0, len(rollouts), *sums)
+    return _plain_moments(len(rollouts), *sums)
+
+
+@lru_cache(maxsize=1 << 14)
+def _plain_moments(count: int, total: int, squares: int, scale: int) -> Moments:
+    """Of `count` rollouts. Few sums are possible, and a history has a million groups."""
+    entry = (0, count, total, squares, scale)
     return Moments(mean([entry]), variance([entry]))

@@ -166,13 +166,14 @@ def _labels(run: Run, task: AnyTask) -> list[dict[str, Any]]:
     for step in state.steps():
         if state.rewound:  # a start dropped steps while we read
             found = [one for one in found if one["step"] < step.step]
-        for group in (Group.from_json(record) for record in step.records if record["task"] == task.id):
+        for record in (record for record in step.records if record["task"] == task.id):
+            group = Group.from_json(record)
             turns: list[Counter[str]] = [Counter() for _ in task.texts]
             for rollout in group.rollouts:
                 for turn, label in enumerate(rollout.labels, start=group.head):
                     turns[turn][label] += 1
             if any(turns):
-                went = asdict(dynamics([group]))
+                went = asdict(dynamics([record]))
                 found.append({"step": step.step, "turns": [dict(turn) for turn in turns], "went": went})
     return found
 

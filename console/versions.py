@@ -43,13 +43,14 @@ class InterfaceVersions:
         self.evolves = any(stage.evolving for stage in config.curriculum.stages)
         self.found: list[InterfaceVersion] = []
         self._there: list[frozenset[Component]] = []  # the components of each version
-        self._changes: dict[int, Any] = {}  # what a step has changed for the next one
+        self._changes: dict[int, Any] = {}  # what a step has changed for the next one, where it has
 
     def add(self, step: ClosedStep, after: frozenset[Component]) -> None:
         """Takes the next live step, and the evolving components that are shown after it. Versions of later steps,
         which a start has dropped, are forgotten."""
         self.forget(step.step - 1)
-        change = self._changes[step.step] = step.record.get("evolved")
+        if (change := step.record.get("evolved")) is not None:
+            self._changes[step.step] = change
         if not step.records or (self.found and self.found[-1].version == step.records[0]["interface"]):
             return
         rules, shown = stage_rules(self._curriculum, step.stage), after ^ {change["component"]} if change else after
@@ -70,7 +71,9 @@ class InterfaceVersions:
         self._there.append(now)
 
     def forget(self, last: int) -> None:
-        """Drops the versions of steps beyond `last`."""
+        """Drops the versions and the changes of steps beyond `last`."""
+        while self._changes and next(reversed(self._changes)) > last:
+            self._changes.popitem()
         while self.found and self.found[-1].step > last:
             self.found.pop()
             self._there.pop()

@@ -270,9 +270,14 @@ def _check_value(rollout: Rollout, low: float, high: float) -> None:
         )
 
 
-def label_counts(groups: Iterable[Group]) -> Counter[str]:
-    """How many turns of the groups' rollouts have each label."""
-    return Counter(label for group in groups for rollout in group.rollouts for label in rollout.labels)
+def label_counts(records: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """How many turns of the rollouts in `records`, of groups, have each label."""
+    found: Counter[str] = Counter()
+    for record in records:
+        for rollout in record["rollouts"]:
+            if labels := rollout.get("labels"):
+                found.update(labels)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,14 +330,14 @@ class Dynamics:
         return f"{self.calling / self.turns:.0%} of turns with a call, {self.replies / self.turns:.2f} replies a turn"
 
 
-def dynamics(groups: Iterable[Group]) -> Dynamics:
-    """That of the groups' rollouts together."""
+def dynamics(records: Iterable[Mapping[str, Any]]) -> Dynamics:
+    """That of the rollouts in `records`, of groups, together."""
     told = [
-        (one.expected, one.calling, one.replies)
-        for group in groups
-        if group.reward != "value"  # says nothing of turns
-        for one in group.rollouts
-        if one.valid and one.calling is not None and one.replies is not None
+        (one["expected"], one["calling"], one["replies"])
+        for record in records
+        if record["reward"]["kind"] != "value"  # says nothing of turns
+        for one in record["rollouts"]
+        if one.get("calling") is not None and one.get("replies") is not None and one["end"] not in INVALID_ENDS
     ]
     return Dynamics(*map(sum, zip(*told, strict=True))) if told else Dynamics()
 

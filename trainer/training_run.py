@@ -236,7 +236,8 @@ class TrainingRun:
         self.log.write_step(batch.step, batch.epoch, groups)
         self._traces.write(batch.step, self.log.attempt, traces)
         self._outstanding = None
-        self._labels, self._dynamics = label_counts(groups), dynamics(groups)
+        records = [group.as_json() for group in groups]
+        self._labels, self._dynamics = label_counts(records), dynamics(records)
         self.step, self._cursor = batch.step, self._cursor + 1
         self._steps_here += 1
         self._log_step(batch, groups)

@@ -13,6 +13,7 @@ from buffers.log.records import LOST, Record, parsed
 from rods.files import open_regular
 
 LOOKS = 20  # how often a reader looks again for a part that is being renamed
+PROBED = 50  # epochs whose parts are asked for one by one; to list a folder costs as much as some hundreds
 NEAR = 1 << 16  # bytes in which a record is looked for line by line
 SEQ = re.compile(rb'\{"seq":(\d+),')
 
@@ -34,6 +35,18 @@ def segments(path: Path, since: str = "") -> list[Path]:
             first = match.group("first")
             found.append((epoch, first is None, int(first or 0), name))
     return [path.parent / name for *_, name in sorted(found)]
+
+
+def part_of(path: Path, epoch: int) -> Path:
+    """The live part of `epoch` of a log whose name has a star."""
+    return path.with_name(path.name.replace("*", f"{epoch:04d}"))
+
+
+def epoch_of(path: Path, part: Path) -> int | None:
+    """The epoch whose live part `part` is; None for a closed part."""
+    before, _, after = path.name.partition("*")
+    number = part.name.removeprefix(before).removesuffix(after)
+    return int(number) if number.isdecimal() else None
 
 
 def first_seq(path: Path) -> int | None:

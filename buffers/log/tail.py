@@ -15,7 +15,7 @@ from zlib import crc32
 
 import orjson
 
-from buffers.log.parts import LOOKS, first_seq, segments
+from buffers.log.parts import LOOKS, PROBED, epoch_of, first_seq, part_of, segments
 from buffers.log.records import (
     CLOSED_BY,
     CLOSING,
@@ -29,6 +29,7 @@ from buffers.log.records import (
 )
 from rods.files import open_regular
 
+ABSENT = 0  # in place of an inode
 BLOCK = 1 << 15  # bytes read at once: a block's records stay in the processor's cache
 
 
@@ -105,6 +106,10 @@ class Tail:
         """Begins behind the record `after`, with which the parts named in `skip` end (buffers.folds.snapshots)."""
         self.path, self.strict, self.raw = path, strict, raw
         self.files = Disk()
+        self.newest: int | None = (
+            None  # the highest epoch that a part can be of, to look for the next one by its number
+        )
+        self._blank: int | None = None  # the inode of a live part without a record, when all there was was looked at
         self._part: Path | None = None  # where the position lies
         self._offset = 0  # bytes of that part that are done
         self._inode = 0
@@ -174,16 +179,40 @@ class Tail:
 
     def _remaining(self, files: Disk) -> list[Path]:
         """The log's parts from the one on that holds the position; none while that one is being renamed."""
-        if self._part == self.path:  # the live part is the last
+        if self._part is not None and self._is_last():
             with suppress(FileNotFoundError):
-                if files.inode(self.path) == self._inode:
-                    return [self.path]
+                if files.inode(self._part) == self._inode:
+                    return [self._part]
+        if self._part is None and self._is_blank(files):
+            return []
         since = "" if self._part is None else self._part.name
         parts = [part for part in files.parts(self.path, since) if part.name not in self._skip]
         if self._part is None:
+            self._blank = None if parts else ABSENT
             return parts
         here = (index for index, part in enumerate(parts) if files.inode(part) == self._inode)
         return parts[next(here, len(parts)) :]
+
+    def _is_last(self) -> bool:
+        """Whether the part at the position is the log's last one, unless it was renamed; False also where only a look
+        through the folder can say it."""
+        if self._part == self.path or self._part is None or self.newest is None:
+            return self._part == self.path
+        epoch = epoch_of(self.path, self._part)
+        if epoch is None or self.newest - epoch > PROBED:
+            return False
+        return not any(part_of(self.path, later).exists() for later in range(epoch + 1, self.newest + 1))
+
+    def _is_blank(self, files: Disk) -> bool:
+        """Whether a log without records is as it was: records first stand in the live part, and a closed part keeps
+        the inode of the live one that it was."""
+        try:
+            if self._blank is None or files.inode(self.path) != self._blank:
+                return False
+            with files.open(self.path) as (file, inode):
+                return inode == self._blank and not file.read(1)
+        except FileNotFoundError:
+            return self._blank == ABSENT and "*" not in self.path.name
 
     def ahead(self) -> list[Ahead]:
         """What the disk itself holds from the position on. Nothing while the part at the position is being renamed."""
@@ -209,6 +238,8 @@ class Tail:
             first = file.readline()
         if not first.endswith(b"\n"):
             check_newline(first, part, 0)
+            if part == self.path:
+                self._blank = inode
             return None
         if parsed(first[:-1], part, 0)["seq"] != self._seen + 1:
             return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,24 @@ class Columns:
     def __len__(self) -> int:
         return self._length
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._rows.dtype.names or ()
+
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._rows[: self._length][name]
 
     def append(self, *row: float) -> None:
-        if self._length == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        self._rows[self._length] = row
-        self._length += 1
+        self.extend([row])
+
+    def extend(self, rows: list[tuple[float, ...]]) -> None:
+        end = self._length + len(rows)
+        if end > len(self._rows):  # twice as many; memory that nobody has written to takes no room
+            grown = np.empty(max(end, 2 * len(self._rows)), self._rows.dtype)
+            grown[: self._length] = self._rows[: self._length]
+            self._rows = grown
+        self._rows[self._length : end] = rows
+        self._length = end
 
     def behind(self, name: str, value: float) -> int:
         """The first row whose `name` is greater than `value`; the column must not fall."""
@@ -44,9 +55,13 @@ class Latest:
         self._rows = np.full(256, -1, np.int64)
 
     def __setitem__(self, number: int, row: int) -> None:
-        while number >= len(self._rows):
+        self.set([number], [row])
+
+    def set(self, numbers: list[int], rows: Sequence[int]) -> None:
+        """The last of the rows counts for a number that stands there twice."""
+        while max(numbers, default=0) >= len(self._rows):
             self._rows = np.concatenate([self._rows, np.full_like(self._rows, -1)])
-        self._rows[number] = row
+        self._rows[numbers] = rows
 
     def rows(self, count: int) -> NDArray[np.int64]:
         """Those of the first `count` numbers."""

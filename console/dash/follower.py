@@ -2,14 +2,15 @@
 
 Where it stands is `Progress`, which opens behind the snapshots that the run's processes keep. The history is read from
 the beginning of the logs, in a thread of its own; until that is done `whole` waits, and `fresh` has what was read so
-far. Reads on when it is asked to, writes nothing, takes no lock of the run. All else here is read by the views.
+far. From then on steps are taken as `Progress` reads them, so that each is parsed once. Reads on when it is asked to,
+writes nothing, takes no lock of the run. All else here is read by the views.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -24,11 +25,12 @@ from buffers.run.runfolder import EXPANDED, OBSERVATIONS, POOL, usage
 from buffers.state import ClosedStep, RunState, Tail
 from buffers.usage import Spent, callers
 from console.dash.columns import Columns, Latest, Spread
+from console.events import GRAVE, Event, Events
 from console.progress import CHUNK, Progress, ProgressSample, progress_moments, step_reward
 from console.versions import InterfaceVersions
 from rods.errors import RodsError
 from rods.faults import LABELS
-from rods.observations import FORMAT_REWARDS, Group
+from rods.observations import FORMAT_REWARDS, Group, label_counts
 from rods.rules.difficulty import Difficulty
 from rods.rules.evolution import Evolution
 from rods.rules.zones import ZONES, Moments, group_signal, zone_of
@@ -36,6 +38,7 @@ from rods.rules.zones import ZONES, Moments, group_signal, zone_of
 FRESH = 0.5  # seconds for which what was read is fresh
 LISTED = 5.0  # seconds between looks for another process that asks models
 SHORT = 0.5  # seconds that are waited for a history, before it is said how much of it was read
+ERRORS = 5  # that are shown
 DECISIONS = ("injected", "retired", "revived")  # what moves a task into the pool or out of it
 INSIDE = (0, 2)  # those after which it is in
 PROCESSES = ("trainer", "daemon")
@@ -73,7 +76,7 @@ class Follower:
         self.refused: dict[int, tuple[int, str]] = {}  # seq of a variant in the expanded log → step and rule
         self.spent: dict[tuple[str, str, str], Spent] = {}  # calls of models, by process, endpoint and stage
         self.latency: dict[tuple[str, str, str], Spread] = {}  # of the same
-        self.progress = Progress(self.path)
+        self.progress = Progress(self.path, self._take_live)
         self.run = self.progress.run
         self.versions = InterfaceVersions(self.run.config)
         self._evolution = Evolution(self.run.config.curriculum)
@@ -83,6 +86,8 @@ class Follower:
             self.number(task_id)
         self._observed, self._pool, self._expanded = map(self.state.follow, (OBSERVATIONS, POOL, EXPANDED))
         self._usages: dict[str, Tail] = {}  # by process
+        self._events = Events(self.path)
+        self.errors: deque[Event] = deque(maxlen=ERRORS)  # the latest grave events
         self._listed = float("-inf")
         self._read = float("-inf")
         self.sample: ProgressSample | None = None
@@ -180,7 +185,9 @@ class Follower:
         if self.state.rewound:  # rare; so what stands here is what a reader who comes now would find
             self._begin()
             sample = self.progress.poll(daemon=False)
+        self.errors.extend(event for event in self._events.poll() if event.get("level") in GRAVE)
         if self.complete:
+            self._take_update()
             for take, records in self._news():
                 take(records)
         elif self._reader is None:
@@ -200,21 +207,45 @@ class Follower:
         except RodsError as error:
             trouble = error
         with self.lock:
-            if self._reader is threading.current_thread():
-                self._reader, self._trouble, self.complete = None, trouble, trouble is None
-                self._read = float("-inf")  # the sample knows nothing of what was read
+            if self._reader is not threading.current_thread():
+                return
+            try:
+                for block in self._observed.blocks():  # at least up to where `Progress` has read meanwhile
+                    self._observe(block)
+            except RodsError as error:
+                trouble = trouble or error
+            self._reader, self._trouble, self.complete = None, trouble, trouble is None
+            self._read = float("-inf")  # the sample knows nothing of what was read
+
+    def _take_live(self, step: ClosedStep, reward: float | None) -> None:
+        """Takes a step that `Progress` has read, once the history before it is there."""
+        if self.complete:
+            self._take_update()
+            if not len(self.steps) or step.record["seq"] > self.steps["seq"][-1]:
+                self._see(step)
+
+    def _take_update(self) -> None:
+        """Takes the latest update that `Progress` has read."""
+        update = self.state.update
+        if update is not None and (not len(self.updates) or update["seq"] > self.updates["seq"][-1]):
+            self._add_update(update)
+
+    def _add_update(self, update: Record) -> None:
+        values = (update.get(name, float("nan")) for name in ("entropy", "gradient_norm"))
+        self.updates.append(update["seq"], update["step"], *values)
 
     def _news(self) -> News:
         """What is new in the logs, for whom."""
-        observed, pool, expanded = (tail.seq for tail in self.state.tails())
+        _, pool, expanded = (tail.seq for tail in self.state.tails())
+        self._expanded.newest = self.state.staging.tail.newest
         if time.monotonic() - self._listed > LISTED:
             self._listed = time.monotonic()
             for process in callers(self.path):
                 self._usages.setdefault(process, self.state.follow(usage(process)))
         return self._pieces(
-            self._observed if observed != self._observed.seq else None,
+            None if self.complete else self._observed,
             self._pool if pool != self._pool.seq else None,
-            self._expanded if expanded != self._expanded.seq else None,  # a log of many files, listed at each look
+            self._expanded if expanded != self._expanded.seq else None,
             list(self._usages.values()),
             None if self.complete else self.progress,
         )
@@ -242,8 +273,7 @@ class Follower:
         keeps = self.state.observations.lineage.keeps
         for index, record in enumerate(block):
             if record["kind"] == "update" and keeps(record["attempt"], record["step"]):
-                values = (record.get(name, float("nan")) for name in ("entropy", "gradient_norm"))
-                self.updates.append(record["seq"], record["step"], *values)
+                self._add_update(record)
             elif record["kind"] == "step" and keeps(record["attempt"], record["step"]):
                 groups = block[index - (record["seq"] - record["first"]) : index]
                 self._see(ClosedStep(record, [one for one in groups if one["kind"] == "group"]))
@@ -251,14 +281,17 @@ class Follower:
     def _see(self, step: ClosedStep) -> None:
         progress = [progress_moments(record) for record in step.records]
         zones = [0] * len(ZONES)
+        rows: list[tuple[float, ...]] = []
+        tasks: list[int] = []
         for record, known in zip(step.records, progress, strict=True):
             if (found := self._measured(record, known)) is None:
                 continue
             moments, zone = found
             zones[zone] += 1
-            task = self.number(record["task"])
-            self.newest_group[task] = len(self.groups)
-            self.groups.append(record["seq"], step.step, task, *moments, zone)
+            tasks.append(task := self.number(record["task"]))
+            rows.append((record["seq"], step.step, task, *moments, zone))
+        self.newest_group.set(tasks, range(len(self.groups), len(self.groups) + len(rows)))
+        self.groups.extend(rows)
         reward = step_reward(progress)
         shown = float("nan") if reward is None else reward
         self._evolution.apply(step.records)
@@ -267,10 +300,7 @@ class Follower:
         faced = self._difficulty.faced
         drawn = faced.difficulty if faced is not None and faced.step == step.step else float("nan")
         self.steps.append(step.record["seq"], step.step, step.epoch, shown, *zones, drawn, step.record["time"])
-        told = Counter(
-            label for record in step.records for one in record["rollouts"] for label in one.get("labels", ())
-        )
-        if told:
+        if told := label_counts(step.records):
             self.labels.append(step.record["seq"], step.step, *(told[label] for label in LABELS))
 
     def _measured(self, record: Record, progress: Moments | None) -> tuple[Moments, int] | None:

@@ -17,7 +17,7 @@ from buffers.run.runfolder import OBSERVATIONS
 from console.dash.columns import Columns
 from console.dash.follower import INSIDE, PROCESSES, Follower
 from console.episodes import kept_episodes, kept_steps
-from console.events import GRAVE, Events, matches
+from console.events import Events, matches
 from console.report.history import read_history
 from console.report.page import told
 from console.runs import condition
@@ -45,7 +45,7 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
         if not one.complete:
             values |= dict.fromkeys(DAEMONS)  # what is not known yet
         notes, versions = one.progress.notes(), one.versions.found[-VERSIONS:]
-        asked = one.progress.asked.words()
+        asked, errors = one.progress.asked.words(), list(one.errors)
         spent = list(one.spent.values())
     processes = {name: one.progress.process(name) for name in PROCESSES}
     zones = one.run.config.zones
@@ -62,7 +62,7 @@ def status(one: Follower, query: Query) -> dict[str, Any]:
         "simulated": one.run.config.policy.kind == "simulated",
         "costs": {name: sum(getattr(some, name) for some in spent) for name in SPENT},
         "environments": one.run.environment_records()[-VERSIONS:],
-        "errors": [event for event in Events(one.path).poll() if event.get("level") in GRAVE][-5:],
+        "errors": errors,
     }
 
 
@@ -102,7 +102,7 @@ def groups(one: Follower, query: Query) -> dict[str, Any]:
         decided = one.decisions.behind("seq", whole(query, "decided", 0))
         behind = reset or max(len(one.groups) - start, len(one.decisions) - decided) > POINTS
         rows = np.arange(len(one.groups) if behind else start, len(one.groups))
-        moved = np.unique(one.decisions["task"][len(one.decisions) if behind else decided :])
+        moved = np.array(sorted({*one.decisions["task"][len(one.decisions) if behind else decided :].tolist()}), int)
         inside = np.isin(one.decisions["kind"][one.newest_decision.rows(len(one.ids))[moved]], INSIDE)
         latest = one.newest_group.rows(len(one.ids))[moved[inside]]
         return {

@@ -184,7 +184,7 @@ def _played(state: RunState) -> _Played:
             found.updates = {at: update for at, update in found.updates.items() if at < step.step}
             found.difficulty = [one for one in found.difficulty if one.step < step.step]
         groups = step.groups
-        found.turns.append((step.step, step.epoch, label_counts(groups), dynamics(groups)))
+        found.turns.append((step.step, step.epoch, label_counts(step.records), dynamics(step.records)))
         found.versions.add(step, state.shown)
         found.updates |= _update(state)
         if (faced := state.difficulty.faced) is not None and faced.step == step.step:

@@ -51,7 +51,7 @@ def _told(name: str, path: Path) -> dict[str, Any]:
     facts: dict[str, Any] = {"name": name, "run": str(path)}
     try:
         progress = Progress(path)
-        now = progress.poll()
+        now = progress.poll(daemon=False)
         life = progress.process("trainer")["life"]
     except RodsError as error:
         return {**facts, "condition": f"cannot be read: {error}"}

@@ -122,12 +122,14 @@ class _Row:
 
     __slots__ = ("counted", "key", "start", "step", "truncated")
 
-    def __init__(self, key: tuple[str, str, str], start: int) -> None:
+    def __init__(
+        self, key: tuple[str, str, str], start: int, counted: int = 0, step: int = 0, truncated: bool = False
+    ) -> None:
         self.key = key  # task, kind of reward, lineage of the interface
         self.start = start  # of the ring, in entries
-        self.counted = 0  # groups ever counted
-        self.step = 0  # of the latest group that was counted or truncated
-        self.truncated = False  # whether that one was truncated
+        self.counted = counted  # groups ever counted
+        self.step = step  # of the latest group that was counted or truncated
+        self.truncated = truncated  # whether that one was truncated
 
 
 class Tracker:
@@ -169,18 +171,17 @@ class Tracker:
 
     def load(self, state: Any) -> None:
         """Replaces the whole state by what `state` returned for a tracker with the same rules."""
-        self._rows, self._zones = {}, {}
+        self._zones = {}
         self._lineages = {lineage: None for _, lineage in state["kinds"]}
-        columns = (state[name] for name in ("tasks", "kind", "counted", "step", "truncated"))
-        for number, (task, kind, counted, step, truncated) in enumerate(zip(*columns, strict=True)):
-            key = task, *state["kinds"][kind]
-            row = self._rows[key] = _Row(key, number * self.zones.window)
-            row.counted, row.step, row.truncated = counted, step, truncated
-        rows = list(self._rows.values())
+        names, kinds = state["tasks"], state["kinds"]
+        keys = [(task, kinds[kind][0], kinds[kind][1]) for task, kind in zip(names, state["kind"], strict=True)]
+        starts = range(0, len(keys) * self.zones.window, self.zones.window)
+        rows = list(map(_Row, keys, starts, state["counted"], state["step"], state["truncated"]))
+        self._rows = dict(zip(keys, rows, strict=True))
         for known, numbers in ((self._current, state["current"]), (self._progress, state["progress"])):
-            known.update((rows[number].key[0], rows[number]) for number in numbers)
+            known.update({names[number]: rows[number] for number in numbers})
         tasks = list(self._current)
-        named = (tasks[each] if isinstance(each, int) else each for each in state["last"])
+        named = [tasks[each] if type(each) is int else each for each in state["last"]]
         self._last = dict(zip(named, state["last_step"], strict=True))
         memory = base64.b64decode(state["memory"])
         self._memory = bytearray(memory + bytes(max(0, len(self._memory) - len(memory))))

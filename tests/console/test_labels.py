@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 import rods
+from buffers.log.records import Record
 from buffers.run.runfolder import trace_file
 from buffers.state import RunState
 from console.report.findings import findings, numbers
@@ -19,7 +20,7 @@ from console.report.history import read_history
 from console.report.plots import calling
 from console.report.plots import labels as drawn
 from rods.episode.engine import Message, Trace
-from rods.observations import Group, dynamics, label_counts
+from rods.observations import dynamics, label_counts
 from tests.console.conftest import rods as rods_verb
 from tests.console.test_verbs import said, said_json
 
@@ -74,8 +75,8 @@ def _keep(folder: Path, step: int, played: Sequence[Sequence[Trace]]) -> None:
     file.write_bytes(gzip.compress(b"\n".join(lines)))
 
 
-def groups(folder: Path) -> list[Group]:
-    return [group for step in RunState(rods.open_run(folder)).steps() for group in step.groups]
+def groups(folder: Path) -> list[Record]:
+    return [record for step in RunState(rods.open_run(folder)).steps() for record in step.records]
 
 
 def test_shares_stand_in_status_report_and_inspect(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,22 +90,23 @@ def test_shares_stand_in_status_report_and_inspect(labelled: Path, capsys: pytes
     assert any(line.startswith(f"What became of {sum(counts.values())} turns: ") for line in findings(history))
     assert drawn(history) is not None
     went = dynamics(recorded)
-    assert went.turns == sum(one.expected for group in recorded for one in group.rollouts) and went.calling > 0
+    assert went.turns == sum(one["expected"] for group in recorded for one in group["rollouts"]) and went.calling > 0
     status = said_json(capsys, "status", labelled)
     assert (status["calling"], status["replies"]) == (went.calling / went.turns, went.replies / went.turns)
     assert f"  replies  {went.words()}; over the last ten steps" in said(capsys, "status", labelled)
     assert numbers(history)["calling"] == status["calling"] and calling(history) is not None
     assert status["entropy"] is None and status["interface"] is None, "nobody has said"
-    task = recorded[0].task
+    task = recorded[0]["task"]
     found = said_json(capsys, "inspect", labelled, task)["labels"]
     told: Counter[str] = Counter()
     for group in found:
         for turn in group["turns"]:
             told.update(turn)
-    assert told == label_counts([group for group in recorded if group.task == task])
+    assert told == label_counts([group for group in recorded if group["task"] == task])
     text = said(capsys, "inspect", labelled, task)
     assert "rollouts in its last groups" in text
-    assert f"{dynamics([group for group in recorded if group.task == task]).words()} in its last groups" in text
+    went = dynamics([group for group in recorded if group["task"] == task])
+    assert f"{went.words()} in its last groups" in text
 
 
 def test_steps_that_a_start_drops_count_nowhere(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buffers.log.parts import first_seq, segments
+from buffers.log import tail as tail_module
+from buffers.log.parts import PROBED, first_seq, segments
 from buffers.log.records import line, record
 from buffers.log.tail import Tail, read
 from buffers.log.writer import LogWriter
@@ -122,6 +124,49 @@ def test_what_a_tail_has_left_behind_is_not_looked_at_again(tmp_path: Path) -> N
     assert [part.name for part in segments(tmp_path / EXPANDED, expanded_segment(9))] == [
         expanded_segment(epoch) for epoch in (9, 10, 11)
     ]
+
+
+def listings(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Grows by the path of each log whose parts are looked for in its folder."""
+    found: list[Path] = []
+
+    def listed(path: Path, since: str = "") -> list[Path]:
+        found.append(path)
+        return segments(path, since)
+
+    monkeypatch.setattr(tail_module, "segments", listed)
+    return found
+
+
+def test_who_knows_the_epoch_finds_the_next_part_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tail, listed = Tail(tmp_path / EXPANDED), listings(monkeypatch)
+    for epoch in (0, 3, 4, 20):
+        with closing(LogWriter(tmp_path / expanded_segment(epoch), log=tmp_path / EXPANDED)) as writer:
+            writer.append([record("expanded", pick=f"{epoch}-a", index=0)])
+            tail.newest = epoch
+            assert len(tail.poll()) == 1
+            listed.clear()
+            writer.append([record("expanded", pick=f"{epoch}-b", index=0)])
+            tail.newest = epoch + PROBED
+            assert len(tail.poll()) == 1 and tail.poll() == []
+            assert not listed
+            writer.rotate()
+            writer.append([record("expanded", pick=f"{epoch}-c", index=0)])
+            assert len(tail.poll()) == 1
+    tail.newest = 21 + PROBED  # too many to ask for each
+    listed.clear()
+    assert (tail.poll(), len(listed)) == ([], 1)
+
+
+def test_a_log_that_is_not_there_is_looked_for_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tail, listed = Tail(tmp_path / "x.jsonl"), listings(monkeypatch)
+    for _ in range(3):
+        assert tail.poll() == []
+    assert len(listed) == 1
+    writer = write_steps(tmp_path / "x.jsonl", 1)
+    writer.rotate()
+    writer.append_group(*step(2))
+    assert [found["seq"] for found in tail.poll()] == [found["seq"] for found in read(tmp_path / "x.jsonl")]
 
 
 def test_a_missing_part_is_not_jumped_over(tmp_path: Path) -> None:
