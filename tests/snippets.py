@@ -9,8 +9,8 @@ A fence says what its block holds; of an indented block that is seen from the te
 - `text`, `jsonl` and whatever else there is (drawings, outputs, trees of files): nothing runs, so it is declared.
 
 What does not run is declared in tests/snippets.toml, page by page: the first words of the command, or of the first line
-of another block, and why. Commands that are declared are looked over all the same: options of our programs, targets of
-`make`, files.
+of another block, and why; of an output the command that it is printed by, which is compared. Commands that are declared
+are looked over all the same: options of our programs, targets of `make`, files.
 """
 
 from __future__ import annotations
@@ -199,6 +199,20 @@ def carry_out(command: str, folder: Path, stand_ins: dict[str, str]) -> Path:
 
 
 # What is not run but read
+
+
+def not_printed(shown: str, command: str, folder: Path) -> set[str]:
+    """What a page shows as the output of a command of `rods`, and that does not print in `folder`. Numbers are masked;
+    compared is piece by piece, between commas, semicolons, wider gaps and lines: another moment has other numbers, and
+    may lack a piece."""
+    words = [sys.executable, "-m", "console", *shlex.split(command)[1:]]
+    printed = subprocess.run(words, cwd=folder, check=True, timeout=120, capture_output=True, text=True).stdout
+    return _pieces(shown) - _pieces(printed)
+
+
+def _pieces(text: str) -> set[str]:
+    masked = re.sub(r"[+-]?\d+(?:\.\d+)?", "N", re.sub(r",\n *", ", ", text))
+    return {piece.strip() for piece in re.split(r"\n|[,;] |  +", masked)}
 
 
 def read_toml(text: str, where: str) -> None:

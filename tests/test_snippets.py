@@ -89,6 +89,12 @@ def test_what_is_wrong_is_told(text: str, told: str, tmp_path: Path) -> None:
     assert re.search(told, f"{error.value!r} {error.value}")
 
 
+def test_an_output_that_no_longer_fits_is_told(scratch: Path) -> None:
+    shown = "zones: 6 too hard, 9 boundary  staged 1\npool 12+4"
+    assert not snippets.not_printed(shown, "rods watch runs/demo", scratch)
+    assert snippets.not_printed(f"{shown}  pools 3", "rods watch runs/demo", scratch) == {"pools N"}
+
+
 @pytest.mark.parametrize(
     "code", ["rods staus RUN", "rods status RUN --loud", "pool.inject_share", "[operation.sandbocks]"]
 )
@@ -103,7 +109,10 @@ def carried_out(block: snippets.Block, folder: Path, stand_ins: dict[str, str]) 
             snippets.look_over(command)
             if snippets.declared(block.page, command, USED) is None:
                 folder = snippets.carry_out(command, folder, stand_ins)
-    elif snippets.declared(block.page, block.first, USED) is None:
+    elif why := snippets.declared(block.page, block.first, USED):
+        if command := re.fullmatch(r"printed by `(.+)`", why):
+            assert not snippets.not_printed(block.text, command[1], folder)
+    else:
         match block.kind:
             case "python":
                 snippets.run_python(block.text, folder)
